@@ -4,8 +4,9 @@
 
 A ``FILE`` is a list of agents, ``{"agent_id", "memories": [{"key", "text", "at"}], "questions": [{"text", "evidence": [keys], "kind",
 "now"}]}``, or one conversation, ``{"id", "sessions": [{"id", "at", "turns": [{"id", "speaker", "text"}]}], "questions": [{"question",
-"evidence": [turn ids], "kind"}]}``. Everything goes through the service with its default embedder, and no LLM. Figures are means over a
-file's questions, and over each kind's:
+"evidence": [turn ids], "kind"}]}``. A question whose first line is ``<speaker>: words`` is a dialogue, and asked as one:
+what ``<Assistant>`` or nobody says is the assistant's. Everything goes through the service with its default embedder, and no LLM. Figures
+are means over a file's questions, and over each kind's:
 
 ``recall@k``
     share of the question's evidence among the first k
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -38,6 +40,11 @@ RECALLS = (5, 10, 30)
 #: Of so many first memories ``kept`` and ``dropped`` are.
 FIRST = 10
 
+#: Who is the assistant in a query that is a dialogue, and what its lines look like.
+ASSISTANT = "Assistant"
+QUOTES = '"“” '
+_SPOKEN = re.compile(r"<(?P<who>[^<>]+)>\s*[:：]\s*(?P<words>.*\S)")
+
 Answered = tuple[Question, list[str]]
 
 
@@ -52,11 +59,29 @@ def _of_agent(entry: dict[str, Any]) -> Agent:
     known = {memory.key for memory in memories}
     questions = [
         Question(
-            row["text"], known.intersection(row["evidence"]), row["kind"], datetime.fromisoformat(row["now"]) if row.get("now") else None
+            row["text"],
+            known.intersection(row["evidence"]),
+            row["kind"],
+            datetime.fromisoformat(row["now"]) if row.get("now") else None,
+            messages=messages_of(row["text"]),
         )
         for row in entry["questions"]
     ]
     return Agent(entry["agent_id"], memories, [question for question in questions if question.evidence])
+
+
+def messages_of(text: str) -> list[dict[str, str]]:
+    """The messages of a query that is a dialogue, each line one; none of any other query."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if not lines or not _SPOKEN.fullmatch(lines[0]):
+        return []
+    found = []
+    for line in lines:
+        spoken = _SPOKEN.fullmatch(line)
+        who, words = (spoken["who"], spoken["words"]) if spoken else (ASSISTANT, line)
+        speaker = {"role": "assistant"} if who == ASSISTANT else {"role": "user", "name": who}
+        found.append({**speaker, "content": words.strip(QUOTES)})
+    return found if any(message["role"] == "user" for message in found) else []
 
 
 def _of_conversation(entry: dict[str, Any]) -> Agent:

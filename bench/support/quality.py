@@ -70,10 +70,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Question:
+    """``messages`` are asked with instead of ``text`` where the query is a dialogue, one or more of the user's among them."""
+
     text: str
     evidence: AbstractSet[str]
     kind: str
     now: datetime | None = None
+    messages: Sequence[dict[str, str]] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -134,14 +137,11 @@ def ask(
 
     def answer(request: tuple[str, list[Question]]) -> list[tuple[Question, list[str]]]:
         agent_id, questions = request
-        found = client.retrieve(
-            agent_id,
-            [question.text for question in questions],
-            now=questions[0].now,
-            timeout=REQUEST_SECONDS,
-            relevance=relevance,
-            **variant.options,
-        )
+        options = variant.options | {"now": questions[0].now, "timeout": REQUEST_SECONDS, "relevance": relevance}
+        if questions[0].messages:
+            found = client.retrieve(agent_id, messages=questions[0].messages, **options)
+        else:
+            found = client.retrieve(agent_id, [question.text for question in questions], **options)
         # A memory of the service's own making is nobody's evidence, but takes its place.
         ranked = [[keys.get(node.node_id, "") for node in group.retrieved_nodes] for group in found.groups]
         return list(zip(questions, ranked, strict=True))
@@ -176,10 +176,10 @@ def add_variant(parser: ArgumentParser) -> None:
 
 
 def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:
-    """Questions of one agent at one time, a few at once: a request has one ``now``."""
+    """Questions of one agent at one time, a few at once: a request has one ``now``, and one dialogue."""
     for agent in agents:
-        for _, same_time in groupby(agent.questions, key=lambda question: question.now):
-            for questions in chunks(same_time, TEXTS_A_REQUEST):
+        for (_, dialogue), same_time in groupby(agent.questions, key=lambda question: (question.now, bool(question.messages))):
+            for questions in chunks(same_time, 1 if dialogue else TEXTS_A_REQUEST):
                 yield agent.agent_id, questions
 
 

@@ -5,7 +5,7 @@ The models of :mod:`jiyi.protocol` say what each means and check it; a test keep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.recall import AnyKind
-from jiyi.protocol.retrieval import Filters
+from jiyi.protocol.retrieval import Filters, Message
 from jiyi.protocol.tiers.query import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
 
@@ -89,6 +89,7 @@ class EndingArguments(EventArguments, total=False):
 class RetrievalArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.retrieval.Question`."""
 
+    messages: Sequence[Message | Mapping[str, str]]
     top_k: int
     mode: Mode | None
     relevance: RelevanceMode | None

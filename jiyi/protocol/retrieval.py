@@ -59,9 +59,13 @@ def _short_enough_together(texts: Any) -> Any:
 
 
 def _refuse_too_long(total: int) -> None:
-    most = max(QUESTION_CHARS, get_settings().max_focal_chars)
+    most = _most_characters()
     if total > most:
         raise ValueError(f"{total:,} characters of all focal texts together are more than {most:,}; ask in several requests")
+
+
+def _most_characters() -> int:
+    return max(QUESTION_CHARS, get_settings().max_focal_chars)
 
 
 def _within_top_k(top_k: int) -> int:
@@ -85,6 +89,36 @@ def all_storable(request: M) -> M:
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
 FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
+
+
+class Message(BaseModel):
+    """One message of a dialogue."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Literal["user", "assistant"] = Field(description="Who says it.")
+    content: FocalText = Field(description="What is said.")
+    name: Name | None = Field(None, description="The speaker's name, as the memories have it. It counts as part of what is said.")
+
+    @property
+    def text(self) -> str:
+        """What is looked for: the content, with the speaker's name where it is given."""
+        return f"{self.name}: {self.content}" if self.name else self.content
+
+
+def _few_enough_messages(messages: list[Message]) -> list[Message]:
+    limit = get_settings().max_focal_texts
+    if len(messages) > limit:
+        raise ValueError(f"{len(messages):,} messages are more than {limit:,}; give the latest ones")
+    total, most = sum(_size(message.text) for message in messages), _most_characters()
+    if total > most:
+        raise ValueError(f"{total:,} characters of all messages together are more than {most:,}; give the latest ones, or shorten them")
+    if messages and not any(message.role == "user" for message in messages):
+        raise ValueError("no message has the role user: the user's latest message is what memories are looked for by")
+    return messages
+
+
+Messages = Annotated[list[Message], AfterValidator(_few_enough_messages)]
 
 
 class Filters(BaseModel):
@@ -119,13 +153,19 @@ class Question(BaseModel):
     """What matters to this agent now? (GA-01, GA-07)
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
-    in simulated time (K-02). ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``.
+    in simulated time (K-02). ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a dialogue
+    one vector for the whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent_id: Name = Field(description="Whose memory is asked.")
-    focal_texts: Annotated[FocalTexts, Field(min_length=1)] = Field(description="What the memories are to be about.")
+    focal_texts: FocalTexts = Field([], description="What the memories are to be about: each is answered by itself.")
+    messages: Messages = Field(
+        [],
+        description="Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add names and topics, "
+        "the assistant's little.",
+    )
     top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
     mode: Mode | None = Field(None, description="How recency is measured: by rank, by hours, or as in the original.")
     relevance: RelevanceMode | None = Field(None, description="How relevance is measured: by meaning, by words, or both.")
@@ -160,6 +200,19 @@ class Question(BaseModel):
     def _storable(self) -> Self:
         return all_storable(self)
 
+    @property
+    def texts(self) -> list[str]:
+        """What each group of the answer is for: the focal texts, or the leading message of the dialogue."""
+        return self.focal_texts or [next(message.text for message in reversed(self.messages) if message.role == "user")]
+
+    @model_validator(mode="after")
+    def _texts_or_dialogue(self) -> Self:
+        if self.focal_texts and self.messages:
+            raise ValueError("messages: give either this or focal texts")
+        if not self.focal_texts and not self.messages:
+            raise ValueError("focal_texts: give at least 1, or a dialogue as messages")
+        return self
+
     @model_validator(mode="after")
     def _original_is_not_thinned(self) -> Self:
         if self.mode == "stanford" and self.diversity:
@@ -170,8 +223,9 @@ class Question(BaseModel):
     def _vectors_match_texts(self) -> Self:
         if (self.vectors is None) != (self.embedding_model is None):
             raise ValueError("vectors: needs embedding_model, and the other way round: give both or neither")
-        if self.vectors is not None and len(self.vectors) != len(self.focal_texts):
-            raise ValueError(f"vectors: {len(self.vectors)} given for {len(self.focal_texts)} focal texts; give one each")
+        if self.vectors is not None and len(self.vectors) != (count := len(self.texts)):
+            what = "one dialogue; give one" if self.messages else f"{count} focal texts; give one each"
+            raise ValueError(f"vectors: {len(self.vectors)} given for {what}")
         return self
 
 
@@ -195,13 +249,13 @@ class RetrieveBody(Question):
     def _one_or_many(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        one, many = given.get("focal_text"), given.get("focal_texts")
-        if one is not None and many is not None:
-            raise ValueError("focal_text: give either this or focal_texts")
-        if one is None and many in (None, []):
-            raise ValueError("focal_text: required, but missing: a text, or several as focal_texts")
-        rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts")}
-        return {**rest, "focal_texts": [one] if many is None else many}
+        told = {name: given[name] for name in ("focal_text", "focal_texts", "messages") if given.get(name) not in (None, [])}
+        if len(told) > 1:
+            raise ValueError(f"{next(iter(told))}: give only one of {', '.join(told)}")
+        if not told:
+            raise ValueError("focal_text: required, but missing: a text, or several as focal_texts, or a dialogue as messages")
+        rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts", "messages")}
+        return {**rest, **({"focal_texts": [told["focal_text"]]} if "focal_text" in told else told)}
 
 
 class ScoreComponent(BaseModel):

@@ -109,12 +109,15 @@ class Lexicon:
         self._total += int(lengths.sum())
         self._kept.clear()
 
-    def bm25(self, tokens: Iterable[str]) -> Floats:
+    def bm25(self, tokens: Iterable[str] | Mapping[str, float]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
 
-        A question's repetitions do not count: they are how people talk, not what they look for.
+        A question's repetitions do not count: they are how people talk, not what they look for. A mapping says what each token counts.
         """
-        found = list(self._scored(tokens).values()) if self._lengths else []
+        scored = self._scored(tokens) if self._lengths else {}
+        if isinstance(tokens, Mapping):
+            scored = {token: (rows, tokens[token] * values, rarity) for token, (rows, values, rarity) in scored.items()}
+        found = list(scored.values())
         if 0 < sum(positions.size for positions, _, _ in found) <= ADDED_AT_ONCE:  # the same sums, in the same order
             rows = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
             return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in found]), len(self._lengths)), np.float64)
@@ -123,11 +126,14 @@ class Lexicon:
             scores[positions] += values
         return scores
 
-    def information(self, tokens: Iterable[str]) -> float:
-        """The sum of the tokens' rarities: about the BM25 of a text of average length that says them all."""
-        asked = list(dict.fromkeys(tokens))
+    def information(self, tokens: Iterable[str] | Mapping[str, float]) -> float:
+        """The sum of the tokens' rarities: about the BM25 of a text of average length that says them all.
+
+        A mapping says what each token counts.
+        """
+        asked = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
         found = self._scored(asked)
-        return sum(found[token][2] if token in found else self._rarity(0) for token in asked)
+        return sum(weight * (found[token][2] if token in found else self._rarity(0)) for token, weight in asked.items())
 
     def text(self, position: int) -> tuple[str, ...]:
         """The distinct tokens of one of the texts."""

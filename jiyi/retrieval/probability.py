@@ -6,13 +6,13 @@ a matrix that had not seen its writer. A weight says what one unit of a measure 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from jiyi.providers.embedders.choice import ADAPTED_MODELS
 from jiyi.retrieval.corpus import Corpus, Rows
-from jiyi.retrieval.relevance import Relevance, information
+from jiyi.retrieval.relevance import Relevance, Words, information
 from jiyi.retrieval.scoring import MIN_NORM, Floats, deviation, mean
 
 #: What is measured of each memory, in this order: its cosine with the question; the share of what the question asks that it says; how many
@@ -24,7 +24,7 @@ WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m1"]: (1.873, 3.027,
 WITHOUT_COSINE = (0.0, 3.413, -0.977, 0.828, -0.579, -1.147)
 
 
-def measures(corpus: Corpus, found: Relevance, asked: Sequence[str], rows: Rows) -> Floats:
+def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
     """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
     total = found.total
     spread = max(float(deviation(total - mean(total))), MIN_NORM)
@@ -40,7 +40,7 @@ def measures(corpus: Corpus, found: Relevance, asked: Sequence[str], rows: Rows)
     return np.stack(columns, axis=1)
 
 
-def probabilities(corpus: Corpus, found: Relevance, asked: Sequence[str], rows: Rows, model: str) -> Floats:
+def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, model: str) -> Floats:
     """Of some rows, the probability that each answers, 0 … 1, shape ``(len(rows),)``.
 
     Args:

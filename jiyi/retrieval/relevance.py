@@ -15,14 +15,15 @@ A memory in another language than the question shares no words with it, whatever
 words, too.
 
 A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
-(:mod:`jiyi.retrieval.sentences`). A longer text, such as a dialogue, is looked for as a whole.
+(:mod:`jiyi.retrieval.sentences`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
+their place in it (:mod:`jiyi.retrieval.dialogue`).
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.corpus import Corpus, Rows, dense, language_code
+from jiyi.retrieval.dialogue import Part, words_of
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGE_PRIOR
 from jiyi.retrieval.neighbours import content
@@ -78,6 +80,9 @@ SENTENCE_WEIGHT = 4.0
 MAX_SUBJECT_WORDS = 4
 MAX_SUBJECT_CHARS = 8
 
+#: The words that are looked for; of a dialogue with what each counts.
+Words = Sequence[str] | Mapping[str, float]
+
 _ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
 
 
@@ -97,26 +102,34 @@ class Relevance:
 
 
 def hybrid(
-    corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime, *, with_neighbours: bool = True
+    corpus: Corpus,
+    text: str,
+    query: Float32 | None,
+    embed: Callable[[str], Float32] | None,
+    now: datetime,
+    *,
+    dialogue: Sequence[Part] = (),
+    with_neighbours: bool = True,
 ) -> Relevance:
     """Relevance of every row to a question.
 
     Args:
         corpus: the agent's memories.
-        text: the question.
+        text: the question, or the leading message of a dialogue.
         query: its vector, shape ``(d,)``; None when there is none, then only words count.
         embed: gives the vectors of the question's sentences; None leaves sentences out.
         now: what "yesterday" is measured from.
+        dialogue: the messages that are looked for together, of which ``query`` is the vector; none of a question.
         with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
-    whole_tokens = asked_tokens(text)
+    whole_tokens = words_of(dialogue) if dialogue else asked_tokens(text)
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
     score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
     hop *= _hop_gain(text)
-    named, less = _named(corpus, text, now), malus(corpus, text)
+    named, less = _named_by(corpus, dialogue or (Part(text, 1.0),), now), malus(corpus, text)
     alone, score = score, score + hop
-    sentences = marked_sentences(text) if query is None or embed is not None else ()
+    sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
         parts, hops, found = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
         weights, names = weights_of(sentences, found), [_named(corpus, one.text, now) for one in sentences]
@@ -191,6 +204,14 @@ def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
     return lost
 
 
+def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
+    """What each row gains by the names and days of the part that gives it most."""
+    gains = [_named(corpus, part.text, now) for part in parts]
+    if len(gains) == 1:
+        return gains[0]
+    return np.asarray(np.max([part.weight * gain for part, gain in zip(parts, gains, strict=True)], axis=0), dtype=np.float64)
+
+
 def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     subjects, days = _subjects_in(corpus, text), named_spans(text, now)
     if not subjects and not days:
@@ -225,7 +246,7 @@ def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
     return found.astype(np.float64)
 
 
-def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Sequence[str]) -> tuple[Floats, Floats]:
+def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
     most = information(corpus, asked)
     said = LEXICAL_SCALE * lexical / most
@@ -236,7 +257,7 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
 
 
-def information(corpus: Corpus, asked: Sequence[str]) -> float:
+def information(corpus: Corpus, asked: Words) -> float:
     """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of them."""
     return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
 
@@ -286,7 +307,7 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     return centred
 
 
-def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats, *, with_vectors: bool) -> Floats:
+def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, with_vectors: bool) -> Floats:
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
@@ -325,7 +346,7 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
     return len(first & second) >= SAME * max(len(first), len(second))
 
 
-def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str], pool: Rows | slice) -> Floats:
+def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
     """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
     text = lexicon.text(row)
     known, said = set(asked), set(text)

@@ -34,15 +34,16 @@ WAITING = 5_000
 #: Notes written by one statement.
 BATCH = 500
 #: Of a question, what is no option, or told elsewhere.
-_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "vectors", "now", "touch"}
+_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "messages", "vectors", "now", "touch"}
 
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
 
 
 def options_of(asked: Question) -> dict[str, Any]:
-    """What a question says beside its texts, as far as it differs from the defaults."""
-    return asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
+    """What a question says beside its texts, as far as it differs from the defaults; of a dialogue how many messages it has."""
+    options = asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
+    return options | ({"messages": len(asked.messages)} if asked.messages else {})
 
 
 def note(

@@ -82,13 +82,13 @@ def _parts(found: SearchResult) -> list[dict[str, float | None]]:
 
 def without_candidates(asked: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
     debug = debug_of(asked, index, np.zeros(0, dtype=np.intp))
-    return whole_answer([nothing_found(text, NO_CANDIDATES, debug) for text in asked.request.focal_texts])
+    return whole_answer([nothing_found(text, NO_CANDIDATES, debug) for text in asked.request.texts])
 
 
 def of_unknown_agent(asked: ParsedQuestion, message: str) -> dict[str, Any]:
     """The answer that there is no such agent, which ``message`` says."""
     debug = Debug(mode=asked.weights.mode, relevance=asked.relevance, embedding_model=asked.model)
-    return whole_answer([nothing_found(text, message, debug, "unknown_agent") for text in asked.request.focal_texts])
+    return whole_answer([nothing_found(text, message, debug, "unknown_agent") for text in asked.request.texts])
 
 
 def nothing_found(text: str, message: str, debug: Debug, status: Status = "no_candidates") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vectors, remembered
 from jiyi.providers.embedders.choice import chosen, model_of
+from jiyi.retrieval.dialogue import Part, parts_of
 from jiyi.retrieval.ranking import Weights
 from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import RelevanceMode, get_settings
@@ -37,6 +38,12 @@ class ParsedQuestion:
     #: Vectors of the focal texts and of their sentences (:func:`embedded`), and why there are none.
     vectors: Mapping[str, Float32] = field(default_factory=dict)
     away: EmbeddingUnavailable | None = None
+
+    @property
+    def dialogue(self) -> tuple[Part, ...]:
+        """The messages that are looked for together; none where texts are. One message alone is a text."""
+        parts = parts_of(self.request.messages)
+        return parts if len(parts) > 1 else ()
 
     @property
     def dimensions(self) -> int:
@@ -84,7 +91,8 @@ def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]],
 
 def counted_sentences(asked: ParsedQuestion, text: str) -> list[str]:
     """Those of a focal text's sentences that count by themselves."""
-    sentences = sentences_of(text) if asked.embed is not None and asked.relevance == "hybrid" else []
+    splits = asked.embed is not None and asked.relevance == "hybrid" and not asked.dialogue
+    sentences = sentences_of(text) if splits else []
     return sentences if len(sentences) > 1 else []
 
 
@@ -100,8 +108,10 @@ def texts_to_embed(asked: ParsedQuestion) -> list[str]:
     request = asked.request
     if asked.embed is None or (asked.relevance == "lexical" and request.filters.min_similarity is None):
         return []
-    sentences = [part for text in request.focal_texts for part in counted_sentences(asked, text)]
-    return sentences if request.vectors is not None else [*request.focal_texts, *sentences]
+    if asked.dialogue:
+        return [] if request.vectors is not None else [part.text for part in asked.dialogue]
+    sentences = [part for text in request.texts for part in counted_sentences(asked, text)]
+    return sentences if request.vectors is not None else [*request.texts, *sentences]
 
 
 def embedded(asked: ParsedQuestion, texts: Sequence[str] | None = None) -> ParsedQuestion:

@@ -15,6 +15,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
+from jiyi.retrieval.dialogue import vector_of
 from jiyi.text.tokens import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
@@ -40,7 +41,7 @@ def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[
     stream.publish_many(pipe, [(request.group_id, "retrieval.answered", told)])
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
         returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
-        records.note(pipe, actor, request.agent_id, request.focal_texts, records.options_of(request), returned, seconds)
+        records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds)
 
 
 def retrieve(request: RetrievalRequest) -> Answer | Answered:
@@ -83,7 +84,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     touched = [fields["node_id"] for fields in described.values()]
     index_cache.make_room()
     index_cache.report()
-    fields = whole_answer([focal_answer(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
+    fields = whole_answer([focal_answer(text, one, described) for text, one in zip(request.texts, found, strict=True)])
     if not request.touch or not touched:
         return fields
     at = asked.now.timestamp()
@@ -109,7 +110,7 @@ def _search(
             return without_candidates(asked, index), {}
         found = find(asked, index, rows)
         described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))
-        texts = asked.request.focal_texts
+        texts = asked.request.texts
         return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described
 
 
@@ -137,9 +138,13 @@ def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecor
 
 
 def _sought(asked: ParsedQuestion) -> Iterator[CandidateSearch]:
-    """The focal texts and their sentences, which also count by themselves; without vectors if the embedder is away."""
+    """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors if the embedder is away."""
     given = asked.request.vectors
-    for place, text in enumerate(asked.request.focal_texts):
+    if asked.dialogue:
+        vector = to_array(given[0]) if given is not None else vector_of(asked.dialogue, asked.vectors) if asked.vectors else None
+        yield CandidateSearch(vector, [token for part in asked.dialogue for token in tokens(part.text)])
+        return
+    for place, text in enumerate(asked.request.texts):
         for part in [text, *counted_sentences(asked, text)]:
             vector = to_array(given[place]) if given is not None and part == text else asked.vectors.get(part)
             yield CandidateSearch(vector, tokens(part))

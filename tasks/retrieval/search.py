@@ -18,9 +18,10 @@ from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.retrieval import ordering, probability, relevance, renewal
 from jiyi.retrieval.corpus import dense
+from jiyi.retrieval.dialogue import vector_of, words_of
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
-from jiyi.retrieval.relevance import Relevance
+from jiyi.retrieval.relevance import Relevance, Words
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import asked_tokens
 from models.retrieval.access_order import Rows
@@ -75,7 +76,7 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
         return [_found(rows, one, None, debug) for one in ranked]
     order = _within(index.access_order(), rows, index.size)
     results = []
-    for text, query in zip(asked.request.focal_texts, queries, strict=True):
+    for text, query in zip(asked.request.texts, queries, strict=True):
         check_deadline()
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
@@ -100,7 +101,7 @@ def _probability(asked: ParsedQuestion, index: AgentIndex, text: str, measured: 
     """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that was calibrated."""
     if asked.relevance != "hybrid" or not best.size:
         return {}
-    likely = probability.probabilities(index.corpus(), measured, asked_tokens(text), best, asked.model)
+    likely = probability.probabilities(index.corpus(), measured, _words(asked, text), best, asked.model)
     return dict(zip(best.tolist(), likely.tolist(), strict=True))
 
 
@@ -135,7 +136,7 @@ def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32
     """Relevance of all of the index's rows, and their cosines where there are any."""
     corpus = index.corpus()
     if asked.relevance == "lexical":
-        lexical = corpus.lexicon.bm25(asked_tokens(text))
+        lexical = corpus.lexicon.bm25(_words(asked, text))
         return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
     if asked.relevance == "dense" and query is not None:
         cosine = dense(corpus, query)
@@ -143,8 +144,12 @@ def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32
     # Without the sentences' vectors the question as a whole will do.
     known = query is None or all(sentence in asked.vectors for sentence in counted_sentences(asked, text))
     embed = asked.vectors.__getitem__ if known and asked.embed is not None else None
-    measured = relevance.hybrid(corpus, text, query, embed, asked.now, with_neighbours=asked.request.neighbours)
+    measured = relevance.hybrid(corpus, text, query, embed, asked.now, dialogue=asked.dialogue, with_neighbours=asked.request.neighbours)
     return measured, measured.dense
+
+
+def _words(asked: ParsedQuestion, text: str) -> Words:
+    return words_of(asked.dialogue) if asked.dialogue else asked_tokens(text)
 
 
 def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | None], str]:
@@ -153,7 +158,7 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     Raises:
         ModelMismatch: there are vectors, but none that the question's can be compared with.
     """
-    texts, given = asked.request.focal_texts, asked.request.vectors
+    texts, given = asked.request.texts, asked.request.vectors
     comparable = asked.model in index.models
     if not comparable and index.models:
         raise ModelMismatch(
@@ -169,7 +174,7 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
             if asked.weights.mode == "stanford" or asked.relevance == "dense":
                 raise asked.away
             return [None] * len(texts), f"the embedder is away, found by words only: {asked.away}"
-        queries = [asked.vectors[text] for text in texts]
+        queries = [vector_of(asked.dialogue, asked.vectors)] if asked.dialogue else [asked.vectors[text] for text in texts]
     else:
         queries = [to_array(vector) for vector in given]
     width = index.vectors.shape[1]

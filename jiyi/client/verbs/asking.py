@@ -30,12 +30,13 @@ class Asking(Telling[W]):
 
     @verb
     def retrieve(
-        self, agent_id: str, focal: str | Sequence[str], *, timeout: float | None = None, **options: Unpack[RetrievalArguments]
+        self, agent_id: str, focal: str | Sequence[str] = (), *, timeout: float | None = None, **options: Unpack[RetrievalArguments]
     ) -> Steps[Answer]:
         """The agent's memories that matter most for the focal text or texts, with every component of their scores.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``top_k``, ``mode``, weights,
-        ``filters``, ``now``, ``touch``, ``vectors`` …
+        Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order. ``options`` are
+        the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``top_k``, ``mode``, weights, ``filters``, ``now``,
+        ``touch``, ``vectors`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field.

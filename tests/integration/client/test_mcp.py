@@ -114,6 +114,9 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         await retrievable(client, node_id)
         found = said(await client.call_tool("retrieve", {"agent_id": "mia", "focal_text": "What must Mia not eat?", "top_k": 3}))
         assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
+        talk = [{"role": "user", "content": "Mia comes for dinner"}, {"role": "user", "content": "What must she not eat?"}]
+        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "messages": talk}))
+        assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
         listed = said(await client.call_tool("list", {"agent_id": "mia", "limit": 5}))
         assert [node["description"] for node in listed["nodes"]] == ["Mia is allergic to peanuts"]
         assert said(await client.call_tool("why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id

@@ -129,6 +129,40 @@ def test_hybrid_is_the_default(group: str) -> None:
     assert answer.debug.relevance == "hybrid"
 
 
+def dialogue(group: str, *messages: tuple[str, str], **options: Any) -> FocalAnswer:
+    said = [{"role": role, "content": content} for role, content in messages]
+    fields: dict[str, Any] = {"now": NOW, "recency_w": 0, "importance_w": 0, "touch": False, "messages": said, **options}
+    answer = retrieve(RetrievalRequest(group_id=group, agent_id="klaus", **fields))
+    assert isinstance(answer, Answer)
+    (found,) = answer.groups
+    return found
+
+
+@pytest.mark.parametrize("relevance", ["hybrid", "dense", "lexical"])
+def test_what_a_dialogue_is_about_is_found_by_its_earlier_messages(group: str, relevance: str) -> None:
+    diary(group)
+    talk = ("user", "Maria grows tomatoes"), ("assistant", "The invoice can wait."), ("user", "who waters them?")
+    found = dialogue(group, *talk, relevance=relevance)
+    assert (found.status, found.focal_text, found.debug.relevance) == ("ok", "who waters them?", relevance)
+    assert found.retrieved_nodes[0].description == DIARY[1]
+    if relevance == "hybrid":
+        (parts, likely) = found.retrieved_nodes[0].relevance_parts, found.retrieved_nodes[0].probability
+        assert parts.dense is not None and parts.lexical is not None and likely is not None and 0 < likely < 1
+
+
+def test_a_dialogue_of_one_message_is_a_question(group: str) -> None:
+    diary(group)
+    question = "I went out. What does Klaus read? I forgot it!"
+    assert dialogue(group, ("user", question)).retrieved_nodes == ask(group, question).retrieved_nodes
+
+
+@pytest.mark.usefixtures("no_embedder")
+def test_without_the_embedder_a_dialogue_is_found_by_its_words(group: str) -> None:
+    diary(group, embedded=False)
+    found = dialogue(group, ("user", "Klaus and gentrification"), ("assistant", "Yes?"), ("user", "his book"))
+    assert (found.retrieved_nodes[0].description, found.debug.relevance) == (DIARY[0], "lexical")
+
+
 # What relevance is made of
 
 

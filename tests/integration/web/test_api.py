@@ -492,6 +492,8 @@ def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.M
         ({"agent_id": "a", "focal_text": "x", "group_id": "other"}, "group_id"),
         ({"agent_id": "a", "focal_text": "x", "timeout": 1e9}, "timeout"),
         ({"agent_id": "a", "focal_text": "x\x00"}, "focal_texts.0"),
+        ({"agent_id": "a", "focal_text": "x", "messages": [{"role": "user", "content": "y"}]}, "focal_text"),
+        ({"agent_id": "a", "messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
     ],
 )
 def test_bad_questions_are_refused_before_anybody_is_asked(api: Program, body: dict[str, Any], field: str) -> None:
@@ -521,6 +523,16 @@ def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Ca
     ]
     many = api.post("/retrieve", {"agent_id": "klaus", "focal_texts": ["Klaus?", "老葛?"], "top_k": 1, "timeout": 30}, 200)
     assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
+    talk = [
+        {"role": "user", "content": "Klaus is back."},
+        {"role": "assistant", "content": "Oh?"},
+        {"role": "user", "content": "他读什么？"},
+    ]
+    told = api.post("/retrieve", {"agent_id": "klaus", "messages": talk, "touch": False, "timeout": 30}, 200)
+    with Client(service) as client:
+        same = client.retrieve("klaus", messages=talk, touch=False)
+    assert [group["focal_text"] for group in told["groups"]] == ["他读什么？"]
+    assert [node["node_id"] for node in told["groups"][0]["retrieved_nodes"]] == [str(node.node_id) for node in same.retrieved_nodes]
     assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "unknown_agent"
     mismatch = {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}
     api.post("/retrieve", mismatch, 422)

@@ -32,6 +32,19 @@ def test_a_list_of_agents(tmp_path: Path) -> None:
     assert (question.text, question.evidence, question.now) == ("what?", {"b"}, datetime(2026, 2, 1, tzinfo=UTC))
 
 
+def test_a_question_that_is_a_dialogue_is_asked_as_one() -> None:
+    text = """<Bart>: "Look!"\n<Assistant>: "Nice."\n<小林>：“好看吗？”\n"Very."\n<Bart>: He said "wow"\n"""
+    assert sets.messages_of(text) == [
+        {"role": "user", "name": "Bart", "content": "Look!"},
+        {"role": "assistant", "content": "Nice."},
+        {"role": "user", "name": "小林", "content": "好看吗？"},
+        {"role": "assistant", "content": "Very."},
+        {"role": "user", "name": "Bart", "content": 'He said "wow'},
+    ]
+    for other in ("", "What did Bart do?", "<b>bold</b>", '<Assistant>: "Hello"'):
+        assert sets.messages_of(other) == []
+
+
 def test_a_conversation_is_one_agent_whose_turns_are_a_minute_apart(tmp_path: Path) -> None:
     turns = [{"id": "s1:1", "speaker": "Jo", "text": "Hi"}, {"id": "s1:2", "speaker": "林岚", "text": "你好"}]
     session = {"id": "s1", "at": "2026-01-02T03:04:00+01:00", "turns": turns}

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import problems_of
-from jiyi.protocol.retrieval import Answer, Debug, Filters, FocalAnswer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, Debug, Filters, FocalAnswer, RetrievalRequest, RetrieveBody
 from jiyi.settings import Settings
 
 NAIVE = datetime(2026, 3, 2, 7, 15)
@@ -134,3 +134,57 @@ def test_an_answer_shows_the_first_focal_texts_memories() -> None:
 def test_a_failure_has_all_five_fields_too() -> None:
     group = FocalAnswer(focal_text="tea", status="no_candidates", message="none").model_dump()
     assert group.keys() == {"focal_text", "status", "message", "retrieved_nodes", "accessed_ids", "debug"}
+
+
+def dialogue(*messages: dict[str, Any], **fields: Any) -> RetrievalRequest:
+    return RetrievalRequest(group_id="g", agent_id="klaus", messages=[*messages], **fields)
+
+
+USER = {"role": "user", "content": "tea?"}
+
+
+def test_a_dialogue_is_one_text_whose_latest_message_of_the_user_leads() -> None:
+    asked = dialogue({"role": "user", "content": "hello"}, USER, {"role": "assistant", "content": "coffee"})
+    assert asked.texts == ["tea?"]
+    assert RetrievalRequest.model_validate(asked.model_dump(mode="json", exclude_none=True)) == asked
+    assert dialogue({**USER, "name": "林岚"}, vectors=[[1, 2]], embedding_model="m").texts == ["林岚: tea?"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "path", "words"),
+    [
+        pytest.param([], {}, "focal_texts", "messages", id="nothing to ask"),
+        pytest.param([USER], {"focal_texts": ["tea"]}, "messages", "either", id="both"),
+        pytest.param([{"role": "assistant", "content": "x"}], {}, "messages", "role user", id="nobody asks"),
+        pytest.param([{"role": "system", "content": "x"}, USER], {}, "messages.0.role", "assistant", id="another role"),
+        pytest.param([{"role": "user", "content": " "}], {}, "messages.0.content", "", id="blank"),
+        pytest.param([{"role": "user"}], {}, "messages.0.content", "missing", id="no content"),
+        pytest.param([{**USER, "name": ""}], {}, "messages.0.name", "", id="blank name"),
+        pytest.param([{**USER, "colour": "red"}], {}, "messages.0.colour", "not permitted", id="unknown field"),
+        pytest.param([{"role": "user", "content": "a\0"}], {}, "messages.0.content", "NUL", id="NUL"),
+        pytest.param([{"role": "user", "content": "x" * 8_001}], {}, "messages.0.content", "8,000", id="too long"),
+        pytest.param([{"role": "user", "content": "x" * 8_000}] * 3, {}, "messages", "16,000", id="too long together"),
+        pytest.param([USER] * 33, {}, "messages", "32", id="too many"),
+        pytest.param([USER, USER], {"vectors": [[1], [2]], "embedding_model": "m"}, "vectors", "give one", id="a vector a message"),
+    ],
+)
+def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dict[str, Any], path: str, words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        dialogue(*messages, **fields)
+    (problem,) = problems_of(caught.value)
+    assert problem.startswith(f"{path}: "), problem
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [{}, {"focal_text": "x", "messages": [USER]}, {"focal_texts": ["x"], "messages": [USER]}, {"focal_text": "x", "focal_texts": ["y"]}],
+)
+def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="focal_text"):
+        RetrieveBody(agent_id="klaus", **texts)
+
+
+def test_a_body_with_a_dialogue_and_empty_texts_is_one_with_a_dialogue() -> None:
+    body = RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": None, "focal_texts": [], "messages": [USER]})
+    assert (body.focal_texts, body.texts) == ([], ["tea?"])

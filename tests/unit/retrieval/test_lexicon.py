@@ -28,6 +28,15 @@ def lexicon_of(texts: Sequence[Sequence[str]]) -> Lexicon:
     return made
 
 
+def test_a_word_counts_by_its_weight_where_one_is_given() -> None:
+    found = lexicon_of([["tea", "kiln"], ["tea"], ["rain"]])
+    parts = found.bm25(["tea"]), found.bm25(["kiln"])
+    assert found.bm25({"tea": 1.0, "kiln": 0.5}) == pytest.approx(parts[0] + 0.5 * parts[1])
+    assert found.bm25({"tea": 1.0, "kiln": 1.0}) == pytest.approx(found.bm25(["tea", "kiln"]))
+    gone = found.information(["gone"])
+    assert found.information({"tea": 1.0, "gone": 0.5}) == pytest.approx(found.information(["tea"]) + 0.5 * gone)
+
+
 def formula(texts: Sequence[list[str]], question: list[str]) -> list[float]:
     """Robertson & Zaragoza (2009), with the logarithm that is never negative; each of the question's tokens once."""
     k1, b = 1.2, 0.5

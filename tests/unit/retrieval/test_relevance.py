@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance, sentences
 from jiyi.retrieval.corpus import Corpus, centre_of, dense
+from jiyi.retrieval.dialogue import Part
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import language_sums
 from jiyi.retrieval.neighbours import FIRST_HOUR, with_hours
@@ -770,3 +771,28 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
 
     in_order = found(np.arange(size))
     assert found(random.permutation(size)) == pytest.approx(in_order, abs=1e-9)
+
+
+# Dialogues
+
+
+def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> None:
+    corpus = corpus_of(["glaze cracked", "ferry left", "tea was cold"], subjects=["Anna", "Ben", None])
+    parts = [Part("tell me about the ferry", 1.0), Part("Anna and her glaze", 0.5)]
+    found = hybrid(corpus, parts[0].text, None, None, NOW, dialogue=parts)
+    alone = hybrid(corpus, parts[0].text, None, None, NOW)
+    assert alone.lexical is not None and found.lexical is not None and found.named is not None
+    assert alone.lexical[0] == 0 < found.lexical[0] < found.lexical[1]
+    assert found.named.tolist() == [0.5 * relevance.SUBJECT_BONUS, 0, 0]
+    assert np.argsort(-found.total).tolist() == [1, 0, 2]
+
+
+def test_a_dialogue_is_not_looked_for_sentence_by_sentence() -> None:
+    corpus, text, query = random_corpus(1)
+    parts = [Part(text, 1.0)]
+
+    def refuse(_: str) -> Float32:
+        raise AssertionError("a sentence was embedded")
+
+    found = hybrid(corpus, text, query, refuse, NOW, dialogue=parts)
+    assert np.isfinite(found.total).all()
