@@ -1,12 +1,12 @@
 """How much each weight of ``jiyi.retrieval.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
 
-    python -m bench.tune LOCOMO.json MEMDAILY.json [--json]
+    python -m bench.tune LOCOMO.json MEMDAILY.json [CONVERSATION.json …] [--json]
 
-No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
+No service: texts are embedded once by the default embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
 memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
 ``jiyi.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
-(mean over its questions), recall@5 on MemDaily (mean over its kinds), and the share of the questions of ``bench.chat`` with an
-answer among the first five.
+(mean over its questions), recall@5 on MemDaily (mean over its kinds), the share of the questions of ``bench.chat`` with an
+answer among the first five, and recall@10 on the conversations, in any form that ``bench.sets`` reads (mean over all questions).
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import chat, locomo, memdaily
+from bench import chat, locomo, memdaily, sets
 from bench.support.environments import cache
 from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
 from jiyi.client.client import chunks
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders.local import LocalEmbedder
+from jiyi.providers.embedders import embedder_of
 from jiyi.retrieval import corpus as columns
 from jiyi.retrieval import lexicon, neighbours, relevance, sentences
 from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.scoring import best
+from jiyi.settings import Settings
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle
 from models.retrieval.derived_columns import CENTRE_STEPS
 
-LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
+LOCOMO_RECALL, MEMDAILY_RECALL, CONVERSATION_RECALL = 10, memdaily.RECALL, 10
+EMBEDDER = str(Settings.model_fields["embedder"].default)
 EMBED_BATCH = 64
 #: When questions without a time of their own are asked: always the same, so that figures repeat.
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -131,7 +133,7 @@ def changed(change: Change | None) -> Iterator[None]:
 
 
 def _key(kind: str, text: str) -> str:
-    return hashlib.sha256(f"{LocalEmbedder.model}\n{kind}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{EMBEDDER}\n{kind}\n{text}".encode()).hexdigest()
 
 
 class Vectors:
@@ -156,7 +158,7 @@ class Vectors:
         return self._known[_key("query", text)]
 
     def _embed(self, missing: Mapping[str, Sequence[str]], console: Console) -> None:
-        engine = LocalEmbedder()
+        engine = embedder_of(EMBEDDER)
         passages, queries = missing["passage"], missing["query"]
         for batch in track(list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console):
             for text, vector in zip(batch, engine.passages(batch), strict=True):
@@ -230,21 +232,34 @@ def found_in_five(agent: Agent, vectors: Vectors) -> float:
     return sum(found) / len(found)
 
 
-def measure(talks: Sequence[Agent], days: Sequence[Agent], small_talk: Agent, vectors: Vectors) -> dict[str, float]:
-    talk = [value for values in recalls(talks, vectors, LOCOMO_RECALL).values() for value in values]
+def measure(
+    talks: Sequence[Agent], days: Sequence[Agent], small_talk: Agent, conversations: Sequence[Agent], vectors: Vectors
+) -> dict[str, float]:
     kinds = [sum(values) / len(values) for values in recalls(days, vectors, MEMDAILY_RECALL).values()]
-    figures = {"locomo": sum(talk) / len(talk), "memdaily": sum(kinds) / len(kinds), "chat": found_in_five(small_talk, vectors)}
+    figures = {
+        "locomo": _of_questions(recalls(talks, vectors, LOCOMO_RECALL)),
+        "memdaily": sum(kinds) / len(kinds),
+        "chat": found_in_five(small_talk, vectors),
+    }
+    if conversations:
+        figures["conversations"] = _of_questions(recalls(conversations, vectors, CONVERSATION_RECALL))
     return {name: round(value, DECIMALS) for name, value in figures.items()}
 
 
-def run(talk_file: Path, day_file: Path, console: Console) -> list[dict[str, Any]]:
+def _of_questions(recall: Mapping[str, Sequence[float]]) -> float:
+    values = [value for of_kind in recall.values() for value in of_kind]
+    return sum(values) / len(values)
+
+
+def run(talk_file: Path, day_file: Path, conversation_files: Sequence[Path], console: Console) -> list[dict[str, Any]]:
     """A row for the shipped constants, then one for each change."""
     talks, days, small_talk = locomo.read(talk_file), memdaily.read(day_file), chat.read()
-    vectors = Vectors([*talks, *days, small_talk], console)
+    conversations = [agent for path in conversation_files for agent in sets.read(path)]
+    vectors = Vectors([*talks, *days, small_talk, *conversations], console)
     rows: list[dict[str, Any]] = []
     for change in track([None, *changes()], description="ranking", console=console):
         with changed(change):
-            figures = measure(talks, days, small_talk, vectors)
+            figures = measure(talks, days, small_talk, conversations, vectors)
         if change is None:
             rows.append({"constant": "shipped", "what": "", "value": ""} | figures)
         else:
@@ -263,20 +278,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("locomo", type=Path)
     parser.add_argument("memdaily", type=Path)
+    parser.add_argument("conversations", type=Path, nargs="*")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = run(arguments.locomo, arguments.memdaily, Console(stderr=True))
+    rows = run(arguments.locomo, arguments.memdaily, arguments.conversations, Console(stderr=True))
     if arguments.json:
         print(json.dumps(rows))
         return
     table = Table(title="Recall with one constant changed (difference from the shipped ones)")
     for heading in ("constant", "change", "value"):
         table.add_column(heading)
-    for heading in (f"LoCoMo recall@{LOCOMO_RECALL}", f"MemDaily recall@{MEMDAILY_RECALL}", "chat, in five"):
-        table.add_column(heading, justify="right")
     shipped = rows[0]
+    headings = {
+        "locomo": f"LoCoMo recall@{LOCOMO_RECALL}",
+        "memdaily": f"MemDaily recall@{MEMDAILY_RECALL}",
+        "chat": "chat, in five",
+        "conversations": f"conversations, recall@{CONVERSATION_RECALL}",
+    }
+    names = [name for name in headings if name in shipped]
+    for name in names:
+        table.add_column(headings[name], justify="right")
     for row in rows:
-        figures = [f"{row[name]:.3f} ({row[name] - shipped[name]:+.3f})" for name in ("locomo", "memdaily", "chat")]
+        figures = [f"{row[name]:.3f} ({row[name] - shipped[name]:+.3f})" for name in names]
         table.add_row(row["constant"], row["what"], row["value"], *figures)
     Console().print(table)
 
