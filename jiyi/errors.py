@@ -135,6 +135,12 @@ class SearchUnavailable(ProviderUnavailable):
     code = "search_unavailable"
 
 
+class RerankerUnavailable(ProviderUnavailable):
+    """The reranker cannot be reached, is too slow, refuses, or answers something unusable: the order stays as it was."""
+
+    code = "reranker_unavailable"
+
+
 class BadReply(JiyiError):  # noqa: N818 – users know it by this name
     """The LLM answered, but not what was asked for, even after it was told what is wrong."""
 
@@ -204,6 +210,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         TextRefused,
         LLMUnavailable,
         SearchUnavailable,
+        RerankerUnavailable,
         BadReply,
         ModelMismatch,
         EvidenceMissing,

@@ -251,6 +251,21 @@ class Settings(BaseSettings):
     hashing_dimensions: int = Field(256, ge=8, le=4_096, description="Vector size of the `hashing` embedder.")
     max_vector_dimensions: int = Field(4_096, ge=1, le=16_000, description="Largest vector an event may bring.")
 
+    # What orders the best anew (docs/retrieval.md)
+    reranker: str = Field(
+        "off",
+        min_length=1,
+        max_length=200,
+        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank` as Cohere, Jina, vLLM or Text Embeddings Inference do.",
+    )
+    reranker_base_url: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
+    )
+    reranker_api_key: SecretStr = Field(SecretStr(""), description="Key of the reranker, in place of `COMPATIBLE_API_KEY`.")
+    reranker_timeout: float = Field(
+        2.0, gt=0, le=60, description="Seconds that reranking one retrieval may take before its order stays as it is."
+    )
+
     # LLM
     llm: str = Field(
         "rules",
@@ -643,6 +658,7 @@ SECTIONS = {
     "exchange": "Limits of events and requests ([events.md](events.md))",
     "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
     "embedder_base_url": "Embedder ([embedders.md](embedders.md))",
+    "reranker": "Reranker ([retrieval.md](retrieval.md#a-reranker))",
     "llm_base_url": "LLM ([llms.md](llms.md))",
     "web_search": "Web search ([tiers.md](tiers.md))",
     "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",

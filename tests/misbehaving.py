@@ -105,6 +105,20 @@ def chat(content: str, finish: str = "stop") -> Script:
     )
 
 
+def rerank(relevance: Callable[[str, str], float], form: str = "documents") -> Script:
+    """A reranker of ``relevance(query, document)``, best first; the form ``texts`` is that of Text Embeddings Inference."""
+
+    def reply(request: Request) -> Reply:
+        if form not in request.body:
+            return status(422, f"missing field `{form}`")(request)
+        scores = [relevance(request.body["query"], text) for text in request.body[form]]
+        name = "score" if form == "texts" else "relevance_score"
+        rows = [{"index": place, name: scores[place]} for place in sorted(range(len(scores)), key=lambda place: -scores[place])]
+        return _json(rows if form == "texts" else {"model": request.body["model"], "results": rows})
+
+    return reply
+
+
 def status(code: int, message: str = "no", *, retry_after: str | None = None) -> Script:
     headers = {"Content-Type": "application/json"} | ({} if retry_after is None else {"Retry-After": retry_after})
     return lambda _: Reply(code, json.dumps({"error": {"message": message, "type": "test"}}).encode(), headers)

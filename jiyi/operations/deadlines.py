@@ -23,6 +23,12 @@ def deadline(until: float) -> Iterator[None]:
         _UNTIL.reset(token)
 
 
+def seconds_left() -> float | None:
+    """How long whoever asked goes on waiting; below 0 they have stopped. None where nobody has said."""
+    until = _UNTIL.get()
+    return None if until is None else until - time.monotonic()
+
+
 def check_deadline() -> None:
     """To be called between the steps of a long computation.
 

@@ -295,6 +295,8 @@ class RetrievedNode(MemoryStatement):
     replaced_by: UUID | None = None
     #: How likely it is to answer, 0 … 1, as calibrated on questions whose answers are known; null unless relevance is ``hybrid``.
     probability: float | None = None
+    #: How relevant the reranker takes it to be, on its model's own scale; null unless it was reranked.
+    reranked: float | None = None
 
 
 class Debug(BaseModel):
@@ -309,6 +311,8 @@ class Debug(BaseModel):
     #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see ``note``.
     relevance: str = ""
     note: str = ""
+    #: What ordered the best anew; empty where nothing did: see ``note`` if something was to.
+    reranker: str = ""
     #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0 (GA-45).

@@ -56,7 +56,8 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     if isinstance(error, openai.APIConnectionError):
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
     if isinstance(error, Unusable):
-        return f"{at} answered {error}: check that {endpoint.setting}_BASE_URL is an OpenAI-compatible address"
+        what = "an address for /rerank" if endpoint.purpose == "rerank" else "an OpenAI-compatible address"
+        return f"{at} answered {error}: check that {endpoint.setting}_BASE_URL is {what}"
     return f"{at} failed: {type(error).__name__}"
 
 
@@ -88,7 +89,9 @@ def _target(error: openai.APIStatusError, endpoint: Endpoint) -> str:
 
 
 def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
-    """The vendor's own words, as far as they can be stored and shown."""
+    """The vendor's own words, as far as they can be stored and shown. A reranker's are not: they may quote memories to other groups."""
+    if endpoint.purpose == "rerank":
+        return "its own words are not kept"
     return _shown(str(error.message), endpoint)
 
 

@@ -32,6 +32,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_RETRY_AFTER = 20.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
+#: The one path whose answer may be a list.
+RERANK = "/rerank"
+#: Asks the SDK for the answer as it comes, unread.
+RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
 #: Sent where none is needed: the SDK wants one.
 NO_KEY = "none"
 
@@ -66,13 +70,19 @@ class Provider:
         Raises:
             ProviderUnavailable: as the class given; its ``status`` is the HTTP status, if there was one.
         """
-        return self._post("/embeddings", body, patience)
+        found: JsonObject = self._post("/embeddings", body, patience)
+        return found
 
     def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
-        return self._post("/chat/completions", body, patience)
+        found: JsonObject = self._post("/chat/completions", body, patience)
+        return found
 
-    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+    def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
+        """The JSON that ``POST …/rerank`` answers: an object or a list. Raises as :meth:`embeddings`."""
+        return self._post(RERANK, body, patience)
+
+    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         endpoint = self.endpoint
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
@@ -92,31 +102,33 @@ class Provider:
         breakers.note_error(endpoint.breaker, str(failure))
         raise failure
 
-    def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+    def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         return breakers.call(
             self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
         )
 
-    def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+    def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         key = self.endpoint.api_key
         client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
-        create = client.embeddings if path == "/embeddings" else client.chat.completions
         until = time.monotonic() + patience.call
-        with create.with_streaming_response.create(**body, timeout=patience.call) as response:
-            content = bytearray()
-            try:
-                for chunk in response.iter_bytes():
-                    content += chunk
-                    if len(content) > MAX_BODY_BYTES:
-                        raise Unusable(f"more than {MAX_BODY_BYTES:,} bytes")
-                    if time.monotonic() > until:  # the SDK's time-out is between two pieces, which may be small
-                        raise openai.APITimeoutError(request=response.http_request)
-            except httpx2.TimeoutException as error:
-                raise openai.APITimeoutError(request=response.http_request) from error
-            except httpx2.HTTPError as error:  # cut off in the middle, where the SDK does not look
-                raise openai.APIConnectionError(request=response.http_request) from error
+        options: openai.RequestOptions = {"timeout": patience.call, "headers": {RAW_RESPONSE_HEADER: "stream"}}
+        response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
+        content = bytearray()
+        try:
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > MAX_BODY_BYTES:
+                    raise Unusable(f"more than {MAX_BODY_BYTES:,} bytes")
+                if time.monotonic() > until:  # the SDK's time-out is between two pieces, which may be small
+                    raise openai.APITimeoutError(request=response.request)
+        except httpx2.TimeoutException as error:
+            raise openai.APITimeoutError(request=response.request) from error
+        except httpx2.HTTPError as error:  # cut off in the middle, where the SDK does not look
+            raise openai.APIConnectionError(request=response.request) from error
+        finally:
+            response.close()
         patience.answered()
-        return _json_object(bytes(content))
+        return _json(bytes(content), path)
 
     def _why_open(self) -> str:
         seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
@@ -139,12 +151,12 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
 
-def _json_object(content: bytes) -> JsonObject:
+def _json(content: bytes, path: str) -> Any:
     try:
         found = json.loads(content)
-    except ValueError:  # includes bytes that are no text
+    except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
         raise Unusable("something that is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict | list if path == RERANK else dict):
         raise Unusable("JSON that is no object")
     return found
 

@@ -1,4 +1,4 @@
-"""How the embedder, the LLM and the web search fare, as far as can be told without asking them (CN-58).
+"""How the embedder, the LLM, the reranker and the web search fare, as far as can be told without asking them (CN-58).
 
 Whether each is set up, and whether it answered when it was last asked: the circuit breakers know that of all workers.
 """
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jiyi.errors import SearchUnavailable, SettingsError
-from jiyi.providers import breakers, llms, websearch
+from jiyi.providers import breakers, llms, rerankers, websearch
 from jiyi.providers.embedders import choice
 from jiyi.providers.embedders.overview import is_installed
 from jiyi.providers.spec import Endpoint
 from jiyi.providers.websearch.choice import chosen as chosen_search
 from jiyi.settings import Settings
 
-ProviderName = Literal["embedder", "llm", "search"]
+ProviderName = Literal["embedder", "llm", "reranker", "search"]
 #: ``off``: not wanted. ``not_configured``: a key, an address or a package is missing. ``failing``: the last calls failed.
 #: ``unknown``: Valkey, which remembers that, is away.
 ProviderState = Literal["ok", "off", "not_configured", "failing", "unknown"]
@@ -33,10 +33,11 @@ class ProviderHealth:
 
 
 def providers(settings: Settings, embedder: str | None = None) -> list[ProviderHealth]:
-    """All three. ``embedder`` is the spec of the one in use, where another one than the settings' is."""
+    """All four. ``embedder`` is the spec of the one in use, where another one than the settings' is."""
     return [
         _told("embedder", lambda: _embedder(settings, embedder)),
         _told("llm", lambda: _llm(settings)),
+        _told("reranker", lambda: _reranker(settings)),
         _told("search", lambda: _search(settings)),
     ]
 
@@ -57,6 +58,10 @@ def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, st
 
 def _llm(settings: Settings) -> tuple[ProviderState, str]:
     return ("ok", llms.RULES) if settings.llm == llms.RULES else _at(llms.endpoint(settings))
+
+
+def _reranker(settings: Settings) -> tuple[ProviderState, str]:
+    return ("off", f"{rerankers.SETTING} is off") if settings.reranker == rerankers.OFF else _at(rerankers.endpoint(settings))
 
 
 def _search(settings: Settings) -> tuple[ProviderState, str]:

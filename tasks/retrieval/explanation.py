@@ -57,6 +57,7 @@ def _nodes(found: SearchResult, described: dict[int, dict[str, Any]]) -> list[di
             "relevance_parts": parts,
             "replaced_by": found.replaced.get(row),
             "probability": found.probability.get(row),
+            "reranked": found.reranked.get(row),
         }
         for row, score, recency, relevance, importance, parts in explained
         if row in described  # erased meanwhile

@@ -16,6 +16,7 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.retrieval.dialogue import vector_of
+from jiyi.retrieval.ordering import Shown
 from jiyi.text.tokens import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
@@ -30,7 +31,8 @@ from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
 from tasks.retrieval.explanation import focal_answer, of_unknown_agent, whole_answer, without_candidates
 from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, with_remembered
-from tasks.retrieval.search import SearchResult, find, newer_first
+from tasks.retrieval.reranking import reranked
+from tasks.retrieval.search import SearchResult, find, newer_first, reranks
 
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
@@ -65,7 +67,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
             return _unknown_agent(connection, request)
         asked, texts = with_remembered(resolve(request, agent))
         if not texts:
-            found, described = _search(connection, asked, agent)
+            found, described, shown = _search(connection, asked, agent)
         elif not agent.large:
             with _index(connection, asked, agent) as index:
                 if not index.select(request.filters, mode=asked.weights.mode, now=asked.now).size:
@@ -76,11 +78,13 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
             agent = agents.find_agents(connection, request.group_id, request.agent_id)
             if agent is None:
                 return _unknown_agent(connection, request)
-            found, described = _search(connection, asked, agent)
+            found, described, shown = _search(connection, asked, agent)
     if isinstance(found, dict):
         return found
-    shown = {row for one in found for row in one.best_rows.tolist()}
-    described = {row: fields for row, fields in described.items() if row in shown}
+    if reranks(asked):  # a reranker may take its time, too
+        found = reranked(asked, found, shown)
+    returned = {row for one in found for row in one.best_rows.tolist()}
+    described = {row: fields for row, fields in described.items() if row in returned}
     touched = [fields["node_id"] for fields in described.values()]
     index_cache.make_room()
     index_cache.report()
@@ -102,16 +106,16 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 def _search(
     connection: Connection, asked: ParsedQuestion, agent: AgentRecord
-) -> tuple[list[SearchResult] | dict[str, Any], dict[int, dict[str, Any]]]:
-    """What is found for each focal text, and what is shown of it; or the answer that there are no candidates."""
+) -> tuple[list[SearchResult] | dict[str, Any], dict[int, dict[str, Any]], dict[int, Shown]]:
+    """What is found for each focal text, what is shown of it, and what its places depend on; or the answer that there are no candidates."""
     with _index(connection, asked, agent) as index:
         rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
         if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
-            return without_candidates(asked, index), {}
+            return without_candidates(asked, index), {}, {}
         found = find(asked, index, rows)
         described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))
         texts = asked.request.texts
-        return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described
+        return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described, shown
 
 
 @contextmanager

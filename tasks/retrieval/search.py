@@ -16,6 +16,7 @@ from jiyi.heads.retiring import may_retire, retires, said_of
 from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
+from jiyi.providers.rerankers import MOST_DOCUMENTS, OFF
 from jiyi.retrieval import ordering, probability, relevance, renewal
 from jiyi.retrieval.corpus import dense
 from jiyi.retrieval.dialogue import vector_of, words_of
@@ -23,6 +24,7 @@ from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
 from jiyi.retrieval.relevance import Relevance, Words
 from jiyi.retrieval.scoring import Floats
+from jiyi.settings import get_settings
 from jiyi.text.tokens import asked_tokens
 from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
@@ -49,6 +51,8 @@ class SearchResult:
     replaced: Mapping[int, UUID] = field(default_factory=dict)
     #: Row → how likely it is to answer; empty where relevance is not ``hybrid``.
     probability: Mapping[int, float] = field(default_factory=dict)
+    #: Row → what the reranker said of it; empty without one.
+    reranked: Mapping[int, float] = field(default_factory=dict)
 
 
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
@@ -81,7 +85,7 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
         total = measured.total if everyone else measured.total[rows]
-        ranked_one = rank_by(pool, total, kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
+        ranked_one = rank_by(pool, total, kept, asked.weights, top_k=_pool_of(asked), now=now, order=order)
         likely = _probability(asked, index, text, measured, rows[ranked_one.kept[ranked_one.best]])
         ranked_one = _likely_enough(asked.request, ranked_one, rows, likely)
         ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
@@ -90,11 +94,22 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
     return results
 
 
-def _pool_of(request: RetrievalRequest) -> int:
-    """How many of the best are looked at, to return ``top_k``."""
+def wanted(asked: ParsedQuestion) -> int:
+    """How many of the best are to be found: as many as are asked for, or as many as are reranked."""
+    return max(asked.request.top_k, MOST_DOCUMENTS) if reranks(asked) else asked.request.top_k
+
+
+def reranks(asked: ParsedQuestion) -> bool:
+    """Whether what is found is ordered anew by a reranker: never in the original's mode."""
+    return get_settings().reranker != OFF and asked.weights.mode != "stanford"
+
+
+def _pool_of(asked: ParsedQuestion) -> int:
+    """How many of the best are looked at, to find as many as are :func:`wanted`."""
+    request, least = asked.request, wanted(asked)
     if request.diversity:
         return request.top_k * POOL_FACTOR
-    return max(request.top_k, ordering.LOOKED_AT) if request.newer_first else request.top_k
+    return max(least, ordering.LOOKED_AT) if request.newer_first else least
 
 
 def _probability(asked: ParsedQuestion, index: AgentIndex, text: str, measured: Relevance, best: Rows) -> dict[int, float]:
@@ -223,7 +238,7 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
         alike, above = index.corpus().alike(rows), _above_ordinary(found.ranked)[there]
         order, by = ordering.in_order(shown, _confirmed(shown, renewal.renewed(text, shown, alike, above)))
     order = order[ordering.behind_evidence([shown[place] for place in order.tolist()])]
-    kept = np.concatenate([there[order], rest])[: request.top_k]
+    kept = np.concatenate([there[order], rest])[: wanted(asked)]
     if not by and kept.tolist() == list(range(found.best_rows.size)):
         return found
     in_answer = set(found.best_rows[kept].tolist())

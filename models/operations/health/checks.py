@@ -208,8 +208,14 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
 
 
 def provider(found: ProviderHealth) -> Check:
-    """The embedder, the LLM or the web search: one that is switched off is no reason to look."""
-    name = {"embedder": Translatable("Embedder"), "llm": Translatable("LLM"), "search": Translatable("Web search")}[found.name]
+    """The embedder, the LLM, the reranker or the web search: one that is switched off is no reason to look."""
+    names = {
+        "embedder": Translatable("Embedder"),
+        "llm": Translatable("LLM"),
+        "reranker": Translatable("Reranker"),
+        "search": Translatable("Web search"),
+    }
+    name = names[found.name]
     state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
     return Check(name, state, Translatable("switched off") if found.state == "off" else found.detail)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -15,15 +15,17 @@ from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, Retri
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder, cache, embedder
 from jiyi.providers.embedders.cache import query_vectors
+from jiyi.providers.rerankers import reranker
 from jiyi.retrieval.relevance import SUBJECT_BONUS
 from jiyi.retrieval.sentences import sentences_of
-from jiyi.settings import Settings
+from jiyi.settings import Settings, get_settings
 from models.db.connection import reading_engine
 from models.db.valkey import valkey
 from models.retrieval import index_cache
 from tasks.memory import access
 from tasks.retrieval import question as questions
 from tasks.retrieval.retrieve import retrieve
+from tests import misbehaving as bad
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
 from workers.embedded.stack import Stack
@@ -161,6 +163,67 @@ def test_without_the_embedder_a_dialogue_is_found_by_its_words(group: str) -> No
     diary(group, embedded=False)
     found = dialogue(group, ("user", "Klaus and gentrification"), ("assistant", "Yes?"), ("user", "his book"))
     assert (found.retrieved_nodes[0].description, found.debug.relevance) == (DIARY[0], "lexical")
+
+
+# A reranker
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[bad.Vendor]:
+    """One that likes tomatoes, and then what is short."""
+    monkeypatch.delenv("COMPATIBLE_API_KEY", raising=False)
+    reranker.cache_clear()
+    with bad.vendor() as made:
+        made.otherwise = bad.rerank(lambda _query, document: 100.0 * ("tomatoes" in document) - len(document))
+        # A model of its own each time: breakers are shared, and outlast the test.
+        with environment(reranker=f"compatible:{uuid4().hex}", reranker_base_url=made.base_url, reranker_timeout="30"):
+            yield made
+    reranker.cache_clear()
+
+
+def test_a_reranker_orders_the_best_anew_and_is_shown(group: str, server: bad.Vendor) -> None:
+    diary(group)
+    found = ask(group, "What does Klaus read?", top_k=2)
+    assert [node.description for node in found.retrieved_nodes] == [DIARY[1], min(DIARY[:1] + DIARY[2:], key=len)]
+    assert [node.reranked for node in found.retrieved_nodes] == [100.0 - len(DIARY[1]), -float(len(found.retrieved_nodes[1].description))]
+    assert (found.debug.reranker, found.debug.note, found.debug.retrieved_count) == (get_settings().reranker, "", 2)
+    (request,) = server.requests
+    assert (request.body["query"], sorted(request.body["documents"])) == ("What does Klaus read?", sorted(DIARY))
+
+
+def test_a_dialogue_is_reranked_by_all_that_counts_of_it(group: str, server: bad.Vendor) -> None:
+    diary(group)
+    dialogue(group, ("user", "Maria is here"), ("assistant", "Oh?"), ("user", "what does she do?"))
+    assert server.requests[0].body["query"] == "Maria is here\nOh?\nwhat does she do?"
+
+
+def test_reranked_the_newer_still_comes_before_the_older(group: str, server: bad.Vendor) -> None:
+    remember(group, "Mia lives in Leeds, a city in the north of England", subject="Mia")
+    remember(group, "Mia moved, she now lives in York, a city in the north of England", hours=5, subject="Mia")
+    server.otherwise = bad.rerank(lambda _query, document: float("Leeds" in document))
+    newer, older = ask(group, "Where does Mia live?").retrieved_nodes
+    assert (older.replaced_by, older.reranked, newer.reranked) == (newer.node_id, 1, 0)
+
+
+@pytest.mark.parametrize("failing", [bad.status(500), bad.text("no"), bad.json_body({"results": []}), bad.slow(20)])
+def test_without_an_answer_of_the_reranker_the_order_stays_and_is_told(group: str, server: bad.Vendor, failing: bad.Script) -> None:
+    diary(group)
+    with environment(reranker="off"):
+        before = ask_all(group, *QUESTIONS, top_k=3)
+    assert not server.requests
+    server.otherwise = failing
+    with environment(reranker_timeout="0.3"):
+        after = ask_all(group, *QUESTIONS, top_k=3)
+    for old, new in zip(before.groups, after.groups, strict=True):
+        assert new.retrieved_nodes == old.retrieved_nodes
+        assert (new.debug.reranker, "not reranked" in new.debug.note) == ("", True)
+    assert len(server.requests) == 1  # whoever waits does not wait once for each text
+
+
+def test_the_stanford_mode_is_never_reranked(group: str, server: bad.Vendor) -> None:
+    diary(group)
+    assert ask(group, "What does Klaus read?", mode="stanford").debug.reranker == ""
+    assert not server.requests
 
 
 # What relevance is made of

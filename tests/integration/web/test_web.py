@@ -376,7 +376,7 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
 
 
 def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
-    providers = {"embedder": "ok", "llm": "ok", "search": "off"}
+    providers = {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
     assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok", "broker": "ok", **providers}
     assert browser.get("/healthz").json == {"status": "up"}
 

@@ -35,11 +35,11 @@ def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
 
 
 def test_14_a_new_deployment_is_healthy(configure: Configure) -> None:
-    assert states(configure()) == {"embedder": "ok", "llm": "ok", "search": "off"}
+    assert states(configure()) == {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
 
 
 def test_14_what_is_missing_is_named(configure: Configure) -> None:
-    settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
+    settings = configure(embedder="openai", llm="deepseek:deepseek-chat", reranker="compatible:m", web_search="tavily")
     assert set(states(settings).values()) == {"not_configured"}
     told = details(settings)
     assert "OPENAI_API_KEY" in told["embedder"]
@@ -68,6 +68,8 @@ def vendors(configure: Configure) -> Settings:
         embedder_api_key="k",
         llm="openai:gpt-4o-mini",
         llm_api_key="k",
+        reranker="compatible:bge",
+        reranker_base_url="http://127.0.0.1:9",
         web_search="searxng",
         web_search_base_url="http://127.0.0.1:9",
     )

@@ -1,0 +1,150 @@
+"""jiyi.providers.rerankers against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jiyi.errors import RerankerUnavailable, SettingsError
+from jiyi.providers import breakers, health, rerankers
+from jiyi.providers.presets import PRESETS
+from jiyi.providers.rerankers import Reranker, reranker
+from jiyi.providers.rerankers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
+from jiyi.settings import Settings, get_settings
+from tests import misbehaving as bad
+
+Configure = Callable[..., Settings]
+SECRET = "sk-very-secret"
+DOCUMENTS = ["a kettle", "the green tea", "tea"]
+
+
+def length(_query: str, document: str) -> float:
+    return -float(len(document))
+
+
+@pytest.fixture
+def server(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[bad.Vendor]:
+    for name in PRESETS["compatible"].key_variables:
+        monkeypatch.delenv(name, raising=False)
+    with bad.vendor() as made:
+        made.otherwise = bad.rerank(length)
+        configure(redis_url="", reranker="compatible:bge", reranker_base_url=made.base_url, reranker_api_key=SECRET)
+        reranker.cache_clear()
+        breakers._local.clear()
+        yield made
+    reranker.cache_clear()
+    breakers._local.clear()
+
+
+def ask(made: Reranker | None = None, seconds: float = 30) -> list[float]:
+    return (made or reranker()).relevance("tea?", DOCUMENTS, seconds)
+
+
+def test_documents_get_their_relevance_in_their_own_order(server: bad.Vendor) -> None:
+    assert ask() == [-8, -13, -3]
+    (request,) = server.requests
+    assert request.path == "/v1/rerank"
+    assert request.body == {"model": "bge", "query": "tea?", "documents": DOCUMENTS, "top_n": 3}
+    assert request.headers["authorization"] == f"Bearer {SECRET}"
+
+
+def test_a_server_that_wants_texts_is_found_out_once(server: bad.Vendor) -> None:
+    server.otherwise = bad.rerank(length, "texts")
+    made = reranker()
+    assert ask(made) == ask(made) == [-8, -13, -3]
+    assert ["documents" in request.body for request in server.requests] == [True, False, False]
+    assert server.requests[-1].body == {"query": "tea?", "texts": DOCUMENTS, "truncate": True}
+
+
+def test_what_is_sent_is_bounded(server: bad.Vendor) -> None:
+    reranker().relevance("q" * 50_000 + "?", ["d" * 50_000], 30)
+    (request,) = server.requests
+    assert (len(request.body["query"]), request.body["query"][-1]) == (MOST_QUERY_CHARS, "?")
+    assert [len(text) for text in request.body["documents"]] == [MOST_DOCUMENT_CHARS]
+
+
+def results(*rows: Any) -> bad.Script:
+    return bad.json_body({"results": list(rows)})
+
+
+ROW = {"index": 0, "relevance_score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        pytest.param(bad.status(500), "failed on its side", id="500"),
+        pytest.param(bad.status(401, f"bad key {SECRET}"), "refuses the key", id="key refused"),
+        pytest.param(bad.status(404), "no such address", id="no such address"),
+        pytest.param(bad.status(422, "the green tea is no text"), "refuses the request", id="refused in both forms"),
+        pytest.param(bad.redirect(302, "http://127.0.0.1:9/"), "redirects", id="redirect"),
+        pytest.param(bad.text("<html>"), "not JSON", id="a page"),
+        pytest.param(bad.text("[" * 100_000), "not JSON", id="brackets"),
+        pytest.param(bad.json_body("yes"), "no object", id="a word"),
+        pytest.param(bad.json_body({"data": []}), "no list of results", id="another API"),
+        pytest.param(bad.json_body([[0, 1.0]]), "no list of results", id="rows that are none"),
+        pytest.param(results(ROW), "1 results for 3", id="too few"),
+        pytest.param(results(*[ROW] * 3), "which document", id="one thrice"),
+        pytest.param(results({**ROW, "index": 3}), "which document", id="index too high"),
+        pytest.param(results({**ROW, "index": -1}), "which document", id="index below 0"),
+        pytest.param(results({**ROW, "index": "0"}), "which document", id="index a word"),
+        pytest.param(results({**ROW, "index": True}), "which document", id="index a truth"),
+        pytest.param(results({**ROW, "relevance_score": float("nan")}), "no number", id="NaN"),
+        pytest.param(results({**ROW, "relevance_score": float("inf")}), "no number", id="infinite"),
+        pytest.param(results({**ROW, "relevance_score": 10**400}), "no number", id="too large for a float"),
+        pytest.param(results({**ROW, "relevance_score": "high"}), "no number", id="a word for a number"),
+        pytest.param(results({"index": 0}), "no number", id="no number"),
+        pytest.param(bad.cut(0), "cannot be reached", id="cut off"),
+    ],
+)
+def test_what_is_no_answer_is_told_without_secrets(
+    server: bad.Vendor, reply: bad.Script, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.otherwise = reply
+    with caplog.at_level("DEBUG", logger="jiyi"), pytest.raises(RerankerUnavailable, match=words) as caught:
+        ask()
+    for told in (str(caught.value), caplog.text):
+        assert SECRET not in told
+        assert "green tea" not in told  # whoever meets the open breaker may be of another group
+
+
+@pytest.mark.parametrize("late", [bad.slow(3), bad.dribbling(0.1)])
+def test_one_that_is_late_is_not_waited_for(server: bad.Vendor, late: bad.Script) -> None:
+    server.otherwise = late
+    with pytest.raises(RerankerUnavailable, match="did not answer within"):
+        ask(seconds=0.3)
+    assert len(server.requests) == 1
+
+
+def test_one_that_keeps_failing_is_left_alone(server: bad.Vendor) -> None:
+    server.otherwise = bad.status(503)
+    for _ in range(breakers.FAIL_MAX + 2):
+        with pytest.raises(RerankerUnavailable):
+            ask()
+    assert len(server.requests) == breakers.FAIL_MAX
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"reranker": "nobody"}, "unknown provider"),
+        ({"reranker": "openai:x"}, "write compatible:<model>"),
+        ({"reranker": "compatible"}, "no default model"),
+        ({"reranker": "compatible:bge", "reranker_base_url": ""}, "JIYI_RERANKER_BASE_URL is not set"),
+    ],
+)
+def test_a_setting_that_names_none_is_refused_and_shown(
+    server: bad.Vendor, configure: Configure, values: dict[str, str], words: str
+) -> None:
+    configure(**{"reranker_base_url": server.base_url, **values})
+    with pytest.raises(SettingsError, match=words):
+        reranker()
+    states = {one.name: one for one in health.providers(get_settings())}
+    assert states["reranker"].state == "not_configured"
+
+
+def test_without_one_nothing_is_wrong(configure: Configure) -> None:
+    settings = configure(reranker=rerankers.OFF)
+    assert {one.name: one.state for one in health.providers(settings)}["reranker"] == "off"
