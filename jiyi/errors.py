@@ -178,9 +178,17 @@ class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by
 
 
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
-    """The group asks its memory more often than the deployment lets it; nothing is wrong with the question."""
+    """The key or its group asks more often, or more at a time, than the deployment lets it; nothing is wrong with the question.
+
+    It was not begun. A client waits and asks again by itself for ``JIYI_PATIENCE_SECONDS`` before it raises this.
+    """
 
     code = "too_many_questions"
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        """``retry_after``: seconds after which to ask again, if that is known."""
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ServiceError(JiyiError):

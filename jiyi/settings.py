@@ -179,6 +179,13 @@ class Settings(BaseSettings):
         200, ge=1, le=1_000_000, description="Retrievals that may wait in a queue before the API refuses more with status 503."
     )
     publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
+    patience_seconds: float = Field(
+        70.0,
+        ge=0,
+        le=3_600,
+        description="Seconds for which a client that is told that it asks too often (status 429) waits, as long as it is told each time, and "
+        "asks again before it raises `TooManyQuestions`; never longer than the `timeout` of the call. 0: it raises at once.",
+    )
 
     # Retrieval (an agent's own settings, then a request's, come before these)
     mode: Mode = Field(

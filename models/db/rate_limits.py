@@ -5,6 +5,8 @@ That may raise ``redis.RedisError``; whoever counts knows whether to go on witho
 
 from __future__ import annotations
 
+import time
+
 from limits.storage import RedisStorage
 
 from models.db.valkey import valkey
@@ -14,6 +16,11 @@ from models.db.valkey_keys import PREFIX
 def count(key: str, seconds: int) -> int:
     """One more; how many there are in the window of ``seconds`` that the first one began."""
     return _storage().incr(key.removeprefix(PREFIX), seconds)
+
+
+def seconds_left(key: str) -> float:
+    """Until the window of a key that was counted is over."""
+    return max(0.0, _storage().get_expiry(key.removeprefix(PREFIX)) - time.time())
 
 
 def _storage() -> RedisStorage:

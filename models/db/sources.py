@@ -7,13 +7,10 @@ of the request. The others are asked in threads of theirs: redis-py tries again 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,10 +20,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError
-from jiyi.polling import FIRST_POLL, LAST_POLL, poll
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db import connection as base
-from models.db.scope import Scope, current
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -38,10 +33,6 @@ STATEMENT_TIMEOUT = 2.5
 #: Questions that one source is asked at a time; more of them wait, and give up after the same time.
 CONCURRENCY = 4
 MAX_REASON_CHARS = 300
-
-#: Who waits for an answer that is final, by scope.
-_waiting: Counter[Scope] = Counter()
-_waiting_lock = threading.Lock()
 
 FAILURES: tuple[type[Exception], ...] = (SQLAlchemyError, *BROKER_ERRORS, JiyiError)
 
@@ -130,34 +121,6 @@ def reading(question: Callable[[Connection], T], timeout: float | None = None) -
 def from_database(question: Callable[[Connection], T], timeout: float | None = None) -> T:
     """The answer to a short question. Raises :class:`Unanswered`."""
     return ask("database", reading(question, timeout))
-
-
-def awaited(question: Callable[[Connection], T], final: Callable[[T], bool], seconds: float) -> T | None:
-    """The answer when it is final, or when the time is up; None if the database gives none, of which nothing is told.
-
-    The more of a scope wait in this process, the longer each waits between two questions: all together they ask about as often as one.
-    """
-    try:
-        with _one_more_waits() as waiting:
-            return poll(lambda: from_database(question), final, seconds, first=min(FIRST_POLL * waiting, LAST_POLL))
-    except Unanswered:
-        return None
-
-
-@contextmanager
-def _one_more_waits() -> Iterator[int]:
-    """How many of the current scope wait, to the end of the block with one more."""
-    scope = current()
-    with _waiting_lock:
-        _waiting[scope] += 1
-        count = _waiting[scope]
-    try:
-        yield count
-    finally:
-        with _waiting_lock:
-            _waiting[scope] -= 1
-            if not _waiting[scope]:
-                del _waiting[scope]
 
 
 def _limit(timeout: float | None) -> dict[str, str]:

@@ -87,7 +87,7 @@ class MemoryNode(Base):
         Index(None, "group_id", "agent_id", "changed_xid"),
         Index("memory_nodes_vector_by_text_idx", "group_id", "key_hash", "embedding_model", postgresql_where=text("embedding IS NOT NULL")),
         Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
-        # Of large agents only; their vectors' index is made by models/retrieval/enlargement.py, one a model.
+        # Of large agents only; their vectors' indexes are made by models/retrieval/enlargement.py, one a model and size.
         Index("memory_nodes_tokens_idx", text("string_to_array(tokens, ' ')"), postgresql_using="gin", postgresql_where=text("large")),
         Index("memory_nodes_poignancy_idx", "group_id", "agent_id", text("coalesce(poignancy, 0) DESC"), postgresql_where=text("large")),
         Index(

@@ -81,9 +81,9 @@ def all_large(connection: Connection) -> list[tuple[UUID, str]]:
     return [(row.agent_key, row.group_id) for row in connection.execute(_LARGE)]
 
 
-def index_name(model: str) -> str:
-    """Of the index of a model's vectors."""
-    return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
+def index_name(model: str, dimensions: int) -> str:
+    """Of the index of a model's vectors of one size."""
+    return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}_{dimensions}"
 
 
 def indexed_type(dimensions: int) -> LiteralString | None:
@@ -105,9 +105,9 @@ def build_index(model: str, dimensions: int) -> None:
     if kind is None:
         return  # searched one by one
     with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
-        if connection.execute(_VALID, {"name": index_name(model)}).scalar_one_or_none():
+        if connection.execute(_VALID, {"name": index_name(model, dimensions)}).scalar_one_or_none():
             return
-        name, operators = sql.Identifier(index_name(model)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")
+        name, operators = sql.Identifier(index_name(model, dimensions)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")
         with driver(connection).cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
             cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(BUILD_MEMORY)))

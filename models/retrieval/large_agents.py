@@ -93,7 +93,7 @@ class _Search:
         # is found by both; the other way round it would be found by neither.
         beside = self._not_folded_yet(vector, limit)
         kind = indexed_type(vector.size)
-        if kind is not None and self._index_is_ready(limit):
+        if kind is not None and self._index_is_ready(vector.size, limit):
             found = self._by_distance(vector, kind, limit)
             if len(found) == limit:
                 return found + beside
@@ -139,8 +139,8 @@ class _Search:
             found[term] = 1 / math.log2(1 + known[term])
         return found
 
-    def _index_is_ready(self, limit: int) -> bool:
-        """Whether there is an index of the model; if so, it is made ready, and what was set is read back."""
+    def _index_is_ready(self, dimensions: int, limit: int) -> bool:
+        """Whether there is an index of the model's vectors of this size; if so, it is made ready, and what was set is read back."""
         wanted = {
             "hnsw.iterative_scan": "relaxed_order",
             "hnsw.max_scan_tuples": str(MAX_SCAN_TUPLES),
@@ -148,7 +148,7 @@ class _Search:
             "hnsw.ef_search": str(min(limit, MAX_EF_SEARCH)),
         }
         with self._raw.cursor() as cursor:
-            if not cursor.execute(_EXISTS, {"name": index_name(self._key.model)}).fetchone():
+            if not cursor.execute(_EXISTS, {"name": index_name(self._key.model, dimensions)}).fetchone():
                 return False
             cursor.execute("SELECT '[1]'::vector")  # loads the extension, without which a misspelt setting is accepted
             is_set = cursor.execute(_SET, {"names": list(wanted), "values": list(wanted.values())}).fetchall()

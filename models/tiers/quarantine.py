@@ -149,13 +149,21 @@ def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list
 
 def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestState | None:
     """What the filters said of an entry; None if they have not, or there is none."""
-    row = connection.execute(_OUTCOME, {"group": group_id, "id": entry_id}).one_or_none()
-    if row is None:
-        return None
-    message = sentence(row.rejected_reason, row.rejected_details)
-    return IngestState(
-        entry_id=row.entry_id, accepted=row.rejected_reason is None, reason=row.rejected_reason, message=message, flags=row.flags
-    )
+    return outcomes(connection, group_id, [entry_id]).get(entry_id)
+
+
+def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -> dict[UUID, IngestState]:
+    """What the filters said of entries, without those of which they have not said anything."""
+    return {
+        row.entry_id: IngestState(
+            entry_id=row.entry_id,
+            accepted=row.rejected_reason is None,
+            reason=row.rejected_reason,
+            message=sentence(row.rejected_reason, row.rejected_details),
+            flags=row.flags,
+        )
+        for row in connection.execute(_OUTCOMES, {"group": group_id, "ids": list(entry_ids)})
+    }
 
 
 def sentence(reason: str | None, details: JsonMapping) -> str:
@@ -211,9 +219,9 @@ _EXPIRED = text("""
     SELECT group_id, entry_id FROM quarantine_logs
     WHERE working_until <= :now AND expired_at IS NULL ORDER BY working_until LIMIT :limit
 """)
-_OUTCOME = text("""
+_OUTCOMES = text("""
     SELECT entry_id, rejected_reason, rejected_details, flags FROM quarantine_logs
-    WHERE group_id = :group AND entry_id = :id AND screened_at IS NOT NULL
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND screened_at IS NOT NULL
 """)
 _CHECK = text("""
     UPDATE quarantine_logs SET screened_at = NULL,

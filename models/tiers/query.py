@@ -40,6 +40,8 @@ Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
 RELEVANT_BY_WORDS = 0.5
 #: The session of those who name none: in each group they share one allowance of web searches.
 NO_SESSION = ""
+#: Seconds in which a group's questions are counted.
+MINUTE = 60
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
 
 
@@ -87,14 +89,17 @@ def throttle(group_id: str) -> None:
     most = get_settings().memory_queries_per_minute
     if not most:
         return
+    key = valkey_keys.memory_queries(group_id)
     try:
-        asked = rate_limits.count(valkey_keys.memory_queries(group_id), 60)
+        asked = rate_limits.count(key, MINUTE)
+        left = rate_limits.seconds_left(key) if asked > most else 0.0
     except redis.RedisError:
         return
     if asked > most:
         raise TooManyQuestions(
             f"the group {group_id!r} has asked its memory {most:,} times in this minute, which is all it may "
-            "(JIYI_MEMORY_QUERIES_PER_MINUTE); ask again in the next one"
+            "(JIYI_MEMORY_QUERIES_PER_MINUTE); ask again in the next one",
+            retry_after=left,
         )
 
 

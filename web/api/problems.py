@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
@@ -88,7 +88,8 @@ def _of_service(error: JiyiError) -> Response:
     if isinstance(error, BrokerUnavailable):
         log.warning("%s %s: %s", request.method, request.path, error)
         detail = f"the broker or Valkey {OF_VALKEY[state_of_valkey(error)]}"
-    headers: dict[str, Any] = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503, 504) else {}
+    told = getattr(error, "retry_after", None)
+    headers = {"Retry-After": str(RETRY_SECONDS if told is None else math.ceil(told))} if status in (429, 503, 504) else {}
     return problem(status, detail, headers=headers, code=error.code)
 
 

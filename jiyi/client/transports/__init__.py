@@ -14,6 +14,8 @@ class Transport(Protocol):
 
     #: Seconds before each further try of what may be tried again, if the service cannot be reached.
     retries: tuple[float, ...]
+    #: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again.
+    patience: float
 
     def publish(self, body: bytes, routing_key: str) -> None:
         """Hand over one message of events (:func:`jiyi.protocol.events.messages`), durably.
@@ -52,6 +54,7 @@ class AsyncTransport(Protocol):
     """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be cancelled."""
 
     retries: tuple[float, ...]
+    patience: float
 
     async def publish(self, body: bytes, routing_key: str) -> None:
         """As :meth:`Transport.publish`."""

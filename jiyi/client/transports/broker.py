@@ -20,7 +20,7 @@ class BrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group = group
+        self.group, self.patience = group, settings.patience_seconds
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
 

@@ -33,7 +33,7 @@ class AsyncBrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group = group
+        self.group, self.patience = group, settings.patience_seconds
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
         self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))

@@ -18,7 +18,7 @@ class HttpTransport:
     retries: tuple[float, ...] = RETRIES
 
     def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.Client | None = None) -> None:
-        self.requests = Requests(url, settings, group, key)
+        self.requests, self.patience = Requests(url, settings, group, key), settings.patience_seconds
         self._http = http or httpx2.Client(transport=httpx2.HTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
 
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
@@ -55,7 +55,7 @@ class AsyncHttpTransport:
     retries: tuple[float, ...] = RETRIES
 
     def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.AsyncClient | None = None) -> None:
-        self.requests = Requests(url, settings, group, key)
+        self.requests, self.patience = Requests(url, settings, group, key), settings.patience_seconds
         self._http = http or httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
 
     async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are

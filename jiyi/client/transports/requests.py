@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.metadata import version
+from math import inf
 
 import httpx2
 from pydantic_core import from_json, to_json
@@ -39,14 +43,8 @@ STREAM_SECONDS = 40.0
 #: Questions that have an address of their own; everything else is an action.
 ADDRESSES = {"retrieval.retrieve": "/retrieve", "retrieval.memory": "/memory/query"}
 #: Where a problem has no code of its own: what its status means.
-BY_STATUS: Mapping[int, type[JiyiError]] = {
-    401: NotAllowed,
-    403: NotAllowed,
-    404: NotFound,
-    429: TooManyQuestions,
-    503: BrokerUnavailable,
-    504: NoAnswer,
-}
+BY_STATUS: Mapping[int, type[JiyiError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 503: BrokerUnavailable, 504: NoAnswer}
+TOO_MANY = 429
 #: What httpx2 raises for a service that cannot be reached.
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
 
@@ -154,6 +152,8 @@ class NewsReader:
 
 def problem(response: httpx2.Response) -> JiyiError:
     """What the service answered instead, as the class that every door raises for it."""
+    if response.status_code == TOO_MANY:
+        return TooManyQuestions(_detail(response), _retry_after(response))
     try:
         told = from_json(response.content)
         detail, code, errors = str(told["detail"]), str(told.get("code") or ""), told.get("errors") or []
@@ -163,6 +163,24 @@ def problem(response: httpx2.Response) -> JiyiError:
         cls = BY_CODE.get(code, InvalidRequest)
         return cls([_sentence(error["field"], error["message"]) for error in errors] or [detail])
     return BY_CODE.get(code, BY_STATUS.get(response.status_code, ServiceError))(detail)
+
+
+def _detail(response: httpx2.Response) -> str:
+    """The words of a refusal, which may be those of a proxy in front of the service."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(from_json(response.content)["detail"])
+    return f"{response.url.copy_with(query=None)} answered {response.status_code}: too many requests"
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Seconds after which to ask again: as a number, or a date (RFC 9110)."""
+    told = response.headers.get("Retry-After", "").strip()
+    with suppress(ValueError):
+        seconds = float(told)
+        return seconds if 0 <= seconds < inf else None
+    with suppress(ValueError, TypeError):
+        return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0.0)
+    return None
 
 
 def _sentence(field: str, message: str) -> str:

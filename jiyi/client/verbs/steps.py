@@ -11,13 +11,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer
+from jiyi.client.verbs.refusals import Patience
+from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
 
 if TYPE_CHECKING:
@@ -108,6 +109,39 @@ async def run_async(steps: Steps[T], transport: AsyncTransport) -> T:
 
 def _taken(step: Step, transport: Transport) -> Any:
     """What a step gives, tried again where it may be."""
+    patience = _patience(step, transport)
+    while True:
+        try:
+            return _found(step, transport)
+        except TooManyQuestions as refusal:
+            time.sleep(patience.pause(refusal))
+        step = _within(step, patience)
+
+
+async def _taken_async(step: Step, transport: AsyncTransport) -> Any:
+    patience = _patience(step, transport)
+    while True:
+        try:
+            return await _found_async(step, transport)
+        except TooManyQuestions as refusal:
+            pause = patience.pause(refusal)
+        await asyncio.sleep(pause)
+        step = _within(step, patience)
+
+
+def _patience(step: Step, transport: Transport | AsyncTransport) -> Patience:
+    """For a step that is refused: what the deployment has, and no more than the time that the caller gave the call."""
+    seconds: float = getattr(transport, "patience", 0.0)
+    return Patience(seconds if not isinstance(step, Call) or step.timeout is None else min(seconds, step.timeout))
+
+
+def _within(step: Step, patience: Patience) -> Step:
+    """The step again, in what is left of the time that the caller gave it."""
+    return step if not isinstance(step, Call) or step.timeout is None else replace(step, timeout=min(step.timeout, patience.left))
+
+
+def _found(step: Step, transport: Transport) -> Any:
+    """What a step gives, tried again where it may be when the service is away."""
     for pause in _retries(step, transport):
         with suppress(*AWAY):
             return _take(step, transport)
@@ -115,7 +149,7 @@ def _taken(step: Step, transport: Transport) -> Any:
     return _take(step, transport)
 
 
-async def _taken_async(step: Step, transport: AsyncTransport) -> Any:
+async def _found_async(step: Step, transport: AsyncTransport) -> Any:
     for pause in _retries(step, transport):
         with suppress(*AWAY):
             return await _take_async(step, transport)

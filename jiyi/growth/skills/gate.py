@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jiyi.growth.overrides import override_in
 from jiyi.growth.skills.types import GateReport, SkillCandidate
 from jiyi.text.digests import content_digest
 
@@ -15,15 +16,6 @@ MIN_BODY_CHARS = 100
 MAX_CONFIDENCE = 1.0
 
 _HEADING = re.compile(r"^#{1,6} {1,9}\S", re.MULTILINE)
-#: Orders to a model, which evidence may have brought along: no skill says such things.
-_ORDERS = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\s{1,9}(?:all\s{1,9}|any\s{1,9})?(?:of\s{1,9})?(?:the\s{1,9}|your\s{1,9}|my\s{1,9})?"
-    r"(?:previous|prior|above|earlier|preceding|system)\b"
-    r"|\b(?:reveal|print|show)\s{1,9}(?:the\s{1,9}|your\s{1,9})?system\s{1,9}prompt\b|\byou\s{1,9}are\s{1,9}now\s{1,9}(?:an?|in)\b"
-    r"|(?:忽略|无视|忘记|忘掉|不要理会)(?:掉|了)?(?:所有|全部|一切)?(?:的)?(?:你)?(?:之前|以前|此前|先前|前面|上面|以上|上述|系统)"
-    r"|系统提示词|从现在起你是|你现在是一个",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ def inspect(
         issues.append("body: no heading; begin it with a line such as '# Title'")
     if confidence < min_confidence:
         issues.append(f"confidence: {confidence:.2f} is below {min_confidence:.2f}; more evidence is needed")
-    if any(_ORDERS.search(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
+    if any(override_in(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
         issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
     issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
     return GateReport(passed=not issues, issues=issues, confidence=confidence)

@@ -188,7 +188,7 @@ class WrittenItem(BaseModel):
 class SavedStore(BaseModel):
     """Where a store was written to."""
 
-    #: None: it has no path; it is kept all the same.
+    #: As the store declares it; None: it has no path, and is kept all the same.
     path: str | None
     items: int
 

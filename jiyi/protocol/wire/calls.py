@@ -1,6 +1,7 @@
 """How a call's reply looks on the wire, where it is put, and which queue answers: shared by workers and clients.
 
-A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}``, on an expiring Redis list of its own.
+A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with
+``retry_after`` where that is known), on an expiring Redis list of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from jiyi.errors import BY_CODE, JiyiError, ServiceError
+from jiyi.errors import BY_CODE, JiyiError, ServiceError, TooManyQuestions
 
 #: The ``actor`` of a retrieval that nobody asked for, such as a look from the admin: it is not noted (``models.retrieval.records``).
 NOBODY = ""
@@ -42,8 +43,10 @@ def reply_of(value: Any) -> bytes:
 
 
 def reply_of_error(error: JiyiError) -> bytes:
-    problems = getattr(error, "problems", None)
-    return to_json({"error": {"code": error.code, "message": str(error), "problems": problems}})
+    told: dict[str, Any] = {"code": error.code, "message": str(error), "problems": getattr(error, "problems", None)}
+    if isinstance(error, TooManyQuestions):
+        told["retry_after"] = error.retry_after
+    return to_json({"error": told})
 
 
 def json_of(reply: bytes | str) -> bytes:
@@ -60,4 +63,6 @@ def open_reply(reply: bytes | str) -> Any:
         return content["value"]
     error = content["error"]
     cls = BY_CODE.get(error["code"], ServiceError)
+    if issubclass(cls, TooManyQuestions):
+        raise cls(error["message"], error.get("retry_after"))
     raise cls(error["problems"]) if error.get("problems") else cls(error["message"])

@@ -33,7 +33,7 @@ class FileIndex:
     chunks: FileCorpus
     #: Row → the item's position in the store.
     positions: NDArray[np.int64]
-    #: Values of a vector; 0 where no chunk has one.
+    #: Values of a vector that counts; 0 where it is not known.
     dimensions: int
     #: Chunks whose vector another model made, and chunks without one.
     skipped: int
@@ -48,14 +48,17 @@ _kept: OrderedDict[UUID, FileIndex] = OrderedDict()
 _lock = Lock()
 
 
-def index_of(connection: Connection, store: KeptStore, model: str) -> FileIndex:
-    """The store's index with the vectors of this model, as of its revision or later."""
+def index_of(connection: Connection, store: KeptStore, model: str, dimensions: int | None) -> FileIndex:
+    """The store's index with the vectors of this model, as of its revision or later.
+
+    ``dimensions``: values of the question's vector, with which those of another size cannot be compared; None: words alone are asked for.
+    """
     with _lock:
         kept = _kept.get(store.store_id)
-        if kept is not None and kept.model == model and kept.revision >= store.revision:
+        if kept is not None and kept.model == model and kept.revision >= store.revision and dimensions in (None, kept.dimensions):
             _kept.move_to_end(store.store_id)
             return kept
-    made = _read(connection, store, model)
+    made = _read(connection, store, model, dimensions or 0)
     with _lock:
         _kept[store.store_id] = made
         _kept.move_to_end(store.store_id)
@@ -72,9 +75,9 @@ def forget() -> int:
     return count
 
 
-def _read(connection: Connection, store: KeptStore, model: str) -> FileIndex:
+def _read(connection: Connection, store: KeptStore, model: str, dimensions: int) -> FileIndex:
     where = {"group": store.group_id, "store": store.store_id, "model": model}
-    count, dimensions = connection.execute(_SIZE, where).one()
+    count = connection.execute(_SIZE, where).scalar_one()
     vectors: Float32 = np.zeros((count, dimensions), np.float32)
     positions = np.zeros(count, np.int64)
     words, files, days = [""] * count, [0] * count, [0.0] * count
@@ -102,8 +105,7 @@ def _read(connection: Connection, store: KeptStore, model: str) -> FileIndex:
 
 # A file that was only taken over from a saved index counts when it was read.
 _SIZE = text("""
-    SELECT count(*), coalesce(mode() WITHIN GROUP (ORDER BY vector_dims(i.embedding)) FILTER (WHERE i.embedding_model = :model), 0)
-    FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
+    SELECT count(*) FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
     WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending'
 """)
 _CHUNKS = text("""

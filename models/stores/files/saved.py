@@ -18,11 +18,14 @@ from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores import formats
+from jiyi.stores.config.embedding import EmbeddingConfig
 from jiyi.stores.files.changes import Found, Place
 from jiyi.stores.files.chunks import chunk_of
 from jiyi.stores.files.index_format import IndexConfig, IndexedFile, written
+from jiyi.stores.vectors import model_name
 from jiyi.text.tokens import tokens
 from models.db.actions import Context
+from models.operations import embedding_models
 from models.stores import items
 from models.stores import rows as stores
 from models.stores.files import rows
@@ -44,12 +47,12 @@ def save(context: Context, store: KeptStore) -> SavedStore:
     if store.config.path is None:
         return SavedStore(path=None, items=count)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
-    model = connection.execute(_MODEL, where).scalar_one_or_none()
+    model = _model(connection, store)
     config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
-    storefiles.write_parts(path, written(_files(connection, store), _items(connection, store), config))
+    storefiles.write_parts(path, written(_files(connection, store), _items(connection, store, model), config))
     if store.state == "corrupt":
         stores.set_state(connection, store.store_id, "ready")
-    return SavedStore(path=str(path), items=count)
+    return SavedStore(path=store.config.path, items=count)
 
 
 def load(context: Context, store: KeptStore) -> None:
@@ -91,6 +94,8 @@ def _index(path: Path) -> tuple[str | None, _Files]:
 def _take_over(connection: Connection, store: KeptStore, model: str, files: _Files) -> None:
     """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
     revision = stores.bump(connection, store.store_id, dropped=True)
+    active = embedding_models.active_model(connection)
+    known = active.dimensions if active is not None and model == _model(connection, store) else None
     for place, contents in files.items():
         added = rows.add(connection, store.group_id, store.store_id, [Found(Place(*place), 0, 0)])
         chunks = [chunk_of(store.store_id, *place, number, said) for number, (said, _) in enumerate(contents)]
@@ -100,7 +105,7 @@ def _take_over(connection: Connection, store: KeptStore, model: str, files: _Fil
         vectors = [
             {"id": chunk.item_id, "vector": vector, "model": model}
             for chunk, (_, vector) in zip(chunks, contents, strict=True)
-            if vector is not None
+            if vector is not None and known in (None, vector.size)  # of another size: nothing could be compared with it
         ]
         if vectors:
             connection.execute(_FILL, vectors)
@@ -129,14 +134,25 @@ def _files(connection: Connection, store: KeptStore) -> Iterator[tuple[str, Inde
         )
 
 
-def _items(connection: Connection, store: KeptStore) -> Iterator[MemoryItem]:
+def _items(connection: Connection, store: KeptStore, model: str | None) -> Iterator[MemoryItem]:
+    """All items, with the vectors of one model: the file can name no more."""
     for row in items.every(connection, store):
-        yield items.item_of(connection, row, vector=True)
+        yield items.item_of(connection, row, vector=row.embedding_model == model)
 
 
-_MODEL = text("""
+def _model(connection: Connection, store: KeptStore) -> str | None:
+    """The model of the store's vectors: the deployment's active one, or, of a store with its own, the one that made the latest."""
+    given: EmbeddingConfig = store.config.embedding
+    if given.provider != "deployment":
+        model: str | None = connection.execute(_LATEST_MODEL, {"group": store.group_id, "store": store.store_id}).scalar_one_or_none()
+        return model
+    active = embedding_models.active_model(connection)
+    return None if active is None else model_name(active.model, given.params)
+
+
+_LATEST_MODEL = text("""
     SELECT embedding_model FROM store_items WHERE group_id = :group AND store_id = :store AND embedding_model IS NOT NULL
-    GROUP BY embedding_model ORDER BY count(*) DESC LIMIT 1
+    ORDER BY revision DESC, position DESC LIMIT 1
 """)
 _FILES = text("""
     SELECT source, path, file_hash, size, chunks_count, indexed_at, encoding FROM store_files

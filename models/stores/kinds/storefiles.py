@@ -76,7 +76,7 @@ def save(context: Context, store: KeptStore) -> SavedStore:
         return SavedStore(path=None, items=count)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
     written = write(path, context.connection, store)
-    return SavedStore(path=str(path), items=written)
+    return SavedStore(path=store.config.path, items=written)
 
 
 def write(path: Path, connection: Connection, store: KeptStore) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,8 +27,11 @@ from tasks.stores.files import disk
 from tasks.stores.files.disk import Contents
 from tasks.stores.files.extraction import Extracted, extract
 
-#: Files that one run indexes, each in a transaction of its own; and seconds that it may take: each one's are bounded.
+#: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
+#: Seconds after which a run begins no further file: one costs up to :class:`jiyi.parsing.limits.Limits`, so many hostile ones of a group
+#: would hold the thread, and other groups' work, for half an hour.
+RUN_SECONDS = 60.0
 #: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for
 #: the one that is being written to.
 _PASSING = frozenset({"unstable", "outside", "unreadable"})
@@ -43,7 +47,11 @@ def index_file(batch: Batch) -> None:
     with unit_of_work() as connection:
         files = rows.find(connection, batch.group_id, batch.subject_ids)
         found = stores.by_ids(connection, list({file.store_id for file in files.values()}))
-    for file_id in batch.subject_ids:
+    until = time.monotonic() + RUN_SECONDS
+    for place, file_id in enumerate(batch.subject_ids):
+        if place and time.monotonic() > until:
+            batch.put_off(batch.subject_ids[place:], "the files before took the time of a run")
+            break
         one, file = batch.only(file_id), files.get(file_id)
         if file is None or file.store_id not in found:
             with one.finish():

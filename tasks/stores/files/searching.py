@@ -29,9 +29,10 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     with unit_of_work() as connection:
         embedder = embedder_of_store(connection, store)
         assert embedder is not None, "a store of files without one cannot be declared"
-        index = index_of(connection, store, embedder.model)
     query, notes = (None, []) if how == "lexical" else _vector(embedder, text)
-    if query is not None and query.size != index.dimensions:  # no chunk has a vector that it could be compared with
+    with unit_of_work() as connection:
+        index = index_of(connection, store, embedder.model, None if query is None else query.size)
+    if not index.chunks.corpus.lengths.any():  # no chunk has a vector that it could be compared with
         query = None
     embed = None if query is None else embedder.query
     scores = score(index.chunks, text, query, embed, datetime.now(UTC), how)

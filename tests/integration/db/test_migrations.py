@@ -224,6 +224,23 @@ def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database
     assert touched == [(2,), (4,)]  # so indexes in memory read them again
 
 
+def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Database) -> None:
+    def names() -> list[str]:
+        return [row[0] for row in empty.query("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1")]
+
+    empty.upgrade("0023")
+    before = [f"memory_nodes_nearest_{digit * 12}" for digit in "ab"]
+    for name, size in zip(before, (3, 384), strict=True):
+        empty.query(
+            f"CREATE INDEX {name} ON memory_nodes USING hnsw ((embedding::vector({size})) vector_cosine_ops) "
+            f"WHERE large AND embedding_model = 'm' AND vector_dims(embedding) = {size}"
+        )
+    empty.upgrade("0024")
+    assert names() == [f"{before[0]}_3", f"{before[1]}_384"]
+    empty.run("downgrade", "0023")
+    assert names() == before
+
+
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
     both = [

@@ -667,7 +667,7 @@ def many(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
     owner.execute("ANALYZE")
     yield group
     owner.execute("DELETE FROM groups WHERE group_id = %s", [group])
-    owner.execute(f"DROP INDEX {enlargement.index_name('m')}".encode())
+    owner.execute(f"DROP INDEX {enlargement.index_name('m', 3)}".encode())
 
 
 def plan(connection: Connection, statement: str, **parameters: Any) -> str:
@@ -709,7 +709,7 @@ def test_a_large_agents_nearest_and_most_important_are_found_by_their_indexes(ma
         vector = agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32)
         assert search.nearest(vector)
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)
-    assert f"Index Scan using {enlargement.index_name('m')}" in plans[0]
+    assert f"Index Scan using {enlargement.index_name('m', 3)}" in plans[0]
     assert "Index Scan using memory_nodes_poignancy_idx" in plans[-1]
 
 

@@ -17,7 +17,7 @@ import jiyi
 from jiyi import AsyncClient, Client
 from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
 from jiyi.client.transports.requests import NewsReader
-from jiyi.errors import BrokerUnavailable, NoAnswer
+from jiyi.errors import BrokerUnavailable, NoAnswer, TooManyQuestions
 from jiyi.settings import Settings
 
 UNKNOWN = {"groups": [], "status": "unknown_agent"}
@@ -44,16 +44,16 @@ def away() -> httpx2.Response:
     return httpx2.Response(503, json={"title": "Not available now", "detail": "The database did not answer", "status": 503})
 
 
-def blocking(service: Service, verb: Callable[[Any], Any]) -> Any:
+def blocking(service: Service, verb: Callable[[Any], Any], **settings: Any) -> Any:
     http = httpx2.Client(transport=httpx2.MockTransport(service))
-    with Client(transport=HttpTransport("http://service", Settings(), None, "", http)) as client:
+    with Client(transport=HttpTransport("http://service", Settings(**settings), None, "", http)) as client:
         return verb(client)
 
 
-def awaiting(service: Service, verb: Callable[[Any], Any]) -> Any:
+def awaiting(service: Service, verb: Callable[[Any], Any], **settings: Any) -> Any:
     async def ask() -> Any:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(service))
-        async with AsyncClient(transport=AsyncHttpTransport("http://service", Settings(), None, "", http)) as client:
+        async with AsyncClient(transport=AsyncHttpTransport("http://service", Settings(**settings), None, "", http)) as client:
             return await verb(client)
 
     return asyncio.run(ask())
@@ -137,3 +137,73 @@ def test_news_is_read_line_by_line() -> None:
         ("", "stream.opened", {"kept": 1000}),
         ("1-0", "a", {"b": 1}),
     ]
+
+
+# Told that it asks too often
+
+
+def refused(after: str = "0") -> httpx2.Response:
+    return httpx2.Response(429, json={"title": "Too many requests", "detail": "Ask again", "status": 429}, headers={"Retry-After": after})
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client would have waited."""
+    taken: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        taken.append(seconds)
+
+    monkeypatch.setattr("jiyi.client.verbs.steps.time.sleep", taken.append)
+    monkeypatch.setattr("jiyi.client.verbs.steps.asyncio.sleep", sleep)
+    monkeypatch.setattr("jiyi.client.verbs.refusals.SPREAD", 0.0)
+    return taken
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("verb", "answer"),
+    [
+        (lambda client: client.retrieve("klaus", "tea"), UNKNOWN),
+        (lambda client: client.observe("klaus", "Klaus reads"), ACCEPTED),
+        (lambda client: client.delete(UUID(int=1)), {"erasure_id": str(UUID(int=2)), "state": "queued"}),
+    ],
+    ids=["question", "event", "change"],
+)
+def test_who_asks_too_often_waits_as_long_as_told_and_is_answered(
+    by: Callable[..., Any], verb: Callable[[Any], Any], answer: Any, pauses: list[float]
+) -> None:
+    service = Service(answer, refused("3"), refused("1"), refused("later"))
+    by(service, verb)
+    assert pauses == [3.0, 2.0, 4.0]
+    assert len({request.content for request in service.asked}) == 1
+    assert len(service.asked) == 4
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("settings", "timeout", "after", "tries"),
+    [
+        ({}, None, "71", 1),  # longer than the client has patience
+        ({}, 5.0, "6", 1),  # longer than the caller has time
+        ({"patience_seconds": 0}, None, "1", 1),
+        ({"patience_seconds": 3_600}, None, "1", 17),
+    ],
+)
+def test_in_the_end_the_refusal_is_raised_with_the_time_that_was_told(
+    by: Callable[..., Any], settings: dict[str, Any], timeout: float | None, after: str, tries: int, pauses: list[float]
+) -> None:
+    service = Service(UNKNOWN, *[refused(after)] * 99)
+    with pytest.raises(TooManyQuestions, match="Ask again") as raised:
+        by(service, lambda client: client.retrieve("klaus", "tea", timeout=timeout), **settings)
+    assert raised.value.retry_after == float(after)
+    assert len(service.asked) == tries == len(pauses) + 1
+
+
+@BOTH
+def test_a_proxy_that_refuses_without_words_is_understood(by: Callable[..., Any], pauses: list[float]) -> None:
+    service = Service(
+        UNKNOWN, httpx2.Response(429, text="slow down"), httpx2.Response(429, headers={"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"})
+    )
+    assert by(service, lambda client: client.retrieve("klaus", "tea")).status == "unknown_agent"
+    assert pauses == [1.0, 2.0]

@@ -12,10 +12,11 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.openapi.operations import PREFIX
-from models.db.sources import awaited, from_database
+from models.db.sources import from_database
 from models.memory import events as stored
 from models.memory import questions
 from models.memory.agents.agents import key_of
+from models.memory.ingestion.looks import Looks
 from web.api.bodies import give_back_room
 from web.api.memory.storing import keep
 from web.api.problems import Refused
@@ -114,16 +115,21 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
     kept = keep(events)
     ids = [event.event_id for event in events]
-    url = status_url(ids)
-
-    def look(connection: Connection) -> list[EventState]:
-        return stored.states(connection, events[0].group_id, ids)
-
+    url, states = status_url(ids), None
     if wait:
         give_back_room()
-    states = awaited(look, lambda found: all(state.final for state in found), wait) if wait else None
+        found = _states.wait(events[0].group_id, ids, wait)
+        states = None if found is None else [found[event_id] for event_id in ids]
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
+
+
+def _look(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, EventState]:
+    return {state.event_id: state for state in stored.states(connection, group_id, ids)}
+
+
+#: What becomes of events, for requests that wait for it.
+_states = Looks(_look, lambda state: state.final)
 
 
 def status_url(ids: Sequence[UUID]) -> str:

@@ -7,13 +7,16 @@ from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
-from models.db.sources import Unanswered, attempt, awaited, from_database, source
+from models.db.sources import Unanswered, attempt, from_database, source
+from models.memory.ingestion.looks import Looks
 from models.tiers import quarantine, working
 from web.api.memory.storing import keep
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import ask
 
+#: What the filters say of entries, for requests that wait for it.
+_outcomes = Looks(quarantine.outcomes, lambda _: True)
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
 
@@ -62,8 +65,8 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     event = _event(asker.group_id, body)
     keep([event])
     entry_id, group_id = event.event_id, asker.group_id
-    found = awaited(lambda connection: quarantine.outcome(connection, group_id, entry_id), lambda said: said is not None, query.wait)
-    return found or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
+    found = _outcomes.wait(group_id, [entry_id], query.wait) or {}
+    return found.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
 @operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)

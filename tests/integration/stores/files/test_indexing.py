@@ -14,6 +14,7 @@ from models.stores.files import rows
 from models.stores.kinds.file import INDEX, SCAN
 from tasks.framework.jobs import perform
 from tasks.framework.work import run_until_idle
+from tasks.stores.files import indexing
 from tasks.stores.files.indexing import index_file
 from tasks.stores.files.scanning import scan_files
 from tests.integration.stores.files.folders import MakeFolder
@@ -199,3 +200,15 @@ def test_an_empty_question_finds_nothing(folder: MakeFolder) -> None:
     docs.write("kiln.md", KILN)
     docs.scan()
     assert docs.ask(" \n").hits == []
+
+
+def test_a_run_whose_time_is_up_leaves_the_rest_owed(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "RUN_SECONDS", 0.0)  # as if each file were one that takes as long as it may
+    docs = folder()
+    for number in range(3):
+        docs.write(f"{number}.md", f"Cup {number} is blue.")
+    docs.scan()
+    assert sorted(docs.states().values()) == ["indexed", "pending", "pending"]
+    with unit_of_work() as connection:
+        owed = text("SELECT count(*), max(attempts) FROM pending_work WHERE kind = 'index_file' AND group_id = :g")
+        assert tuple(connection.execute(owed, {"g": docs.group}).one()) == (2, 0)

@@ -93,6 +93,38 @@ def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots
     assert saved.ask(KILN, similarity_threshold=0.9).hits[0].item.content_summary == KILN
 
 
+def test_vectors_of_another_size_are_not_taken_over(saved: Folder, roots: Path, embedded: list[str]) -> None:
+    forgotten(saved)
+    index = json.loads((roots / "index.json").read_text(encoding="utf-8"))
+    for item in index["contents"]:
+        item["embedding"] = [1.0, 0.0, 0.0]
+    (roots / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    embedded.clear()
+    saved.declare(index_path=str(roots / "index.json"))
+    saved.perform(file.load)
+    saved.scan()
+    assert sorted(embedded) == sorted([KILN, ORANGE])
+    assert all(hit.cosine is not None for hit in saved.ask(KILN).hits)
+
+
+def test_most_vectors_of_a_wrong_size_hide_none_of_the_right_one(saved: Folder) -> None:
+    with unit_of_work() as connection:  # as versions before stored them
+        wrong = "UPDATE store_items SET embedding = '[1,0,0]' WHERE store_id = :id AND content_summary = :text"
+        connection.execute(text(wrong), {"id": saved.store_id, "text": ORANGE})
+        copy = "UPDATE store_items SET embedding = NULL, embedding_model = NULL WHERE store_id = :id AND content_summary <> :text"
+        connection.execute(text(copy), {"id": saved.store_id, "text": KILN})
+    assert [hit.cosine for hit in saved.ask(KILN, top_k=1).hits] == [pytest.approx(1)]
+
+
+def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder, roots: Path) -> None:
+    with unit_of_work() as connection:
+        other = "UPDATE store_items SET embedding_model = 'another' WHERE store_id = :id AND content_summary = :text"
+        connection.execute(text(other), {"id": saved.store_id, "text": ORANGE})
+    assert saved.perform(file.save).path == str(roots / "index.json")  # as it was declared
+    found = json.loads((roots / "index.json").read_text(encoding="utf-8"))
+    assert {one["content_summary"] for one in found["contents"] if one["embedding"]} == {KILN}
+
+
 def test_da45_an_update_does_nothing(saved: Folder) -> None:
     before = saved.chunks()
     said = UpdateStore(name="notes", role="writer", inputs_text=KILN)
