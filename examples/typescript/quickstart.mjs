@@ -18,8 +18,28 @@ if (!key) {
   process.exit(2);
 }
 
+/** Seconds for which a request that is refused for asking too often (429) is sent again: it was not begun. And tries beyond the first. */
+const PATIENCE = 70, TRIES = 16;
+
+/**
+ * As `fetch`, but waits as long as `Retry-After` says when it is told 429.
+ *
+ * @param {Request} request
+ * @returns {Promise<Response>}
+ */
+async function patient(request) {
+  const until = Date.now() + PATIENCE * 1000;
+  for (let refusals = 0; ; refusals++) {
+    const response = await fetch(request.clone());
+    const told = Number(response.headers.get("Retry-After")) || 0;
+    const pause = 1000 * (Math.max(told, Math.min(2 ** refusals, 8)) + Math.random() / 2);
+    if (response.status !== 429 || refusals === TRIES || Date.now() + pause > until) return response;
+    await new Promise((resume) => setTimeout(resume, pause));
+  }
+}
+
 /** @type {import("openapi-fetch").Client<import("./jiyi.js").paths>} */
-const jiyi = createClient({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
+const jiyi = createClient({ baseUrl: url, fetch: patient, headers: { Authorization: `Bearer ${key}` } });
 
 /**
  * The answer, or what the service says instead.

@@ -76,6 +76,7 @@ def test_bad_input_is_refused_without_a_path(told: Callable[..., list[str]], ser
     assert told({404, 422}, bodies) == []
 
 
+@pytest.mark.usefixtures("own_caller")
 @pytest.mark.parametrize("away", ["database", "broker"])
 def test_an_outage_is_told_without_a_path(told: Callable[..., list[str]], away: str) -> None:
     gone = {"broker": {"redis_url": AWAY, "broker_url": AWAY.replace("unix", "redis+socket")}, "database": {"database_url": NO_DATABASE}}
