@@ -37,6 +37,8 @@ FREE = {
     "llm_base_url",
     "llm_prompts",
     "redis_url",
+    "reranker",
+    "reranker_api_key",
     "secret_key",
     "store_roots",
     "web_host",

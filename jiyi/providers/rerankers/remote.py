@@ -7,7 +7,7 @@ that refuses the former is asked in the latter.
 
 from __future__ import annotations
 
-import math
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +80,7 @@ def _scores(answer: Any, count: int, who: str) -> list[float]:
         place, score = row.get("index"), row.get("relevance_score", row.get("score"))
         if type(place) is not int or not 0 <= place < count or place in found:
             raise RerankerUnavailable(f"{who} answered results that do not say which document each is of")
-        if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
+        if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:  # which NaN is not either
             raise RerankerUnavailable(f"{who} answered a relevance that is no number")
         found[place] = float(score)
     if len(found) < count:
