@@ -1,6 +1,6 @@
 """How long a retrieval takes, from the call to the answer, beside the least that numpy needs for the same ranking.
 
-    python -m bench.latency [--json] [--nodes 1000,10000,100000] [--retrievals N] [--plot docs/latency.png]
+    python -m bench.latency [--json] [--nodes 1000,10000,100000] [--retrievals N] [--plot FILE]
 
 One agent a size, in a service of its own. Memories are about a dozen words from a Zipf-distributed vocabulary, in
 sessions of 20, with random unit vectors of 384 values: random, because what a product takes does not depend on the

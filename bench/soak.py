@@ -1,6 +1,6 @@
 """Hours in which nothing may grow but the memory itself: the service at half of its capacity, looked at again and again.
 
-    python -m bench.soak [--minutes N] [--rate EVENTS] [--plot docs/soak.svg] [--json]
+    python -m bench.soak [--minutes N] [--rate EVENTS] [--plot FILE] [--json]
 
 Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident memory of each
 process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the

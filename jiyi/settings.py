@@ -669,9 +669,9 @@ SECTIONS = {
     "llm_base_url": "LLM ([llms.md](llms.md))",
     "web_search": "Web search ([tiers.md](tiers.md))",
     "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
-    "intake_batch": "Workers and pending work ([tuning.md](tuning.md))",
+    "intake_batch": "Workers and pending work",
     "reflect_minutes": "Reflection ([reflection.md](reflection.md))",
-    "deaf_worker_seconds": "Indexes and queues ([tuning.md](tuning.md))",
+    "deaf_worker_seconds": "Indexes and queues",
     "wm_entries": "Tiers ([tiers.md](tiers.md))",
     "digest_hours": "Scheduled jobs ([jobs.md](jobs.md))",
 }

@@ -21,7 +21,7 @@ from jiyi.text.topics import is_of, narrowest, topics_of
 from jiyi.text.words import language_of, words_of
 
 #: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
-#: being no longer as it was, or perhaps, and without. Sensitivity: docs/tuning.md.
+#: being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
 ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 #: What as much relevance as the older one's counts beside likeness.
 RELEVANCE_SHARE = 0.25
