@@ -9,7 +9,7 @@ question. On top of their weighted sum come
 * **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
   that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every turn lends little;
 * what the question **names**: a memory's subject, a day;
-* less for what **tells little**: a turn of a word or two, and what an assistant replied.
+* less for what an **assistant replied**, unless the question asks for it.
 
 A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
 words, too.
@@ -35,7 +35,6 @@ from jiyi.retrieval.corpus import Corpus, Rows, dense, language_code
 from jiyi.retrieval.dialogue import Part, words_of
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGE_PRIOR
-from jiyi.retrieval.neighbours import content
 from jiyi.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from jiyi.retrieval.sentences import best_of, describes, marked_sentences, weights_of
 from jiyi.text.dates import Span, named_spans
@@ -66,10 +65,8 @@ DESCRIBED_GAIN = 3.0
 SAME, NEAR = 0.75, 0.8
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
 HOP_POOL = 1_000
-#: Standard scores that a memory without telling words loses, one with fewer than ``FULL_CONTENT`` in proportion: it answers nothing.
-EMPTY_MALUS = 1.0
 #: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
-ASSISTANT_MALUS = 1.0
+ASSISTANT_PENALTY = 1.0
 ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
 #: Standard scores that a memory gains when the question names its subject, or its day.
 SUBJECT_BONUS = 0.5
@@ -90,7 +87,7 @@ _ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
 class Relevance:
     """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores.
 
-    ``total`` is also less what tells little, see :func:`malus`.
+    ``total`` is also less what tells little, see :func:`penalty`.
     """
 
     total: Floats
@@ -127,12 +124,12 @@ def hybrid(
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
     score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
     hop *= _hop_gain(text)
-    named, less = _named_by(corpus, dialogue or (Part(text, 1.0),), now), malus(corpus, text)
+    named, less = _named_by(corpus, dialogue or (Part(text, 1.0),), now), penalty(corpus, text)
     alone, score = score, score + hop
     sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
-        parts, hops, found = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
-        weights, names = weights_of(sentences, found), [_named(corpus, one.text, now) for one in sentences]
+        parts, hops = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
+        weights, names = weights_of(sentences), [_named(corpus, one.text, now) for one in sentences]
         alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
         score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
@@ -189,19 +186,15 @@ def neighbours(corpus: Corpus, score: Floats) -> Floats:
     return np.asarray(corpus.flow * np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
 
 
-def malus(corpus: Corpus, text: str) -> Floats:
-    """What rows lose that tell little: those of a few words, and replies of an assistant that the question does not ask for."""
-    addressed = _ADDRESSED.search(text) is not None
-    weights = EMPTY_MALUS, 0.0 if addressed else ASSISTANT_MALUS
-    return corpus.kept(("malus", weights), lambda: _malus(corpus, *weights))
+def penalty(corpus: Corpus, text: str) -> Floats:
+    """What replies of an assistant lose, unless the question asks for them."""
+    weight = 0.0 if _ADDRESSED.search(text) is not None else ASSISTANT_PENALTY
+    return corpus.kept(("penalty", weight), lambda: weight * _by_assistants(corpus))
 
 
-def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
-    lost = empty * (1 - content(corpus.lexicon.contents()))
-    if assistant:
-        codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
-        lost[np.isin(corpus.subjects, codes)] += assistant
-    return lost
+def _by_assistants(corpus: Corpus) -> Floats:
+    codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
+    return np.isin(corpus.subjects, codes).astype(np.float64)
 
 
 def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
@@ -278,14 +271,14 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
     return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
 
 
-def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats, float]:
-    """As :func:`_scored`, with the most that the sentence's words find in any row."""
+def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
+    """As :func:`_scored`, of one sentence of a question."""
     query = None if embed is None else embed(sentence)
     cosine = None if query is None else dense(corpus, query)
     asked = asked_tokens(sentence)
     lexical = corpus.lexicon.bm25(asked)
     first, hop = _scored(corpus, cosine, query, lexical, asked)
-    return first, hop * _hop_gain(sentence), float(lexical.max(initial=0))
+    return first, hop * _hop_gain(sentence)
 
 
 def _hop_gain(text: str) -> float:

@@ -10,12 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import tokens
 
-#: A sentence counts by this power of what its words find, beside the sentence whose words find most: small talk around a
-#: question finds little.
-SENTENCE_TRUST = 0.125
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
 TOLD_SHARE = 0.5
 #: A text of more sentences is a dialogue, or a page: it is looked for as a whole.
@@ -69,16 +66,10 @@ def describes(text: str) -> bool:
     return _DESCRIBED.search(text) is not None
 
 
-def weights_of(sentences: Sequence[Sentence], found: Sequence[float]) -> Floats:
-    """What each sentence counts, 0 … 1, shape ``(s,)``.
-
-    Args:
-        sentences: at least one.
-        found: the most that the words of each find in any memory.
-    """
-    trust = (np.array(found) / max(*found, MIN_NORM)) ** SENTENCE_TRUST
+def weights_of(sentences: Sequence[Sentence]) -> Floats:
+    """What each sentence counts, 0 … 1, shape ``(s,)``: where any asks, one that does not counts less."""
     asks = np.array([sentence.asks for sentence in sentences])
-    return np.asarray(trust * np.where(asks, 1.0, TOLD_SHARE) if asks.any() else trust, dtype=np.float64)
+    return np.where(asks | ~asks.any(), 1.0, TOLD_SHARE)
 
 
 def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:

@@ -478,8 +478,7 @@ def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
     found = hybrid(corpus, question, vector(1, 1), embed, NOW).total
     bare = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]])
     gained = found - hybrid(bare, question, vector(1, 1), embed, NOW).total
-    most = [float(bare.lexicon.bm25(tokens(one)).max()) for one in sentences_of(question)]
-    weights = sentences.weights_of(marked_sentences(question), most)
+    weights = sentences.weights_of(marked_sentences(question))
     assert gained[[0, 2, 3]] == pytest.approx(0, abs=1e-6)
     assert gained[1] == pytest.approx(relevance.SUBJECT_BONUS * (1 + relevance.SENTENCE_WEIGHT * weights[0]))
 
@@ -560,10 +559,8 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
         for text, focal, lexical in zip(texts, [query, *map(embed_by_text, texts[1:])], words, strict=True)
     ]
     assert len(parts) == 3
-    most = max(words[1].max(), words[2].max())
-    trusted = [part * (lexical.max() / most) ** sentences.SENTENCE_TRUST for part, lexical in zip(parts[1:], words[1:], strict=True)]
-    less = relevance.malus(corpus, question)
-    assert found == pytest.approx(parts[0] - less + relevance.SENTENCE_WEIGHT * (np.maximum(*trusted) - less))
+    less = relevance.penalty(corpus, question)
+    assert found == pytest.approx(parts[0] - less + relevance.SENTENCE_WEIGHT * (np.maximum(*parts[1:]) - less))
 
 
 def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
@@ -629,20 +626,15 @@ def test_in_another_language_the_vector_speaks_for_the_words_too() -> None:
     assert hybrid(corpus, "船误点了吗", vector(1, 0, 0), None, NOW).total.argmax() == 9
 
 
-# What tells little
-
-
-def test_a_turn_of_a_word_or_two_counts_less() -> None:
-    corpus = corpus_of(["ok ok", "the kiln", TELLING, "嗯嗯", "猫"])
-    assert relevance.malus(corpus, "who?") == pytest.approx([1, 0.75, 0, 1, 0.75])
+# What an assistant replied
 
 
 def test_what_an_assistant_replied_counts_less_unless_it_is_asked_for() -> None:
     corpus = corpus_of([TELLING] * 4, subjects=["Anna", "assistant", "助手", None])
     for question in ("Where is the kiln?", "窑在哪里？"):
-        assert relevance.malus(corpus, question).tolist() == [0, 1, 1, 0]
+        assert relevance.penalty(corpus, question).tolist() == [0, 1, 1, 0]
     for question in ("Which kiln did you recommend?", "你推荐哪个窑？"):
-        assert relevance.malus(corpus, question).tolist() == [0, 0, 0, 0]
+        assert relevance.penalty(corpus, question).tolist() == [0, 0, 0, 0]
 
 
 # The whole
@@ -677,7 +669,7 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
     words = relevance.LEXICAL_SHARE
     first = (1 - words) * meaning + words * relevance.LEXICAL_SCALE * share
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
-    less = relevance.malus(corpus, "")
+    less = relevance.penalty(corpus, "")
     assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named - less)
 
 
@@ -734,7 +726,7 @@ def test_standard_scores() -> None:
 
 def test_a_single_memory_counts_with_what_it_says() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
-    less = relevance.malus(corpus, "")[0]
+    less = relevance.penalty(corpus, "")[0]
     assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
     assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx(
         [relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less], rel=0.2
