@@ -1,10 +1,12 @@
 """What is extracted from conversations: are the facts found, is nothing made up, does a changed fact retire the old one?
 
-    python -m bench.extraction LOCOMO MEMDAILY [--labelled FILE] [--limit CONVERSATIONS] [--json]
+    python -m bench.extraction LOCOMO MEMDAILY [--labelled FILE] [--rows FOLDER --writer NAME …] [--limit CONVERSATIONS] [--json]
 
 The two files are LoCoMo's JSON and MemDaily's (``-`` leaves one out). Everything goes through the loop's calls and the
 service with its defaults and no LLM. ``own`` are the labelled conversations beside this module, ``labelled`` those of the
-file given, in the same form (see ``docs/benchmarks.md``).
+file given, in the same form (see ``docs/benchmarks.md``). ``facts`` and ``changes`` are the rows of the writers named
+(``bench/labelled``), each a conversation of its own. They show something if the heads were not trained on the writer:
+``python -m tools.train --without NAME --out FILE``, then ``JIYI_HEADS_WEIGHTS=FILE``; for ``own`` the NAME is ``bench``.
 
 ``survive``
     share of the turns that a question rests on which a memory names in ``filling`` with half of their telling tokens
@@ -13,6 +15,8 @@ file given, in the same form (see ``docs/benchmarks.md``).
 ``precision``, ``recall``, ``junk``, ``superseded_right``
     share of memories that find a labelled fact, of facts that are found, of turns with nothing to remember that yielded
     something, of changed facts that end with the old memory retired and the new one in force
+``wrongly_retired``
+    facts that hold, whose memory was retired
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +42,15 @@ from bench.injection import Talk
 from bench.support.quality import Agent
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
+from jiyi.heads.judgements import RETIRING
 from jiyi.text.tokens import telling
 from models.db.connection import unit_of_work
 
 OWN = Path(__file__).with_suffix(".jsonl")
 #: Share of a turn's telling tokens that its memories must keep.
 KEPT = 0.5
+#: When the first statement of a row is made, and how many days later the one that may change it.
+FIRST_DAY, DAYS_LATER = datetime(2026, 3, 2, 9, tzinfo=UTC), 40
 
 Figures = dict[str, float]
 
@@ -62,9 +70,44 @@ def labelled(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
+def of_rows(folder: Path, writers: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Rows of ``facts`` and ``changes`` as labelled conversations: any memory of the message finds the fact."""
+    facts, changes = [], []
+    for writer in writers:
+        for row in _rows(folder / f"facts_{writer}.jsonl"):
+            said = [*([_message("assistant", row["before"], 0)] if row["before"] else []), _message("user", row["text"], 0)]
+            last = len(said) - 1
+            facts.append(_conversation(row["id"], said, [_fact(last)] if row["lasting"] else [], [] if row["lasting"] else [last]))
+        for row in _rows(folder / f"changes_{writer}.jsonl"):
+            ended = row["label"] in RETIRING
+            said = [_message("user", row["older"], 0), _message("user", row["newer"], DAYS_LATER)]
+            changes.append(_conversation(row["id"], said, [_fact(0), _fact(1, 0 if ended else None)], [], [] if ended else [0]))
+    return {name: rows for name, rows in (("facts", facts), ("changes", changes)) if rows}
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return labelled(path) if path.exists() else []
+
+
+def _message(role: str, said: str, day: int) -> dict[str, Any]:
+    return {"role": role, "text": said, "at": (FIRST_DAY + timedelta(days=day)).isoformat(), "session": str(day)}
+
+
+def _fact(turn: int, supersedes: int | None = None) -> dict[str, Any]:
+    return {"turn": turn, "must": [], "supersedes": supersedes}
+
+
+def _conversation(
+    name: str, messages: list[dict[str, Any]], facts: list[dict[str, Any]], nothing: list[int], holds: Sequence[int] = ()
+) -> dict[str, Any]:
+    return {"id": name, "messages": messages, "facts": facts, "nothing": nothing, "holds": list(holds)}
+
+
 def talk_of(prefix: str, conversation: dict[str, Any]) -> Talk:
-    messages = [{"role": one["role"], "content": one["text"], "at": one["at"]} for one in conversation["messages"]]
-    return Talk(f"{prefix}-{conversation['id']}", {"only": messages}, [])
+    sessions: dict[str, list[dict[str, Any]]] = {}
+    for one in conversation["messages"]:
+        sessions.setdefault(one.get("session", "only"), []).append({"role": one["role"], "content": one["text"], "at": one["at"]})
+    return Talk(f"{prefix}-{conversation['id']}", sessions, [])
 
 
 def chats(prefix: str, agents: Iterable[Agent]) -> list[tuple[Talk, list[bool]]]:
@@ -130,7 +173,7 @@ def survival(talks: Sequence[tuple[Talk, list[bool]]], extracted: dict[str, list
 
 
 def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict[str, list[Extracted]]) -> Figures:
-    facts = found = memories = right = junk = nothing = changed = changed_right = 0
+    facts = found = memories = right = junk = nothing = changed = changed_right = wrongly = 0
     for conversation in conversations:
         own = extracted.get(f"{prefix}-{conversation['id']}", [])
         finders = [[memory for memory in own if finds(memory, fact)] for fact in conversation["facts"]]
@@ -139,6 +182,8 @@ def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict
         memories += len(own)
         right += len({id(memory) for some in finders for memory in some})
         solutions = {turn for memory in own if memory.kind == "experience" for turn in memory.turns}
+        holding = set(conversation.get("holds", ()))
+        wrongly += sum(any(memory.retired and turn in memory.turns for memory in own) for turn in holding)
         nothing += len(conversation["nothing"])
         junk += sum(any(turn in memory.turns for memory in own) and turn not in solutions for turn in conversation["nothing"])
         for fact, new in zip(conversation["facts"], finders, strict=True):
@@ -156,6 +201,7 @@ def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict
         "recall": round(found / max(1, facts), DECIMALS),
         "junk": round(junk / max(1, nothing), DECIMALS),
         "superseded_right": round(changed_right / max(1, changed), DECIMALS),
+        "wrongly_retired": wrongly,
         "facts": facts,
         "nothing": nothing,
         "memories": memories,
@@ -174,10 +220,11 @@ def normal(words: str) -> str:
     return re.sub(r"(?<=\d)[/.年月](?=\d)", "-", flat)
 
 
-def run(files: dict[str, Path], limit: int | None, console: Console) -> dict[str, Figures]:
+def run(files: dict[str, Path], rows: dict[str, list[dict[str, Any]]], limit: int | None, console: Console) -> dict[str, Figures]:
     readers = {"locomo": locomo.read, "memdaily": memdaily.read}
     talks = {name: chats(name, readers[name](files[name], limit)) for name in readers if name in files}
     labels = {name: labelled(path)[:limit] for name, path in ({"own": OWN} | files).items() if name not in readers}
+    labels |= {name: some[:limit] for name, some in rows.items()}
     everything = [talk for some in talks.values() for talk, _ in some]
     everything += [talk_of(name, one) for name, some in labels.items() for one in some]
     with running(**injection.SETTINGS) as client:
@@ -192,13 +239,18 @@ def main() -> None:
     parser.add_argument("locomo", help="LoCoMo's JSON, or -")
     parser.add_argument("memdaily", help="MemDaily's JSON, or -")
     parser.add_argument("--labelled", type=Path, help="more labelled conversations, JSON lines")
+    parser.add_argument("--rows", type=Path, help="folder of labelled rows")
+    parser.add_argument("--writer", action="append", default=[], help="whose rows; may be given several times")
     parser.add_argument("--limit", type=int, help="only the first conversations of each file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     files = {name: Path(path) for name in ("locomo", "memdaily") if (path := getattr(arguments, name)) != "-"}
     if arguments.labelled:
         files["labelled"] = arguments.labelled
-    result = run(files, arguments.limit, Console(file=sys.stderr))
+    rows = of_rows(arguments.rows, arguments.writer) if arguments.rows else {}
+    if arguments.rows and not rows:
+        raise SystemExit(f"{arguments.rows} has no facts or changes of {', '.join(arguments.writer) or 'nobody'}: name them with --writer")
+    result = run(files, rows, arguments.limit, Console(file=sys.stderr))
     if arguments.json:
         print(json.dumps(result))
         return

@@ -322,6 +322,16 @@ class Settings(BaseSettings):
     extract_min_messages: int = Field(4, ge=1, le=1_000, description="Fewer new turns than this wait for more, or for the session's end.")
     extract_wait_seconds: float = Field(600.0, ge=0, le=86_400, description="Longest that a few new turns wait.")
     extract_max_messages: int = Field(60, ge=2, le=1_000, description="Most new turns that one extraction looks through.")
+    change_precision: float = Field(
+        0.9,
+        ge=0.8,
+        le=0.98,
+        description="How often it should be right that a newer statement takes back an older one, by which the older memory is superseded, or marked as earlier in an answer; what is less sure is shown with its date and no mark. Counted in steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([heads.md](heads.md)).",
+    )
+    heads_weights: str = Field(
+        "",
+        description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi ([heads.md](heads.md)).",
+    )
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )

@@ -1,9 +1,10 @@
-"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--check]``.
+"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--without WRITER … --out FILE]``.
 
 Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
 ``bench/*.jsonl``. Writes ``jiyi/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
 trained on, each left out in turn; the shipped weights are of all of them. Needs the ``dev`` and ``local`` extras, and some minutes on
-two cores, most of them for the vectors: ``--cache`` keeps these.
+two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` leaves out a writer's rows altogether, to measure the
+service on them with ``JIYI_HEADS_WEIGHTS=FILE``.
 """
 
 from __future__ import annotations
@@ -92,12 +93,15 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, help="folders of <judgement>_<writer>.jsonl")
     parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--without", action="append", default=[], metavar="WRITER", help="whose rows are left out; needs --out")
     arguments = parser.parse_args()
+    if arguments.without and arguments.out == OUT:
+        raise SystemExit("--without needs --out FILE: the packaged weights are of all writers")
     wanted = arguments.folders or LABELLED
     folders = [folder for folder in wanted if folder.is_dir()]
     for folder in set(wanted) - set(folders):
         print(f"{folder}: not there, left out")
-    given = {task.name: [row for row in labelled.of(folders, task.name) if is_readable(row.texts[1])] for task in TASKS}
+    given = {task.name: [row for row in labelled.of(folders, task.name, arguments.without) if is_readable(row.texts[1])] for task in TASKS}
     if not all(given.values()):
         raise SystemExit(f"no labelled rows for {', '.join(name for name, some in given.items() if not some)}: name a folder that has them")
     texts = [text for some in given.values() for row in some for text in row.texts if text.strip()]

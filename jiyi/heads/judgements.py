@@ -53,10 +53,14 @@ class Judged:
 
 
 class Heads:
-    """Judges texts. Thread-safe, if ``embed`` is."""
+    """Judges texts. Thread-safe, if ``embed`` is.
 
-    def __init__(self, weights: Weights, embed: Embed) -> None:
+    ``change_precision`` is how often it should be right that a statement takes back an older one; 0: as the head was trained for.
+    """
+
+    def __init__(self, weights: Weights, embed: Embed, change_precision: float = 0.0) -> None:
         self._weights, self._embed = weights, embed
+        self.change_precision = change_precision
 
     def facts(self, said: Sequence[Pair]) -> list[Judged | None]:
         """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or ``passing``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +18,7 @@ from jiyi.heads.judgements import Heads
 from jiyi.heads.weights import Weights
 from jiyi.once import once
 from jiyi.providers.embedders import embedder_of
+from jiyi.settings import get_settings
 
 if TYPE_CHECKING:
     from jiyi.providers.embedders.local import LocalEmbedder
@@ -31,8 +33,9 @@ KEPT = 4_096
 
 @once
 def learned() -> Weights:
-    """The packaged weights. Raises :class:`HeadsError`."""
-    return weights.load()
+    """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
+    named = get_settings().heads_weights
+    return weights.load(Path(named)) if named else weights.load()
 
 
 @once
@@ -42,7 +45,7 @@ def heads() -> Heads | None:
     A process that has used them must not fork: the embedder runs threads.
 
     Raises:
-        HeadsError: the packaged weights cannot be used.
+        HeadsError: the weights cannot be used.
     """
     found = learned()
     try:
@@ -51,7 +54,7 @@ def heads() -> Heads | None:
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
         return None
-    return Heads(found, Remembered(embedder.layers))
+    return Heads(found, Remembered(embedder.layers), get_settings().change_precision)
 
 
 class Remembered:

@@ -23,7 +23,8 @@ _HEALED = re.compile(
     r"|复查|误诊|痊愈|治好|根治|康复|排除|脱敏|结果|生了"
 )
 _NAME = re.compile(
-    r"\b(?:my name(?:'s| is)|call me|i'?m called|named|renamed|nickname|surname|go by)\b|我叫|叫我|名字|姓|改名|外号|小名|昵称"
+    r"\b(?:my (?:\w+ )?(?:sur)?name(?:'s| is)|call(?:ed)? me|calling me|i'?m called|changed my (?:sur)?name|my nickname|i go by)\b"
+    r"|我(?:的?名字)?叫|叫我|我(?:的?名字|姓|改名|改姓|的?外号|的?小名|的?昵称)"
 )
 _BIRTH = re.compile(r"\b(?:birthday|born (?:on|in)|birth date|date of birth|dob)\b|生日|出生|生辰")
 _OWN = re.compile(r"\b(?:i|i'm|im|i've|ive|my|we|our)\b|[我咱俺]")
@@ -31,16 +32,24 @@ _OWN = re.compile(r"\b(?:i|i'm|im|i've|ive|my|we|our)\b|[我咱俺]")
 _GUARDED = ((_ALLERGY, _ALLERGY), (_DIAGNOSIS, None), (_NAME, _NAME), (_BIRTH, _BIRTH))
 
 
-def retires(heads: Heads, pairs: Sequence[Pair], precision: float = 0.0) -> list[bool]:
-    """Whether each pair's newer statement replaces or ends the older one.
+def retires(heads: Heads, pairs: Sequence[Pair]) -> list[bool]:
+    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to be."""
+    least = sure(heads)
+    return [chance >= least for chance in chances(heads, pairs)]
 
-    Args:
-        heads: the judges.
-        pairs: an older statement and a newer one each.
-        precision: how often it should be right, by default as often as the head was trained for.
-    """
-    least = heads.least(CHANGES, RETIRE, precision)
-    return [one is not None and retiring(one) >= least and may_retire(*pair) for pair, one in zip(pairs, heads.changes(pairs), strict=True)]
+
+def sure(heads: Heads) -> float:
+    """The least probability from which on a newer statement takes back the older one."""
+    return heads.least(CHANGES, RETIRE, heads.change_precision)
+
+
+def chances(heads: Heads, pairs: Sequence[Pair]) -> list[float]:
+    """How likely each pair's newer statement replaces or ends the older; 0 where it may not (:func:`may_retire`) or nobody knows."""
+    places = [place for place, pair in enumerate(pairs) if may_retire(*pair)]
+    found = [0.0] * len(pairs)
+    for place, judged in zip(places, heads.changes([pairs[place] for place in places]), strict=True):
+        found[place] = 0.0 if judged is None else retiring(judged)
+    return found
 
 
 def retiring(judged: Judged) -> float:

@@ -15,8 +15,12 @@ from models.memory.agents.agents import AgentName
 
 #: Earlier turns of a session that the new ones are understood by.
 CONTEXT_TURNS = 6
-#: Facts in force that are shown to an LLM, the newest; and memories injected lately, which are not to be told again.
-KNOWN_FACTS, INJECTED = 40, 100
+#: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are nearest to what it says.
+KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
+#: The newest facts that are compared with the turns' vectors: some hundredths of a second.
+FACTS_COMPARED = 5_000
+#: Memories injected lately, which are not to be told again.
+INJECTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,13 @@ def context_of(connection: Connection, name: AgentName, session_id: str, before:
     return as_turns(connection.execute(_CONTEXT, parameters))[::-1]
 
 
-def known_facts(connection: Connection, name: AgentName) -> list[StoredFact]:
-    """What is in force of the agent's preferences and knowledge, newest first."""
-    rows = connection.execute(_KNOWN, {"group": name[0], "agent": name[1], "limit": KNOWN_FACTS})
+def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = ()) -> list[StoredFact]:
+    """What is in force of the agent's preferences and knowledge: the newest, and what is nearest to turns that have vectors.
+
+    Newest first.
+    """
+    parameters = {"group": name[0], "agent": name[1], "limit": KNOWN_FACTS, "turns": list(turns)}
+    rows = connection.execute(_KNOWN, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
     return [
         StoredFact(row.node_id, KnownFact(content=row.description, subject=row.subject, attribute=row.predicate, single_valued=row.single))
         for row in rows
@@ -133,10 +141,25 @@ _CONTEXT = text("""
       AND n.session_id = :session AND n.node_count < :before ORDER BY n.node_count DESC LIMIT :limit
 """)
 _KNOWN = text("""
+    WITH facts AS MATERIALIZED (
+        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
+            row_number() OVER (ORDER BY n.node_count DESC) AS place
+        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+          AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
+        ORDER BY n.node_count DESC LIMIT :compared
+    ), near AS (
+        SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
+            SELECT f.node_id, f.embedding <=> t.embedding AS distance FROM facts f
+            WHERE f.place > :limit AND f.embedding_model = t.embedding_model AND vector_dims(f.embedding) = vector_dims(t.embedding)
+            ORDER BY distance LIMIT :each
+        ) found
+        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns) AND t.embedding IS NOT NULL
+        GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
+    )
     SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single
-    FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
-      AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
-    ORDER BY n.node_count DESC LIMIT :limit
+    FROM facts f JOIN memory_nodes n ON n.group_id = :group AND n.node_id = f.node_id
+    WHERE f.place <= :limit OR f.node_id IN (SELECT node_id FROM near)
+    ORDER BY f.place
 """)
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (

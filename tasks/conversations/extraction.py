@@ -82,7 +82,9 @@ def _look(agent_key: UUID) -> _Look | None:
             session_id: extractions.context_of(connection, name, session_id, some[0].node_count)
             for session_id, some in extractions.sessions_of(turns).items()
         }
-        return _Look(name, seen, turns, context, extractions.known_facts(connection, name), extractions.injected_lately(connection, name))
+        said = [turn.node_id for turn in turns if turn.message.role == "user"]
+        known = extractions.known_facts(connection, name, said)
+        return _Look(name, seen, turns, context, known, extractions.injected_lately(connection, name))
 
 
 def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) -> Extracted:

@@ -33,9 +33,6 @@ from tasks.retrieval.question import ParsedQuestion, counted_sentences
 
 #: Near-duplicates are thinned among this many times ``top_k`` of the best.
 POOL_FACTOR = 4
-#: How often a mark on an older memory should be right: a wrong one is worse than none, and short plain statements are judged less surely
-#: than the rows that the heads were measured on.
-MARK_PRECISION = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +256,7 @@ def _confirmed(shown: Sequence[Shown], renewed: NDArray[np.bool_]) -> NDArray[np
         return renewed
     texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in pairs.tolist()]
     judge = heads()
-    sure = (
-        [ordering.says_change(newer) and may_retire(older, newer) for older, newer in texts]
-        if judge is None
-        else retires(judge, texts, MARK_PRECISION)
-    )
+    sure = [ordering.says_change(newer) and may_retire(older, newer) for older, newer in texts] if judge is None else retires(judge, texts)
     found = np.zeros_like(renewed)
     found[tuple(pairs[sure].T)] = True
     return found

@@ -36,6 +36,7 @@ FREE = {
     "llm_api_key",
     "llm_base_url",
     "llm_prompts",
+    "heads_weights",
     "redis_url",
     "reranker",
     "reranker_api_key",

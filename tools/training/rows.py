@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,16 @@ class Row:
     measured: bool = True
 
 
-def read(folders: Sequence[Path], judgement: str) -> list[tuple[str, dict[str, Any]]]:
-    """Each row with its writer, sorted by file. Raises :class:`SystemExit` naming the file and line that cannot be used."""
+def read(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -> list[tuple[str, dict[str, Any]]]:
+    """Each row with its writer, sorted by file, but for the writers ``without``.
+
+    Raises :class:`SystemExit` naming the file and line that cannot be used.
+    """
     found = []
     for path in sorted((path for folder in folders for path in folder.glob(f"{judgement}_*.jsonl")), key=lambda path: path.name):
         writer = path.stem.partition("_")[2]
+        if writer in without:
+            continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if line.strip():
                 try:
@@ -49,14 +54,15 @@ def read(folders: Sequence[Path], judgement: str) -> list[tuple[str, dict[str, A
     return found
 
 
-def of(folders: Sequence[Path], judgement: str) -> list[Row]:
-    """The rows of a judgement of those that have labels of their own."""
+def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -> list[Row]:
+    """The rows of a judgement of those that have labels of their own, but for the writers ``without``."""
     if judgement in ("facts", "kinds", "attributes"):
-        return _facts(folders, judgement)
-    rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement)]
+        found = _facts(read(folders, "facts", without), judgement)
+        return found + (_everyday(judgement) if found and EVERYDAY not in without else [])
+    rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement, without)]
     if judgement == "changes":
         return rows + _strangers(rows)
-    return rows + (_everyday(judgement) if rows else [])
+    return rows + (_everyday(judgement) if rows and EVERYDAY not in without else [])
 
 
 def _strangers(rows: Sequence[Row]) -> list[Row]:
@@ -83,11 +89,10 @@ def _row(judgement: str, writer: str, one: dict[str, Any]) -> Row:
             return Row(writer, ("", one["text"]), one["label"])
 
 
-def _facts(folders: Sequence[Path], judgement: str) -> list[Row]:
-    given = read(folders, "facts")
+def _facts(given: Sequence[tuple[str, dict[str, Any]]], judgement: str) -> list[Row]:
     made = [(Row(writer, (one["before"] or "", one["text"]), "lasting" if one["lasting"] else "passing"), one) for writer, one in given]
     if judgement == "facts":
-        return [row for row, _ in made] + (_everyday("facts") if made else [])
+        return [row for row, _ in made]
     field = judgement.removesuffix("s")
     return [replace(row, label=one[field]) for row, one in made if one["lasting"] and one[field]]
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from jiyi.conversations.extraction.attributes import attribute_of
 from jiyi.conversations.extraction.words import CALENDAR, EMPTY, MOVED_TO, NUMBERS
 from jiyi.conversations.types import ExtractedMemory, KnownFact
-from jiyi.heads.judgements import CHANGES, Heads
-from jiyi.heads.retiring import RETIRE, may_retire, retiring, said_of
+from jiyi.heads import retiring
+from jiyi.heads.judgements import Heads
+from jiyi.heads.retiring import said_of
 from jiyi.text.changes import CHANGE, ENDS
 from jiyi.text.people import relations_in
 from jiyi.text.tokens import is_filler, stem, telling
@@ -48,8 +49,9 @@ _OF_CHANGE = frozenset(
         家 住""".split(),
     )
 )
-#: Least probability that the newer of two memories with the same single-valued attribute retires the older one.
-SAME_ATTRIBUTE = 0.5
+#: Least probability that the newer of two memories with the same single-valued attribute retires the older one: from .3 to .4 the same
+#: is right. Without an attribute in common it has to be as sure as the setting says.
+SAME_ATTRIBUTE = 0.35
 _CHINESE = re.compile(f"[{CJK}]")
 _CLAUSE = re.compile(r"[,，;；。.!！?？\n]+")
 
@@ -68,28 +70,28 @@ def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], head
 def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> list[ExtractedMemory]:
     """As :func:`linked`, by what the heads say of each new memory after each earlier one of the same subject.
 
-    Of the same single-valued attribute the newer is the likelier to replace the older: half a chance is enough, and a word of
-    change, or the same words with another value, are enough alone.
+    Of the same single-valued attribute the newer is the likelier to replace the older: less is enough, and another value in the same
+    words ("I live in Lisbon" after "I live in Porto") always does.
     """
     chances = _chances(memories, known, heads)
-    least = heads.least(CHANGES, RETIRE)
+    least = retiring.sure(heads)
     found: list[ExtractedMemory] = []
     for place, memory in enumerate(memories):
         earlier: list[ExtractedMemory | KnownFact] = [*known, *found]
         rivals = [other for other in earlier if _contradict(memory, other)]
         retired: list[int] = []
         newer = memory
-        enough = 0.0 if _unless_repeated(memory, found, known).single_valued else SAME_ATTRIBUTE
-        if rivals and not any(chances.get((_key(other), place), -1.0) >= enough for other in rivals):
+        enough = 0.0 if rivals and _another_value(memory, rivals[-1]) else SAME_ATTRIBUTE
+        if rivals and not any(chances.get((_key(other), place), 0.0) >= enough for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
         for number, fact in enumerate(known):
-            if chances.get((_key(fact), place), -1.0) >= (enough if _contradict(newer, fact) else least):
+            if chances.get((_key(fact), place), 0.0) >= (enough if _contradict(newer, fact) else least):
                 retired.append(number)
         if retired:
             newer = newer.model_copy(update={"supersedes": retired})
         for number in range(len(found) - 1, -1, -1):
             other = found[number]
-            if other.turns != newer.turns and chances.get((_key(memories[number]), place), -1.0) >= least and not _contradict(newer, other):
+            if other.turns != newer.turns and chances.get((_key(memories[number]), place), 0.0) >= least and not _contradict(newer, other):
                 found[number], newer = _joined(other, newer, f"state:{min(_words(other.content), default='it')}")
                 break
         found.append(newer)
@@ -103,11 +105,10 @@ def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], he
         earlier: list[ExtractedMemory | KnownFact] = [*known, *memories[:place]]
         for other in earlier:
             older, newer = _key(other), _key(memory)
-            if other.subject == memory.subject and may_retire(older, newer):
+            if other.subject == memory.subject:
                 pairs.append((older, newer))
                 places.append((older, place))
-    judged = heads.changes(pairs)
-    return {where: retiring(one) for where, one in zip(places, judged, strict=True) if one is not None}
+    return dict(zip(places, retiring.chances(heads, pairs), strict=True))
 
 
 def _key(one: ExtractedMemory | KnownFact) -> str:
@@ -160,7 +161,10 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
         return False
     if mine.name == "job" and mine.subject != "user":
         return False  # of others one hears employer, place and title in turn
-    return not (_words(memory.content) - _words(mine.said)) & (_words(other.content) - _words(theirs.said))
+    values = _words(memory.content) - _words(mine.said), _words(other.content) - _words(theirs.said)
+    if not all(values):  # the value is in what the pattern found: a nurse
+        values = _words(mine.said), _words(theirs.said)
+    return values[0].isdisjoint(values[1])
 
 
 def _means_it(content: str) -> bool:

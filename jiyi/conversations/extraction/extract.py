@@ -16,6 +16,7 @@ from jiyi.conversations.extraction.days import with_dates
 from jiyi.conversations.extraction.problems import experiences
 from jiyi.conversations.extraction.profile_signals import profile_signals
 from jiyi.conversations.extraction.statements import Statement, statements
+from jiyi.conversations.extraction.topics import keywords
 from jiyi.conversations.extraction.words import FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.heads.judgements import ANY, ATTRIBUTES, Heads
@@ -24,7 +25,6 @@ from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.english import VERBS
 from jiyi.providers.llms.rules.poignancy import weigh
 from jiyi.text.changes import CHANGE
-from jiyi.text.words import keywords_ranked
 
 #: Keywords of a memory.
 KEYWORDS = 5
@@ -50,7 +50,7 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
     solved = {turn for one in lived for turn in one.turns}
     memories: list[ExtractedMemory] = []
     person = None
-    for made in statements(messages, question.since, heads):
+    for made in statements(messages, question.since, heads, [said_of(fact.content) for fact in question.known]):
         kept = [one for one in made if not (one.trouble or one.turn in solved)]  # a problem is kept with what solved it
         person = _person_before(messages, made[0].turn) or person
         for said, group in _groups(kept, person):
@@ -150,7 +150,7 @@ def _memory(said: Attribute | None, group: list[Statement], message: Message, pe
         content=content[:MAX_CONTENT_CHARS],
         type="preference" if category == "user_preference" else "knowledge",
         category=category,
-        keywords=keywords_ranked(text)[:KEYWORDS],
+        keywords=keywords(text, KEYWORDS),
         importance=max(said.importance if said else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
         subject=(message.name or "user") if said is None or said.subject == "user" else said.subject,
         attribute=said.name if said else None,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from jiyi.conversations.extraction import words as cue
 from jiyi.conversations.extraction.attributes import attribute_of
 from jiyi.conversations.types import Message
 from jiyi.heads.judgements import FACTS, LASTING, Heads, Judged
-from jiyi.heads.retiring import is_vital
+from jiyi.heads.retiring import is_vital, retires
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import CJK, Language, language_of
@@ -37,6 +37,8 @@ ACTING_MESSAGES, ACTING_TIME = 12, timedelta(hours=1)
 #: An answer with fewer telling words cannot be understood without its question.
 ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
+#: What is less likely worth keeping by itself is not looked at as news of something known: thanks, requests.
+LEAST_LASTING = 0.05
 
 _CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
 _CLAUSE = re.compile(
@@ -65,10 +67,11 @@ class Statement:
     vital: bool = False
 
 
-def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None = None) -> list[list[Statement]]:
+def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()) -> list[list[Statement]]:
     """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages without it are left out.
 
-    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does.
+    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known`` is what was kept of earlier
+    messages: what takes back any of it is worth keeping, too.
     """
     acting = _acting(messages)
     called = _called({message.name for message in messages if message.name})
@@ -79,26 +82,49 @@ def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None 
         if (some := list(_of_message(turn, message, _question_before(messages, turn), called)))
     ]
     if heads is not None:
-        return _worth_keeping(made, messages, heads)
+        return _worth_keeping(made, messages, heads, known)
     strong = [[one for one in some if one.strength > 0] for some in made]
     return [some for some in strong if any(one.strength >= STRONG or one.lasting or one.vital for one in some)]
 
 
-def _worth_keeping(made: list[list[Statement]], messages: Sequence[Message], heads: Heads) -> list[list[Statement]]:
-    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them."""
+def _worth_keeping(made: list[list[Statement]], messages: Sequence[Message], heads: Heads, known: Sequence[str]) -> list[list[Statement]]:
+    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them.
+
+    And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that they learn it.
+    """
     before = [_said_before(messages, some[0].turn) for some in made]
     whole = heads.facts([(asked, " ".join(one.text for one in some)) for asked, some in zip(before, made, strict=True)])
     alone = iter(heads.facts([(asked, one.text) for asked, some in zip(before, made, strict=True) for one in some]))
     least = heads.least(FACTS, LASTING)
-    kept = []
+    kept, left = [], list[Statement]()
     for some, message in zip(made, whole, strict=True):
         chances = [_chance(next(alone), one) for one in some]
         chosen = [one for one, chance in zip(some, chances, strict=True) if chance >= least]
         if not chosen and message is not None and message.probabilities[LASTING] >= least:
             chosen = [some[chances.index(max(chances))]]
+        kept.append(chosen)
+        left += [one for one, chance in zip(some, chances, strict=True) if one not in chosen and chance >= LEAST_LASTING]
+    news = _taking_back(left, [one for chosen in kept for one in chosen], heads, known)
+    found = []
+    for some, first in zip(made, kept, strict=True):
+        chosen = [news.get(id(one), one) for one in some if one in first or id(one) in news]
         if chosen:
-            kept.append(chosen)
-    return kept
+            found.append(chosen)
+    return found
+
+
+def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]) -> dict[int, Statement]:
+    """The statements, by their ``id()``, that take back something known, or something that is kept of an earlier message.
+
+    What does so is no problem with a tool: "I gave up Spanish".
+    """
+    pairs, whose = [], []
+    for place, one in enumerate(left):
+        earlier = [*known, *(other.text for other in kept if other.turn < one.turn)]
+        pairs += [(older, one.text) for older in earlier]
+        whose += [place] * len(earlier)
+    taking = [left[place] for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so]
+    return {id(one): replace(one, trouble=False) for one in taking}
 
 
 def _chance(judged: Judged | None, statement: Statement) -> float:

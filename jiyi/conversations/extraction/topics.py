@@ -1,4 +1,4 @@
-"""What the user's messages are about: what those name that state or ask something (ZC-58). Small talk has no topic."""
+"""What the user's messages are about: what those name that state or ask something (ZC-58), and keywords. Small talk has no topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jiyi.conversations.types import Message
 from jiyi.providers.llms.rules.chinese import tagged_words
 from jiyi.providers.llms.rules.english import VERBS
 from jiyi.text.tokens import is_filler, stem
-from jiyi.text.words import CJK, keywords_ranked, normalise
+from jiyi.text.words import CJK, keywords_ranked, normalise, single_characters
 
 #: Topics that one message gives.
 TOPICS = 2
@@ -24,6 +24,8 @@ ASKED_WORDS = 2
 _NAMING, _DOING = ("n", "vn", "eng", "j"), ("v",)
 _CHINESE = re.compile(f"[{CJK}]")
 _YOU = re.compile(r"[你您]")
+#: How a memory calls who speaks, and what anything may be.
+_GENERAL = frozenset("user users new old 用户".split())
 _ADVERB = re.compile(r"[a-z]{3,40}ly")
 #: The calendar, greetings and what any message may hold.
 _IDLE = frozenset(word for line in sections("extraction/signals.txt")["no_topic"] for word in line.split())
@@ -42,6 +44,13 @@ def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
         if turn in stated or _asks(message.text[:READ_CHARS]):
             found += _topics(message.text[:READ_CHARS])
     return found
+
+
+def keywords(text: str, most: int) -> list[str]:
+    """What a memory names, the most telling first: things, people, places; without any, what is done. No pronouns, no days, no "user"."""
+    naming, doing = _words(text)
+    alone = [word for word in single_characters(text) if dict(tagged_words(normalise(text))).get(word, "").startswith(_NAMING)]
+    return (list(dict.fromkeys([*naming, *alone])) or doing)[:most]
 
 
 def _asks(text: str) -> bool:
@@ -63,7 +72,7 @@ def _words(text: str) -> tuple[list[str], list[str]]:
     naming: list[str] = []
     doing: list[str] = []
     for word in keywords_ranked(text):
-        if word.isdigit() or is_filler(word) or word in _IDLE or stem(word) in _IDLE_STEMS or _ADVERB.fullmatch(word):
+        if word.isdigit() or word in _GENERAL or is_filler(word) or word in _IDLE or stem(word) in _IDLE_STEMS or _ADVERB.fullmatch(word):
             continue
         if _CHINESE.search(word):
             tag = spoken.get(word, "")

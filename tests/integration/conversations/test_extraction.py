@@ -14,6 +14,7 @@ from jiyi.providers.llms.questions import Extraction
 from jiyi.providers.llms.rules import Rules
 from jiyi.settings import get_settings
 from models.conversations import keeping
+from models.conversations.extractions import KNOWN_FACTS, known_facts
 from models.conversations.windows import EXTRACT
 from models.db.connection import unit_of_work
 from tasks.conversations import extraction
@@ -22,6 +23,10 @@ from tests.integration.conversations.talk import START, end_session, facts, hurr
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
+#: More things than facts are known anyway.
+LIKED = """apples pears plums figs dates grapes melons cherries olives onions leeks carrots beets turnips radishes peas beans lentils
+    rice oats barley rye honey jam butter cheese yoghurt milk tea cocoa bread cake pies soup stew tofu noodles dumplings kimchi pickles
+    pepper mustard vinegar crackers waffles pancakes muffins biscuits truffles"""
 SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
 
@@ -212,3 +217,25 @@ def test_turns_bring_no_reflection_nearer_and_what_they_tell_does(group: str) ->
 
 def _away() -> object:
     raise LLMUnavailable("nobody there")
+
+
+def test_an_old_fact_is_known_again_when_a_turn_is_about_it(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    assert run() == 1
+    [old] = nodes(group, "knowledge", "preference")
+    say(group, *(f"I like {thing} very much." for thing in LIKED.split()), start=START + timedelta(hours=1))
+    hurry()
+    run()
+    assert len(facts(group)) > KNOWN_FACTS + 1
+    [turn_id] = say(group, "Porto is over, I moved.", start=START + timedelta(days=2))
+    name = (group, "helper")
+    with unit_of_work() as connection:
+        assert old["node_id"] not in [one.node_id for one in known_facts(connection, name, [turn_id])]  # the turn has no vector yet
+        connection.execute(
+            text("UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = 'm' WHERE group_id = :group AND node_id = ANY(:ids)"),
+            {"group": group, "ids": [old["node_id"], turn_id]},
+        )
+        known = known_facts(connection, name, [turn_id])
+    assert len(known) == KNOWN_FACTS + 1
+    assert known[-1].node_id == old["node_id"]
+    assert known[-1].fact.attribute == "home"

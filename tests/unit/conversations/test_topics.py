@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jiyi.conversations.extraction.profile_signals import profile_signals
+from jiyi.conversations.extraction.topics import keywords
 from jiyi.conversations.types import Message
 
 
@@ -57,3 +58,21 @@ def test_newest_first_and_small_talk_between_takes_no_place() -> None:
 def test_what_is_handed_over_or_acted_is_no_topic() -> None:
     assert topics_of("Translate this:\nThe orchid survived the winter in Kenya.") == []
     assert topics_of("Let's play: I'm a pirate and you are my parrot") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("I eat fish now.", ["fish"]),
+        ("User likes going to the gym every morning", ["gym"]),
+        ("I live in Rome with my brother and we like it a lot.", ["rome", "brother"]),
+        ("I quit my job", ["job"]),
+        ("I run every morning", ["run"]),
+        ("我现在吃鱼了", ["鱼"]),
+        ("用户住在杭州西湖区，跟女朋友一起", ["西湖区", "女朋友", "杭州"]),
+        ("我每天早上都会去跑步", ["跑步"]),
+    ],
+)
+def test_keywords_name_things_people_places_or_what_is_done(text: str, named: list[str]) -> None:
+    assert keywords(text, 5) == named
+    assert keywords(text, 1) == named[:1]

