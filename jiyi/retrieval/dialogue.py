@@ -17,12 +17,13 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.scoring import MIN_NORM, length_of
 from jiyi.text.tokens import asked_tokens
 
-#: A user's message counts so many times as much as the user's next one.
-DECAY = 0.8
+#: A user's message counts so many times as much as the user's next one: with more, a change of the subject would cost more than
+#: a talk that keeps to it gains.
+DECAY = 0.5
 #: What an assistant's message counts, beside the user's message that answers it.
 ASSISTANT_SHARE = 0.2
-#: What counts less is left out: at most the user's last nine messages, and the assistant's last few, have to be embedded.
-LEAST_WEIGHT = 0.15
+#: What counts less is left out: the user's last four messages, and the assistant's between the last three, have to be embedded.
+LEAST_WEIGHT = 0.08
 
 
 class Part(NamedTuple):
