@@ -19,7 +19,7 @@ SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 #: Erlang's names are told to whoever asks on this port; a daemon of our own, which ends with the server.
 EPMD = shutil.which("epmd")
 READY = "Server startup complete"
-START_SECONDS, STOP_SECONDS, POLL_SECONDS = 60, 20, 0.05
+START_SECONDS, STOP_SECONDS, POLL_SECONDS = 180, 20, 0.05
 
 
 def why_absent() -> str:

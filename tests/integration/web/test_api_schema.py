@@ -23,8 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from jiyi.polling import poll
-from models.db import sources
+from models.memory.ingestion.looks import Looks
 from web import calls, create_app
 from web.accounts import rate_limits
 from web.api import OPERATIONS
@@ -71,7 +70,8 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
     monkeypatch.setattr(
         calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
     )
-    monkeypatch.setattr(sources, "poll", lambda look, final, seconds, **between: poll(look, final, min(seconds, PATIENCE), **between))
+    wait = Looks.wait
+    monkeypatch.setattr(Looks, "wait", lambda looks, group_id, ids, seconds: wait(looks, group_id, ids, min(seconds, PATIENCE)))
     return loaded
 
 
