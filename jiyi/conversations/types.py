@@ -126,7 +126,7 @@ class QueryAnalysis(BaseModel):
     original: str
     keywords: list[str]
     intent: Intent
-    #: Kinds to look among, the most likely first.
+    #: Kinds that the answer is likely to be of, the most likely first; all are searched.
     target_types: list[Kind]
     #: Words of the same meaning, in either language.
     expansions: list[str]

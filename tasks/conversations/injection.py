@@ -11,7 +11,7 @@ from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.injection.rendering import Rendered, Style, render
 from jiyi.conversations.query import intents
 from jiyi.conversations.stored import profiles
-from jiyi.conversations.types import KINDS, Intent, QueryAnalysis
+from jiyi.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
@@ -29,8 +29,6 @@ from tasks.retrieval.retrieve import retrieve
 
 #: Shorter queries say nothing that could be looked for (ZC-07).
 LEAST_QUERY_CHARS = 2
-#: Weights of recency and importance by intent, over 1: what somebody likes is found by its importance, what was done by when.
-WEIGHTS: dict[Intent, dict[str, float]] = {"preference": {"recency_w": 0.5, "importance_w": 1.5}, "experience": {"recency_w": 1.5}}
 #: Memories that are looked at: more than fit into the usual budget.
 LOOKED_AT = 80
 #: Tokens that a memory has on average: of a larger budget more are looked at.
@@ -104,7 +102,7 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
         min_probability=get_settings().min_probability,
         filters=Filters(kinds=list(KINDS), include_superseded=True),
     )
-    answer = retrieve(asked.model_copy(update=WEIGHTS.get(analysis.intent, {})))
+    answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
     best, *expanded = answer.groups
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]

@@ -1,4 +1,8 @@
-"""What a query asks for: its intent, its keywords, and words of the same meaning (ZC-33…ZC-38)."""
+"""What a query asks for: its intent, its keywords, and words of the same meaning (ZC-33…ZC-38).
+
+The intent is told with the context and shown to people. It changes what is searched only where it is ``identity_recall``: weights and kinds
+by intent were measured, and find no more or less (docs/decisions.md).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ READ_CHARS = 4_000
 #: Words that a query is expanded by at most.
 MAX_EXPANSIONS = 24
 
-#: The kinds that each intent looks among, the most likely first (requirements §4.16).
+#: The kinds that the answer is likely to be of, the most likely first.
 TARGETS: dict[Intent, list[Kind]] = {
     "preference": ["preference"],
     "knowledge": ["knowledge", "session"],
