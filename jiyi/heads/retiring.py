@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from jiyi.heads.features import normalise
 from jiyi.heads.judgements import CHANGES, RETIRING, Heads, Judged, Pair
 
+#: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the same attribute, of which
+#: there is one value, or the newer one has a word of change. From .3 to .4 the same is right.
+EXPECTED = 0.35
 #: Name of the two labels together, see the thresholds of ``changes``.
 RETIRE = "retire"
 
@@ -32,10 +35,19 @@ _OWN = re.compile(r"\b(?:i|i'm|im|i've|ive|my|we|our)\b|[我咱俺]")
 _GUARDED = ((_ALLERGY, _ALLERGY), (_DIAGNOSIS, None), (_NAME, _NAME), (_BIRTH, _BIRTH))
 
 
-def retires(heads: Heads, pairs: Sequence[Pair]) -> list[bool]:
-    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to be."""
+def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) -> list[bool]:
+    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to be.
+
+    Args:
+        heads: the judges.
+        pairs: an older statement and a newer one each.
+        expected: of which pairs a rule says so already: less is enough (:data:`EXPECTED`). Empty: of none.
+    """
     least = sure(heads)
-    return [chance >= least for chance in chances(heads, pairs)]
+    found = chances(heads, pairs)
+    return [
+        chance >= (EXPECTED if is_expected else least) for chance, is_expected in zip(found, expected or [False] * len(pairs), strict=True)
+    ]
 
 
 def sure(heads: Heads) -> float:

