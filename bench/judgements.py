@@ -14,7 +14,7 @@ left out in turn are printed by ``python -m tools.train`` and kept in the weight
 ``satisfaction``
     share that is right, and precision of what is not called neutral, as the service judges: neutral below the thresholds
 ``requests``
-    share that is right
+    share that is right, as the service judges: by thresholds, and with the patterns where the head is not sure
 """
 
 from __future__ import annotations
@@ -24,16 +24,20 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jiyi.growth.satisfaction import detect
-from jiyi.heads.judgements import FACTS, LASTING, RETIRING, Heads, Judged
+from jiyi.growth.schedules.judging import asked_of
+from jiyi.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from jiyi.heads.local import heads, learned
 from jiyi.heads.retiring import retires
 
 DECIMALS = 3
 NEUTRAL = "neutral"
+#: When requests were said; what they ask for does not depend on it.
+SAID = datetime(2026, 3, 4, 10, tzinfo=UTC)
 _ALLERGY = re.compile(r"allerg|过敏", re.IGNORECASE)
 
 
@@ -80,12 +84,8 @@ def satisfaction(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, floa
 
 
 def requests(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    said = [_label(one, "none") for one in judge.requests([row["text"] for row in rows])]
+    said = [asked_of(row["text"], SAID, "UTC", judge) or "none" for row in rows]
     return {"right": _share(sum(one == row["label"] for one, row in zip(said, rows, strict=True)), len(rows))}
-
-
-def _label(one: Judged | None, otherwise: str) -> str:
-    return otherwise if one is None else one.label
 
 
 def run(folder: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as self_reflections
 from models.growth.schedules import actions as schedule_actions
+from models.growth.schedules import asking as schedule_asking
 from models.growth.skills import actions as growth_skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories
@@ -35,7 +36,7 @@ from models.tiers import questions as tiers_questions
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
-    *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, heartbeat_actions),
+    *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, schedule_asking, heartbeat_actions),
     *(identity, identity_questions, pains, self_reflections, tracking),
     *(items, operations, queue, reflection, retrieval, stores, tiers, tiers_questions),
 )

@@ -85,6 +85,7 @@ app.conf.update(
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
         "tasks.growth.schedules",
+        "tasks.growth.asking",
         "tasks.growth.heartbeats",
         "tasks.growth.identity",
         "tasks.growth.pains",

@@ -86,6 +86,13 @@ class Heads:
         """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or ``unrelated``."""
         return self._judge(CHANGES, pairs, [is_readable(older) and is_readable(newer) for older, newer in pairs], compared)
 
+    def likeness(self, text: str, others: Sequence[str]) -> list[float]:
+        """How alike the meaning of a text is to that of each of others: the cosine of centred vectors, -1 to 1."""
+        vectors = self._vectors([(text, other) for other in others])
+        nothing = np.zeros(2 * WIDTH, dtype=np.float32)
+        mine = vectors.get(text, nothing)[:WIDTH]
+        return [float(vectors.get(other, nothing)[:WIDTH] @ mine) for other in others]
+
     def least(self, name: str, label: str, precision: float = 0.0) -> float:
         """The least probability at which acting on a label is right as often as this; by default as often as it was trained for."""
         return self._weights.heads[name].least(label, precision)

@@ -15,6 +15,8 @@ from models.accounts import tables
 
 #: Who a change from the command line or the admin is put down to, until people have names here.
 OPERATOR = "operator"
+#: Bits of a UUID (version 7) behind the milliseconds with which it begins.
+_RANDOM_BITS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,13 @@ def entries(
     return [AuditEntry(*row) for row in connection.execute(_ENTRIES, parameters)]
 
 
+def target_of(connection: Connection, group_id: str, action: str, detail: str, value: str, since: datetime) -> str | None:
+    """The target of what was done since a moment with a detail of this value."""
+    first = UUID(int=int(since.timestamp() * 1_000) << _RANDOM_BITS)
+    parameters = {"group": group_id, "action": action, "detail": detail, "value": value, "first": first}
+    return connection.execute(_TARGET, parameters).scalar_one_or_none()
+
+
 def actions(connection: Connection, group_id: str | None) -> list[str]:
     """What has been done at all, by name."""
     return list(connection.execute(_ACTIONS, {"group": group_id}).scalars())
@@ -65,6 +74,11 @@ _ENTRIES = text("""
       AND (CAST(:action AS text) IS NULL OR action = :action)
       AND (CAST(:target AS text) IS NULL OR starts_with(target, :target))
     ORDER BY audit_id DESC LIMIT :limit
+""")
+_TARGET = text("""
+    SELECT target FROM audit_log
+    WHERE group_id = :group AND audit_id >= :first AND action = :action AND details ->> :detail = :value
+    ORDER BY audit_id LIMIT 1
 """)
 _ACTIONS = text("""
     SELECT DISTINCT action FROM audit_log WHERE CAST(:group AS text) IS NULL OR group_id = :group ORDER BY action LIMIT 100

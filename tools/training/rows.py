@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jiyi.growth.schedules.requests import declines
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Beside the checkout, and in it.
 LABELLED = (ROOT.parent / "shared" / "data" / "labelled", ROOT / "bench" / "labelled")
@@ -106,6 +108,8 @@ def _everyday(judgement: str) -> list[Row]:
             return [
                 Row(EVERYDAY, ("", one["text"]), "none" if one["expect"]["kind"] == "none" else "new", EVERYDAY_WEIGHT, measured=False)
                 for one in _lines("schedule")
+                # Who declines a reminder schedules nothing, which is all that these labels tell: it may be a cancellation.
+                if one["expect"]["kind"] != "none" or not declines(one["text"])
             ]
         case "facts":
             return [row for one in _lines("extraction") for row in _turns(one)]

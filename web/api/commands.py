@@ -17,6 +17,7 @@ from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as reflections
 from models.growth.schedules import actions as schedule_actions
+from models.growth.schedules import asking as schedule_asking
 from models.growth.skills import actions as skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as trajectories
@@ -55,4 +56,4 @@ expose_commands(
 expose_commands("stores", stores)
 expose_commands("growth", skills, workflows, artifacts, trajectories, conflicts=True)
 expose_commands("growth", identity_questions, identity, pains, reflections, tracking, conflicts=True)
-expose_commands("growth", schedule_actions, heartbeat_actions)
+expose_commands("growth", schedule_actions, schedule_asking.ask, heartbeat_actions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -12,7 +13,7 @@ from jiyi.growth.feedback.trust import Sentiment, Signal
 from jiyi.growth.skills.types import ArtifactKind
 from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
 from jiyi.protocol.growth.catalogue import COMMANDS
-from jiyi.protocol.growth.schedules import CreatedSchedule
+from jiyi.protocol.growth.schedules import AskedSchedules
 
 
 class Growth(Namespace[W]):
@@ -21,11 +22,11 @@ class Growth(Namespace[W]):
     @verb
     def schedule(
         self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
-    ) -> Steps[CreatedSchedule]:
-        """Take down what a message asks for: "remind me tomorrow at 9", 每天早上9点提醒我查房."""
-        request, _, queue = COMMANDS["schedule_create"]
-        fields = checked(request, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
-        return self._act("schedule_create", fields, CreatedSchedule, timeout, queue=queue)
+    ) -> Steps[AskedSchedules]:
+        """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?"."""
+        request, _, queue = COMMANDS["schedule_ask"]
+        fields = checked(request, agent_id=agent_id, text=text, tz=tz, session_id=session_id, request_id=uuid4())
+        return self._act("schedule_ask", fields, AskedSchedules, timeout, queue=queue)
 
     @verb
     def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:

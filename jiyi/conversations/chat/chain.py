@@ -40,9 +40,8 @@ class Exchange:
     chat: tuple[ChatMessage, ...] = ()
     #: What a stage has to say to the user of what was asked for; the prompt says it, too.
     reply: str | None = None
-    #: Tokens that may still be put into the prompt, and how many of them are kept for stages that come after memory; None: no bound.
+    #: Tokens that may still be put into the prompt; None: no bound.
     room: int | None = None
-    kept: int = 0
     #: Until when the stages have to be done, as ``time.monotonic`` counts.
     deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
 
@@ -52,8 +51,8 @@ class Exchange:
         return max(0.0, self.deadline - time.monotonic())
 
     def fits(self, text: str) -> bool:
-        """Whether a text may be put into the prompt beside what is kept for later stages."""
-        return self.room is None or estimate_tokens(text) <= self.room - self.kept
+        """Whether a text may be put into the prompt."""
+        return self.room is None or estimate_tokens(text) <= self.room
 
     def told(self, text: str) -> Exchange:
         """With a paragraph at the end of the prompt, cut to the room that is left."""

@@ -23,7 +23,7 @@ from jiyi.conversations.chat.compacting import CompactionStage
 from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
-from jiyi.growth.schedules.stage import NOTE_SHARE, NOTE_TOKENS, ScheduleStage
+from jiyi.growth.schedules.stage import ScheduleStage
 from jiyi.growth.skills.hint import HintStage
 from jiyi.growth.trajectories.stage import TrajectoryStage
 from jiyi.growth.trajectories.steps import StepType
@@ -72,8 +72,7 @@ class ConversationLoop:
         self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        self._schedules = ScheduleStage(client.growth, tz)
-        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, self._schedules, *stages])
+        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, ScheduleStage(client.growth, tz), *stages])
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +112,7 @@ class ConversationLoop:
         exchange = Exchange(agent_id, system_prompt, user_input, session_id, room=self._max_tokens, deadline=until)
         try:
             said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
-            kept = min(NOTE_TOKENS, int(self._max_tokens * NOTE_SHARE)) if self._schedules.asks(user_input) else 0
-            return self.chain.before(replace(exchange, messages=said, chat=chat, kept=kept))
+            return self.chain.before(replace(exchange, messages=said, chat=chat))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange

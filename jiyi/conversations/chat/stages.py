@@ -54,7 +54,7 @@ class MemoryStage:
 
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
-        most = BUDGET if exchange.room is None else exchange.room - exchange.kept
+        most = BUDGET if exchange.room is None else exchange.room
         if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
             return exchange
         found = self._injecting.inject(

@@ -1,7 +1,9 @@
-"""What an agent says when it has taken down a schedule, or could not (ZC-95)."""
+"""What an agent says when it has taken down, cancelled, moved or listed schedules, or could not (ZC-95)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -32,6 +34,7 @@ REASONS_ZH = {
     "it has to be every 1": "间隔至少是 1",
     "a step of months": "按月或按年的间隔需要说明哪一天",
     "nothing is asked": "没有听出要在什么时间做什么",
+    "a single time of what comes again": "重复的安排不能只改其中一次，请说明以后都改到什么时候",
 }
 
 
@@ -53,6 +56,73 @@ def asking_back(reason: str, text: str) -> str:
     if language_of(text) == "zh":
         return f"什么时候？我没能读懂这个时间（{_in_chinese(reason)}）。"
     return f"When exactly? I could not make out that time ({reason})."
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An appointment as it is told: what is to be done, and when next (local time, None: never again)."""
+
+    task: str
+    next_run: datetime | None
+    tz: str
+    #: It comes again: the words that say when.
+    again: str = ""
+
+
+def cancelled(one: Told, text: str) -> str:
+    if language_of(text) == "zh":
+        return f"好的，已取消：{_told(one, 'zh')}。"
+    return f"Cancelled: {_told(one, 'en')}."
+
+
+def moved(one: Told, before: Told, text: str) -> str:
+    if language_of(text) == "zh":
+        return f"好的，已改时间：{_told(one, 'zh')}。原来是 {_when(before)}。"
+    return f"Moved: {_told(one, 'en')}. It was {_when(before)}."
+
+
+def kept(one: Told, text: str) -> str:
+    """Of a request that comes again, and was done."""
+    if language_of(text) == "zh":
+        return f"好的，已记下：{_told(one, 'zh')}。"
+    return f"Noted: {_told(one, 'en')}."
+
+
+def listed(some: Sequence[Told], more: int, text: str) -> str:
+    if language_of(text) == "zh":
+        return f"{_each(some, more, 'zh')}。" if some else "现在没有安排。"
+    return f"{_each(some, more, 'en')}." if some else "There are no appointments."
+
+
+def which_one(some: Sequence[Told], more: int, text: str) -> str:
+    """A question, when several appointments fit."""
+    if language_of(text) == "zh":
+        return f"你说的是哪一个？{_each(some, more, 'zh')}。还什么都没有改。"
+    return f"Which one do you mean? {_each(some, more, 'en')}. Nothing was changed yet."
+
+
+def none_fits(some: Sequence[Told], more: int, text: str) -> str:
+    """A question, when no appointment fits."""
+    if language_of(text) == "zh":
+        return f"没有找到你说的安排。现有：{_each(some, more, 'zh')}。你说的是哪一个？" if some else "没有找到你说的安排，现在没有安排。"
+    if not some:
+        return "I found no such appointment; there are none."
+    return f"I found no such appointment. There is: {_each(some, more, 'en')}. Which one do you mean?"
+
+
+def _each(some: Sequence[Told], more: int, language: str) -> str:
+    joint, rest = ("；", f"；还有 {more} 个") if language == "zh" else ("; ", f"; and {more} more")
+    return joint.join(f"{place}. {_told(one, language)}" for place, one in enumerate(some, 1)) + (rest if more else "")
+
+
+def _told(one: Told, language: str) -> str:
+    task = one.task or ("提醒你" if language == "zh" else "a reminder")
+    when = ", ".join(filter(None, (one.again, _when(one))))
+    return f"{task}（{when}）" if language == "zh" else f"{task} ({when})"
+
+
+def _when(one: Told) -> str:
+    return "" if one.next_run is None else f"{one.next_run.astimezone(ZoneInfo(one.tz)):%Y-%m-%d %H:%M}"
 
 
 def _in_chinese(reason: str) -> str:

@@ -61,6 +61,15 @@ class Lead:
     by: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """So much later than it was, or earlier if ``by`` is negative."""
+
+    start: int
+    end: int
+    by: timedelta
+
+
 _ZH_UNIT = r"mins?|h|秒钟?|分钟?|刻钟|小时|钟头|天|日|周|星期|礼拜"
 _ZH_SPAN = (
     rf"(?P<n>{ZH}|半)个?(?P<half>半)?(?P<unit>{_ZH_UNIT}|月|年)(?P<half2>半(?!夜|天))?(?:零?(?P<more>{ZH})(?P<more_unit>分钟?|小时|天|秒))?"
@@ -85,6 +94,37 @@ _EN_TIMER = re.compile(
 )
 _EN_FROM = re.compile(rf"\b(?P<n>{EN}) (?P<unit>day|week)s? from (?:today|(?P<tomorrow>tomorrow))\b", re.IGNORECASE)
 _EN_LEAD = re.compile(rf"\b{_EN_SPAN} (?:before(?:hand)?|prior(?: to)?|ahead(?: of)?|early|earlier)\b", re.IGNORECASE)
+
+
+_ZH_SHIFT = re.compile(
+    rf"(?P<earlier>提前|提早|往前[挪移提调]?|早)?(?:推迟|延后|延迟|顺延|往后[推挪移延拖]?|晚|延)?(?:个|了)?{_ZH_SPAN}(?!后|前)"
+)
+_ZH_WAY = re.compile(r"提前|提早|往前|早|推迟|延|往后|晚")
+_EN_SHIFT = re.compile(
+    rf"\b(?:by )?{_EN_SPAN} (?P<way>later|earlier|sooner|longer)\b"
+    rf"|\b(?P<b_way>back|forward|later|up|postpone\w*|delay\w*)(?: (?:it|this|that|the|my|[a-z]+)){{0,4}}? (?:by )?{_EN_SPAN.replace('?P<', '?P<b_')}",
+    re.IGNORECASE,
+)
+_EARLIER = ("earlier", "sooner", "forward", "up")
+
+
+def shift_of(text: str) -> Shift | None:
+    """How far a message shifts something: 推迟半小时, "an hour later", "back by ten minutes"."""
+    for pattern in (_ZH_SHIFT, _EN_SHIFT):
+        for match in pattern.finditer(text):
+            if pattern is _ZH_SHIFT and _ZH_WAY.match(match[0]) is None:
+                continue
+            offset = _offset(match)
+            if not offset.months:
+                named = match.groupdict()
+                way = (named.get("way") or named.get("b_way") or "").lower()
+                is_earlier = bool(named.get("earlier")) or way in _EARLIER
+                # "back the dentist by an hour": what is shifted is no part of it
+                start = (
+                    min(place for name in ("b_half", "b_n") if (place := match.start(name)) >= 0) if named.get("b_way") else match.start()
+                )
+                return Shift(start, match.end(), -offset.by if is_earlier else offset.by)
+    return None
 
 
 def offsets(text: str) -> list[Offset | Lead]:

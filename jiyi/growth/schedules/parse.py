@@ -19,6 +19,8 @@ from jiyi.text.words import CJK, nfkc
 
 #: Characters of a message that are read.
 READ_CHARS = 1_000
+#: Characters of a message that is judged as a whole (:mod:`jiyi.growth.schedules.judging`). Requests are short.
+JUDGED_CHARS = 300
 #: Characters beside its time of a sentence that only says when.
 LOOSE_CHARS = 8
 #: Characters of a task.
@@ -37,23 +39,42 @@ _LATER = re.compile(
 )
 
 
-def parse(text: str, now: datetime, tz: str) -> Parsed:
+def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
     """When and what a message asks the agent to do; :class:`Unclear` if it does not, or if that cannot be told.
+
+    Args:
+        text: the message.
+        now: when it was said.
+        tz: name of the time zone.
+        asks: it is known to ask for something, in whatever words: then a time is enough.
 
     Raises:
         ValueError: an unknown time zone.
     """
+    local = local_now(now, tz)
+    sentences = [match[0] for match in _SENTENCE.finditer(readable(text))]
+    found = _of_sentences(sentences, local, tz, asks=False)
+    if not asks or not isinstance(found, Unclear) or found.asked:
+        return found
+    known = _of_sentences(sentences, local, tz, asks=True)
+    return known if not isinstance(known, Unclear) or known.asked else Unclear(_NO_TIME, asked=True)
+
+
+def local_now(now: datetime, tz: str) -> datetime:
+    """A moment in the time zone of this name. Raises ValueError for an unknown one."""
     zone = zone_of(tz)
-    local = now.astimezone(zone) if now.tzinfo else now.replace(tzinfo=zone)
-    sentences = [match[0] for match in _SENTENCE.finditer(_read(text))]
+    return now.astimezone(zone) if now.tzinfo else now.replace(tzinfo=zone)
+
+
+def _of_sentences(sentences: list[str], local: datetime, tz: str, *, asks: bool) -> Parsed:
     for place, sentence in enumerate(sentences):
-        first = _parse(sentence, local, tz)
+        first = _parse(sentence, local, tz, asks=asks)
         if isinstance(first, Unclear) and not first.asked:
             continue
         # Who asks in a sentence of its own may have said when just before, or says it after.
         before = [sentences[place - 1] + sentence] if place else []
         after = [sentence + one for one in sentences[place + 1 : place + 2] if _is_time(one, local)]
-        found = [first, *(_parse(context, local, tz) for context in (before + after if isinstance(first, Unclear) else []))]
+        found = [first, *(_parse(context, local, tz, asks=asks) for context in (before + after if isinstance(first, Unclear) else []))]
         return next((one for one in found if not isinstance(one, Unclear)), first)
     return Unclear("nothing is asked for at a time")
 
@@ -61,18 +82,16 @@ def parse(text: str, now: datetime, tz: str) -> Parsed:
 def has_schedule_intent(text: str, now: datetime, tz: str) -> bool:
     """Whether a message asks the agent to act at a time, even one that cannot be told (ZC-95)."""
     found = parse(text, now, tz)
-    return not isinstance(found, Unclear) or (found.asked and (found.reason != _NO_TIME or _LATER.search(_read(text)) is not None))
+    return not isinstance(found, Unclear) or (found.asked and (found.reason != _NO_TIME or _LATER.search(readable(text)) is not None))
 
 
 _NO_TIME = "it does not say when"
 
 
-def _read(text: str) -> str:
-    return _MORNING_AND_EVENING.sub(r"早上\1和晚上\1", _unspaced(text))
-
-
-def _unspaced(text: str) -> str:
-    return _LOOSE.sub("", nfkc(text[:READ_CHARS])).replace("’", "'")
+def readable(text: str) -> str:
+    """The message as the grammar reads it: cut, half-width, without idle spaces."""
+    unspaced = _LOOSE.sub("", nfkc(text[:READ_CHARS])).replace("’", "'")
+    return _MORNING_AND_EVENING.sub(r"早上\1和晚上\1", unspaced)
 
 
 def _is_time(sentence: str, now: datetime) -> bool:
@@ -81,7 +100,7 @@ def _is_time(sentence: str, now: datetime) -> bool:
     return requests.TIME in blanked and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS
 
 
-def _parse(sentence: str, now: datetime, tz: str) -> Parsed:
+def _parse(sentence: str, now: datetime, tz: str, *, asks: bool) -> Parsed:
     left_out, places = excepted(sentence)
     for start, end in places:
         sentence = sentence[:start] + " " * (end - start) + sentence[end:]
@@ -91,6 +110,8 @@ def _parse(sentence: str, now: datetime, tz: str) -> Parsed:
     if asked is None and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS:
         timer = next((one for one in found if isinstance(one, Offset) and one.timer), None)
         asked = None if timer is None else requests.Request(timer.start, timer.end, "ask")
+    if asked is None and asks and found and not requests.depends(blanked):
+        asked = requests.Request(found[0].start, found[0].start, "ask")
     if asked is None:
         return Unclear("nothing is asked for at a time")
     if not found:

@@ -77,7 +77,7 @@ def request(text: str, *, again: bool) -> Request | None:
     """What a blanked sentence asks for, if anything; ``again``: a time in it comes again."""
     flat, places = _flat(text)
     found = _first(flat, _ASK, _ASK_EN, "ask") or _first(flat, _ACT, _ACT_EN, "act")
-    declined = _DECLINE.search(flat) or _DECLINE_EN.search(flat)
+    declined = _declined(flat)
     if declined and (found is None or declined.start() <= found.start or declined.end() >= found.end):
         return None
     if _TOLD.search(flat) or _DEPENDS.search(flat):
@@ -108,6 +108,20 @@ def task_of(text: str, sentence: str) -> str:
 def is_workflow(task: str) -> bool:
     """Whether what is to be done is a workflow."""
     return _WORKFLOW.search(task) is not None
+
+
+def declines(text: str) -> bool:
+    """Whether a message wants a reminder no longer, or never."""
+    return _declined(text) is not None
+
+
+def _declined(text: str) -> re.Match[str] | None:
+    return _DECLINE.search(text) or _DECLINE_EN.search(text)
+
+
+def depends(text: str) -> bool:
+    """Whether a blanked sentence depends on what nobody here will see."""
+    return _DEPENDS.search(_flat(text)[0]) is not None
 
 
 def is_waking(sentence: str) -> bool:

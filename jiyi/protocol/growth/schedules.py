@@ -19,6 +19,7 @@ LEAST_SECONDS, MOST_SECONDS = 60, 315_360_000
 #: Next runs that are shown at most.
 MOST_RUNS = 50
 
+#: How sure a time is read; of what is cancelled, moved or listed, whether it is clear which appointment is meant.
 Certainty = Literal["exact", "ambiguous", "unclear", "none"]
 ScheduleKind = Literal["cron", "once", "interval"]
 TargetType = Literal["reminder", "agent", "hand", "workflow"]
@@ -158,6 +159,26 @@ class CreatedSchedule(BaseModel):
     confirmation: str | None = None
     alternatives: list[ScheduleReading] = []
     reason: str | None = None
+
+
+class AskSchedules(Request):
+    """A message to an agent, which may ask something of its appointments."""
+
+    agent_id: Name
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
+    tz: TimeZone | None = Field(None, description="The user's; the agent's, of its heartbeat, unless given.")
+    session_id: Name | None = None
+    request_id: UUID | None = Field(None, description="The same request sent again is done once.")
+
+
+class AskedSchedules(CreatedSchedule):
+    """What a message asked of an agent's appointments and what was done, or asked back: ``confirmation`` says it in its language.
+
+    ``schedule`` is the one that was taken down, cancelled or moved; ``schedules`` are those that were listed, or may be meant.
+    """
+
+    asked: Literal["new", "cancel", "move", "list"] | None = None
+    schedules: list[ScheduleState] = []
 
 
 class Schedules(BaseModel):

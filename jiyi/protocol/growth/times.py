@@ -21,6 +21,8 @@ from jiyi.protocol.growth.heartbeat import (
     Ticks,
 )
 from jiyi.protocol.growth.schedules import (
+    AskedSchedules,
+    AskSchedules,
     CreatedSchedule,
     CreateSchedule,
     Deleted,
@@ -42,6 +44,7 @@ Command = tuple[type[BaseModel], type[BaseModel], str]
 COMMANDS: dict[str, Command] = {
     "schedule_parse": (ParseSchedule, ScheduleParse, QUEUE),
     "schedule_create": (CreateSchedule, CreatedSchedule, CHANGES),
+    "schedule_ask": (AskSchedules, AskedSchedules, CHANGES),
     "schedule_list": (ListSchedules, Schedules, QUEUE),
     "schedule_get": (ScheduleId, ScheduleDetails, QUEUE),
     "schedule_runs": (ListRuns, ScheduleRuns, QUEUE),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.growth.schedules.confirming import asking_back, confirmation
@@ -61,13 +63,18 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
     unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
     """
+    return take_down(context, request)
+
+
+def take_down(context: Context, request: CreateSchedule, *, asks: bool = False, request_id: UUID | None = None) -> CreatedSchedule:
+    """As ``schedule_create``. ``asks``: the message is known to ask for an appointment, in whatever words."""
     now = datetime.now(UTC)
     name = (context.group_id, request.agent_id)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
     if request.text is None:
         parsed, certainty, others = _given(request, tz, now), "exact", []
     else:
-        found = parse(request.text, now, tz)
+        found = parse(request.text, now, tz, asks=asks)
         if isinstance(found, Unclear):
             asked = asking_back(found.reason, request.text) if found.asked else None
             return CreatedSchedule(certainty=_certainty(found), reason=found.reason, confirmation=asked)
@@ -87,7 +94,8 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
         )
     target = request.target or Target(type=parsed.target, id=None)
     kept = schedules.add(context.connection, name, parsed, target, request.session_id, next_run)
-    context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind)
+    details: dict[str, Any] = {"request": request_id} if request_id else {}
+    context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
 
 

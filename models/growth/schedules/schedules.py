@@ -99,6 +99,21 @@ def change(connection: Connection, group_id: str, schedule_id: UUID, state: str,
     connection.execute(update(Schedule).where(*which).values(state=state, next_run_at=next_run_at, owed_for=None))
 
 
+def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, description: str, next_run_at: datetime) -> None:
+    """Give it another time."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+    values = {"kind": timing.kind, "cron": timing.cron, "at": timing.at, "every_seconds": timing.every_seconds}
+    values |= {"state": "active", "natural_description": description, "next_run_at": next_run_at, "owed_for": None}
+    connection.execute(update(Schedule).where(*which).values(values))
+
+
+def open_of(connection: Connection, name: AgentName, limit: int) -> list[ScheduleState]:
+    """Schedules of an agent that are not over, the soonest first; paused ones, which have no next run, last."""
+    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")
+    order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
+    return fetch(connection, ScheduleState, _SHOWN.where(*whose).order_by(*order).limit(limit))
+
+
 def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     """Delete it with its runs."""
     return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from jiyi.protocol.growth.schedules import AskSchedules
 from jiyi.protocol.tiers.digests import DigestBody
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
+from models.growth.schedules import asking
 from models.tiers import actions, digests
 from tests.integration.actions.cases import Case
+from tests.integration.actions.growth.times import AGENT, scheduled, schedules
 from tests.integration.actions.tiers import entry
 
 
@@ -17,7 +20,16 @@ def digested(group: str, _made: Any) -> list[list[int]]:
         return [[len(item.entry_ids) for item in one.items] for one in digests.listed(connection, group, limit=10)]
 
 
+CANCELS = "查房的提醒取消吧"
+
 CASES = (
+    Case(
+        action=asking.ask,
+        prepare=scheduled,
+        request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS),
+        effect=schedules,
+        rest=lambda _made: ("POST", "/growth/schedule_ask", {"agent_id": AGENT, "text": CANCELS}),
+    ),
     Case(
         action=actions.make_digest,
         prepare=entry,

@@ -9,7 +9,7 @@ import pytest
 
 from jiyi.conversations.chat.loop import ConversationLoop
 from jiyi.protocol.conversations.injection import InjectedContext
-from jiyi.protocol.growth.schedules import CreatedSchedule
+from jiyi.protocol.growth.schedules import AskedSchedules
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
 
@@ -38,8 +38,8 @@ class Service:
     def hint(self, agent_id: str, *, timeout: float) -> SimpleNamespace:
         return SimpleNamespace(text=HINT)
 
-    def schedule(self, agent_id: str, text: str, **_: Any) -> CreatedSchedule:
-        return CreatedSchedule(certainty="exact", confirmation=NOTED)
+    def schedule(self, agent_id: str, text: str, **_: Any) -> AskedSchedules:
+        return AskedSchedules(certainty="exact", confirmation=NOTED if text == ASKS else None)
 
     def observe_many(self, observations: Any, /) -> list[object]:
         return []
