@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from jiyi.growth.satisfaction import detect
-from jiyi.growth.schedules.judging import asked_of
+from jiyi.growth.schedules.asking.judging import asked_of
 from jiyi.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from jiyi.heads.local import heads, learned
 from jiyi.heads.retiring import retires

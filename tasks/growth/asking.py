@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from jiyi.growth.schedules.judging import asked_of
+from jiyi.growth.schedules.asking.judging import asked_of
 from jiyi.heads.local import heads
 from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules
 from models.db.actions import Actor

@@ -19,7 +19,7 @@ from jiyi.text.words import CJK, nfkc
 
 #: Characters of a message that are read.
 READ_CHARS = 1_000
-#: Characters of a message that is judged as a whole (:mod:`jiyi.growth.schedules.judging`). Requests are short.
+#: Characters of a message that is judged as a whole (:mod:`jiyi.growth.schedules.asking.judging`). Requests are short.
 JUDGED_CHARS = 300
 #: Characters beside its time of a sentence that only says when.
 LOOSE_CHARS = 8

@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.growth.schedules import confirming
+from jiyi.growth.schedules.asking.fitting import Appointment, Fit, Likeness, fitting
+from jiyi.growth.schedules.asking.judging import Asked
+from jiyi.growth.schedules.asking.moving import Named, moved, named
 from jiyi.growth.schedules.clocks import Impossible
 from jiyi.growth.schedules.confirming import Told
-from jiyi.growth.schedules.fitting import Appointment, Fit, Likeness, fitting
-from jiyi.growth.schedules.judging import Asked
-from jiyi.growth.schedules.moving import Named, moved, named
 from jiyi.growth.schedules.next_runs import zone_of
 from jiyi.growth.schedules.offsets import Lead
 from jiyi.growth.schedules.parse import local_now, readable

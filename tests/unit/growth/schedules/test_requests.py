@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from jiyi.growth.schedules.asking.fitting import ALIKE, Appointment, Fit, fitting
+from jiyi.growth.schedules.asking.judging import SURE_NOT, Asked, asked_of
+from jiyi.growth.schedules.asking.moving import moved, named
 from jiyi.growth.schedules.clocks import Impossible
 from jiyi.growth.schedules.firing import Timing
-from jiyi.growth.schedules.fitting import ALIKE, Appointment, Fit, fitting
-from jiyi.growth.schedules.judging import SURE_NOT, Asked, asked_of
-from jiyi.growth.schedules.moving import moved, named
 from jiyi.growth.schedules.offsets import Lead
 from jiyi.growth.schedules.parse import JUDGED_CHARS, parse, readable
 from jiyi.growth.schedules.types import Exact, Unclear
