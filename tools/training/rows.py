@@ -20,6 +20,8 @@ EVERYDAY = "bench"
 
 #: Every how many rows a stranger is taken from, and how much such a pair counts.
 STRIDE, STRANGER_WEIGHT = 17, 0.5
+#: The same of a message that has nothing to do with the judgement.
+ORDINARY_WEIGHT = 0.5
 #: Everyday rows are many and alike.
 EVERYDAY_WEIGHT = 0.5
 
@@ -64,6 +66,8 @@ def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -
     rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement, without)]
     if judgement == "changes":
         return rows + _strangers(rows)
+    if judgement == "requests":
+        rows += _ordinary(folders, without)
     return rows + (_everyday(judgement) if rows and EVERYDAY not in without else [])
 
 
@@ -79,6 +83,15 @@ def _strangers(rows: Sequence[Row]) -> list[Row]:
             if other is not row:
                 found.append(Row(writer, (row.texts[0], other.texts[1]), "unrelated", STRANGER_WEIGHT, measured=False))
     return found
+
+
+def _ordinary(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
+    """What people say of themselves and of the agent's work as messages that ask for no appointment: most messages are of that kind, and
+    those of ``requests`` by hand are all about times.
+    """
+    said = [(writer, one["text"]) for writer, one in read(folders, "facts", without) if one["lasting"]]
+    said += [(writer, one["messages"][-1]) for writer, one in read(folders, "satisfaction", without)]
+    return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in said]
 
 
 def _row(judgement: str, writer: str, one: dict[str, Any]) -> Row:

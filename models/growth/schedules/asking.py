@@ -48,11 +48,6 @@ ask = by_worker(
 )
 
 
-def time_zone(context: Context, request: AskSchedules) -> str:
-    """The request's, or the agent's."""
-    return request.tz or heartbeats.time_zone(context.connection, (context.group_id, request.agent_id))
-
-
 def do(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:
     """What was asked, once for each ``request_id``: the agent is locked, so that two requests are done one after the other."""
     name = (context.group_id, request.agent_id)

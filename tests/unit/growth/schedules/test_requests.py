@@ -37,7 +37,7 @@ class Sure:
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
         return [Judged("", 0.0, self.probabilities) for _ in texts]
 
-    def least(self, _name: str, _label: str) -> float:
+    def least(self, _name: str, _label: str, _precision: float) -> float:
         return LEAST
 
 
@@ -52,8 +52,8 @@ def test_a_request_is_one_where_the_head_is_sure(asked: str) -> None:
 
 
 def test_where_it_is_not_sure_the_patterns_of_a_new_one_count() -> None:
-    assert judged(BY_WORDS, new=0.3, none=SURE_NOT - 0.01) == "new"
-    assert judged(BY_WORDS, new=0.2, none=SURE_NOT) is None
+    assert judged(BY_WORDS, new=0.1, none=SURE_NOT - 0.01) == "new"
+    assert judged(BY_WORDS, new=0.1, none=SURE_NOT) is None
     assert judged(BY_WORDS, cancel=0.4, new=0.3) is None
 
 
