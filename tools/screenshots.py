@@ -1,4 +1,4 @@
-"""The pictures of docs/admin.md: ``python -m tools.screenshots [--minutes N] [FOLDER]``, by default ``docs/images``.
+"""The pictures of docs/operations.md: ``python -m tools.screenshots [--minutes N] [FOLDER]``, by default ``docs/images``.
 
 Starts a service of its own, lets it live through the sample diary in a quarter of an hour, so that the plots have something
 to show, and looks at its admin with Chromium. Run it after the pages have changed, and look at what it made.

@@ -14,7 +14,7 @@ from jiyi.errors import JiyiError
 from models.db.connection import engine
 
 CHECKOUT = Path(__file__).parent.parent
-UPGRADING = "docs/upgrading.md"
+UPGRADING = "docs/operations.md"
 
 
 class WrongRevision(JiyiError):  # noqa: N818 – its name says what happened

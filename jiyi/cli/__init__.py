@@ -1,4 +1,4 @@
-"""The command line, ``jiyi``: a thin shell around :class:`jiyi.Client` (``docs/cli.md``)."""
+"""The command line, ``jiyi``: a thin shell around :class:`jiyi.Client` (``docs/client.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jiyi mcp``: the tools for an LLM's host (``docs/mcp.md``)."""
+"""``jiyi mcp``: the tools for an LLM's host (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from jiyi.errors import InvalidRequest
 from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.stores.asking import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
 
-app = typer.Typer(help="Stores that graphs of agents declare (docs/stores.md).", no_args_is_help=True)
+app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
 Run = Annotated[str, typer.Option("--run", help="Of this run of a graph; the group's store unless given.")]

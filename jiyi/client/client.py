@@ -110,7 +110,7 @@ class Client(Verbs[Blocking]):
         self.transport.close()
 
     def stream(self, *, after: str | None = None) -> Iterator[News]:
-        """What changes in the group, as it changes (``docs/stream.md``): after the news with this id, or from now on.
+        """What changes in the group, as it changes (``docs/api.md``): after the news with this id, or from now on.
 
         Raises:
             BrokerUnavailable: the service cannot be reached, or no longer; go on with the last id.

@@ -1,4 +1,4 @@
-"""``client.tiers``: quarantine, working memory and long-term knowledge (``docs/tiers.md``)."""
+"""``client.tiers``: quarantine, working memory and long-term knowledge (``docs/workflows.md``)."""
 
 from __future__ import annotations
 

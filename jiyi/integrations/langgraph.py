@@ -1,4 +1,4 @@
-"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore` wherever a graph takes a ``BaseStore`` (``docs/langgraph.md``)."""
+"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore` wherever a graph takes a ``BaseStore`` (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

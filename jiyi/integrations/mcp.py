@@ -1,4 +1,4 @@
-"""Jiyi as a server of the Model Context Protocol: an LLM's host gets the tools that its API key may use (``docs/mcp.md``).
+"""Jiyi as a server of the Model Context Protocol: an LLM's host gets the tools that its API key may use (``docs/integrations.md``).
 
 Which tools there are, their words and their arguments come from the service (``GET /api/v1/tools``), which makes them of its
 operations. Each call is one request to the service with the caller's own key: the key's rights and group bound it, here as everywhere.

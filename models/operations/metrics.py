@@ -1,4 +1,4 @@
-"""The service in numbers, for Prometheus (``docs/metrics.md``): what the database, the broker and Valkey know when they are asked.
+"""The service in numbers, for Prometheus (``docs/operations.md``): what the database, the broker and Valkey know when they are asked.
 
 Numbers are the whole service's: names of groups are their own affair, and there may be any number. What is not known is left out.
 """

@@ -1,4 +1,4 @@
-"""Tables of declared stores (``docs/stores.md``)."""
+"""Tables of declared stores (``docs/workflows.md``)."""
 
 from __future__ import annotations
 

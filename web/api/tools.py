@@ -1,4 +1,4 @@
-"""The operations that an LLM can use as tools, bounded by the key (``docs/mcp.md``)."""
+"""The operations that an LLM can use as tools, bounded by the key (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/metrics``: the service in numbers, for Prometheus (``docs/metrics.md``).
+"""``/metrics``: the service in numbers, for Prometheus (``docs/operations.md``).
 
 Everything is asked when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
 rest is still told.

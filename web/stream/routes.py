@@ -1,4 +1,4 @@
-"""``/api/v1/stream``: what changes in a group, as it changes, as server-sent events (``docs/stream.md``).
+"""``/api/v1/stream``: what changes in a group, as it changes, as server-sent events (``docs/api.md``).
 
 A client holds one of the server's threads for as long as it watches. So their number is bounded, none stays for ever, and
 one that does not read is cut off: after that its thread serves others.

@@ -1,4 +1,4 @@
-"""The commands of the three tiers (``docs/tiers.md``)."""
+"""The commands of the three tiers (``docs/workflows.md``)."""
 
 from jiyi.cli.tiers.context import context
 from jiyi.cli.tiers.lists import knowledge, quarantine, working

@@ -1,4 +1,4 @@
-"""``client.stores``: stores that graphs declare (``docs/stores.md``)."""
+"""``client.stores``: stores that graphs declare (``docs/workflows.md``)."""
 
 from __future__ import annotations
 

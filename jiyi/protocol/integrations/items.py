@@ -1,4 +1,4 @@
-"""Requests and answers about items: JSON values that programs keep under a namespace and a key (``docs/langgraph.md``)."""
+"""Requests and answers about items: JSON values that programs keep under a namespace and a key (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The document for Dify's custom tools: fewer operations, and only what its import understands.
 
 Dify reads the first server, wants an ``operationId``, follows a reference only for a whole body, makes one parameter of
-each property at the top of a body and knows text, number and boolean (docs/dify.md).
+each property at the top of a body and knows text, number and boolean (docs/integrations.md).
 """
 
 from __future__ import annotations

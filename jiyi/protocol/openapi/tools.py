@@ -1,4 +1,4 @@
-"""The operations that an LLM can use as tools: names, descriptions and JSON schemas (``docs/mcp.md``)."""
+"""The operations that an LLM can use as tools: names, descriptions and JSON schemas (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

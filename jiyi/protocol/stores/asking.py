@@ -1,4 +1,4 @@
-"""What is asked of stores over every door: declare, load, search, update, save, look (``docs/stores.md``)."""
+"""What is asked of stores over every door: declare, load, search, update, save, look (``docs/workflows.md``)."""
 
 from __future__ import annotations
 

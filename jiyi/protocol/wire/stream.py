@@ -1,4 +1,4 @@
-"""The live stream: what a piece of news looks like, wherever it is read (``docs/stream.md``)."""
+"""The live stream: what a piece of news looks like, wherever it is read (``docs/api.md``)."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _load(folder: str, file: str, name: str) -> Prompt:
     text = own.read_text("utf-8") if changed else files("jiyi.providers.llms").joinpath("prompts", file).read_text("utf-8")
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:
-        raise SettingsError(f"JIYI_LLM_PROMPTS: {file} must begin with ---, name: {name}, version: …, --- (docs/llms.md)")
+        raise SettingsError(f"JIYI_LLM_PROMPTS: {file} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 

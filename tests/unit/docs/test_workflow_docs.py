@@ -1,4 +1,4 @@
-"""docs/workflows.md and docs/stream.md against the code."""
+"""The memory node of docs/workflows.md and the live stream of docs/api.md against the code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_markdown_is_what_the_node_writes() -> None:
 
 
 def test_the_python_names_what_there_is() -> None:
-    (code,) = blocks("python")
+    code = blocks("python")[0]
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
             names: dict[str, Any] = {}
@@ -83,5 +83,5 @@ def test_the_seconds_are_those_in_use() -> None:
 
 
 def test_every_kind_of_news_is_described() -> None:
-    text = (DOCS / "stream.md").read_text(encoding="utf-8")
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
     assert [kind for kind in stream.KINDS if f"| `{kind}` |" not in text] == []

@@ -154,7 +154,7 @@ def test_a_job_needs_a_setting_that_says_its_unit() -> None:
 
 
 def test_every_job_and_its_setting_is_in_the_document() -> None:
-    text = (CHECKOUT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
     for job in JOBS.values():
         assert re.search(rf"^\| `{job.name}` \|.*`JIYI_{job.setting.upper()}`", text, re.MULTILINE), job.name
 

@@ -14,7 +14,7 @@ BY_INT8 = 4
 #: Names of what goes in (the vectors of tokens, which of them are a text's) and of what comes out.
 TOKENS, MASK, OUT = "tokens", "mask", "out"
 #: Of what comes out in between, the eighth layer tells most of how something is meant (as a wish, a plan, a joke), the last of what about:
-#: judgements learned from it are right more often (docs/heads.md).
+#: judgements learned from it are right more often (docs/conversations.md).
 MIDDLE_LAYER = 7
 MIDDLE = f"l{MIDDLE_LAYER}.out"
 
