@@ -1,0 +1,36 @@
+"""docs/specification.md: every promise names a test, and there is such a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "specification.md"
+ROW = re.compile(r"^\| (.+?) \| \[`(\w+)`\]\((\.\./tests/[\w/]+\.py)\) \| (.*)\|$")
+ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ") and not line.startswith("| promise ")]
+#: A name may begin with numbers of a requirement, which the page has in a column of its own.
+NUMBERS = re.compile(r"(?:(?:bug_)?[a-z]{0,2}_?\d+_(?:to_[a-z]+\d+_)?)*")
+
+
+@lru_cache(maxsize=256)
+def names_of(file: Path) -> set[str]:
+    """Names of the test functions of a module, without numbers in front."""
+    functions = (node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef))
+    return {NUMBERS.sub("", node.name.removeprefix("test_"), count=1) for node in functions if node.name.startswith("test_")}
+
+
+def test_no_promise_is_made_twice() -> None:
+    assert len(ROWS) > 90
+    assert len({row.split("|")[1] for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[2:62])
+def test_every_promise_names_a_test_that_there_is(row: str) -> None:
+    match = ROW.match(row)
+    assert match is not None, "promise | [`test`](../tests/….py) | numbers"
+    _, name, file, _ = match.groups()
+    assert name in names_of(PAGE.parent / file), f"there is no test_{name} in {file}"
