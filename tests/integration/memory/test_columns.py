@@ -64,7 +64,12 @@ def follow(recipe: str, copy: Path) -> int:
     for _, path, name, code in blocks:
         file = copy / path
         if not name:
-            file.write_text("from alembic import op\n\n" + dedent(code))
+            latest = max(other.name[:4] for other in file.parent.glob("[0-9]*.py"))
+            migration, numbered = re.subn(
+                r'^(revision, down_revision) = ".*".*$', rf'\1 = "{int(latest) + 1:04}", "{latest}"', dedent(code), flags=re.MULTILINE
+            )
+            assert numbered == 1, f"{path} has no revision"
+            file.write_text("from alembic import op\n\n" + migration)
             continue
         before = file.read_text()
         start = re.search(rf"^class {name}\b.*?(?=^    \w+: )", before, re.MULTILINE | re.DOTALL)
