@@ -22,6 +22,8 @@ from jiyi.settings import Settings, documentation
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 
+#: Pages below docs/.
+MOST_PAGES = 16
 #: Read by Docker Compose and by the benchmarks, not by the service.
 OTHER_VARIABLES = {"JIYI_DATABASE_PASSWORD", "JIYI_BENCH_CACHE"}
 
@@ -186,6 +188,11 @@ def test_every_debug_field_is_explained() -> None:
 
 def test_configuration_md_is_up_to_date() -> None:
     assert read("configuration.md") == documentation(), "run: python -m jiyi.settings > docs/configuration.md"
+
+
+def test_there_are_few_pages() -> None:
+    """A page more is a page that nobody finds: let it be a section of the page whose reader needs it."""
+    assert len(list(DOCS.rglob("*.md"))) <= MOST_PAGES
 
 
 def anchors(text: str) -> set[str]:
