@@ -1,4 +1,4 @@
-"""Is a user content? What the service says of labelled last words (ZC-88, K-35).
+"""Is a user content? What the service says of labelled last words.
 
     python -m bench.satisfaction [--labelled FILE] [--json]
 

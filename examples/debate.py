@@ -147,7 +147,7 @@ def settled(debate: Debate, text: str) -> Item | None:
 
 
 class Later:
-    """The same memory, asked some days from now: nodes take whatever can answer (CN-14)."""
+    """The same memory, asked some days from now: nodes take whatever can answer."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -71,6 +71,6 @@ class Memory(Namespace[W]):
         object: str = "",  # noqa: A002 – the third part of a triple, as it is called everywhere
         limit: int = DEFAULT_PAGE,
     ) -> Steps[Found]:
-        """Keyword retrieval (GA-47): ``events`` and ``thoughts`` that share a keyword with a triple."""
+        """Keyword retrieval: ``events`` and ``thoughts`` that share a keyword with a triple."""
         query = checked(RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
         return self._ask("memory.related", query, Found)

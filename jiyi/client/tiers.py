@@ -77,7 +77,7 @@ class Tiers(Namespace[W]):
         note: str = "",
         preview: bool = False,
     ) -> Steps[Promoted]:
-        """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand (CN-34).
+        """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand.
 
         With ``preview`` it only shows the pieces. Promoting again changes nothing.
         """
@@ -100,7 +100,7 @@ class Tiers(Namespace[W]):
 
     @verb
     def check(self, *entry_ids: Id, verdict: Literal["true", "refuted"], reason: str = "") -> Steps[list[UUID]]:
-        """Say what a fact check of entries of quarantine came to; the filters look at them again (CN-60).
+        """Say what a fact check of entries of quarantine came to; the filters look at them again.
 
         Returns those of which that was not known yet.
         """
@@ -153,7 +153,7 @@ class Tiers(Namespace[W]):
 
     @verb
     def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> Steps[ContextAnswer]:
-        """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget (CN-56).
+        """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget.
 
         ``options`` are the other fields of :class:`jiyi.protocol.tiers.context.ContextBody`: ``system``, ``persona``, ``budget``
         (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`jiyi.Client.query_memory` does.

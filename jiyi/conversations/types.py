@@ -1,4 +1,4 @@
-"""What a conversation is made of, what is taken from it, and what a query asks for (ZC-12…ZC-19, ZC-35)."""
+"""What a conversation is made of, what is taken from it, and what a query asks for."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
 Kind = Literal["preference", "knowledge", "experience", "session"]
-#: Kinds in the order in which lists and injected context show them (ZC-129).
+#: Kinds in the order in which lists and injected context show them.
 KINDS: tuple[Kind, ...] = ("preference", "knowledge", "experience", "session")
 Role = Literal["user", "assistant", "system", "tool"]
-#: The commands' own categories (ZC-19).
+#: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
 Outcome = Literal["success", "partial", "failed"]
 #: From worst to best: of two experiences of the same problem the better outcome is kept.
@@ -27,7 +27,7 @@ MAX_KEYWORDS = 8
 #: Memories and experiences that one run may extract: the first ones count.
 MAX_MEMORIES, MAX_EXPERIENCES = 100, 20
 MAX_STEPS = 20
-#: Entries of each list of a profile (ZC-62).
+#: Entries of each list of a profile.
 PROFILE_ENTRIES = 10
 
 Content = Annotated[str, Field(pattern=r"\S", max_length=MAX_CONTENT_CHARS)]
@@ -84,7 +84,7 @@ class ExtractedMemory(BaseModel):
 
 
 class ExtractedExperience(BaseModel):
-    """A problem, what was done about it and how that ended (ZC-17)."""
+    """A problem, what was done about it and how that ended."""
 
     pain_pattern: Content
     context: str = Field("", max_length=MAX_CONTENT_CHARS)
@@ -99,7 +99,7 @@ class ExtractedExperience(BaseModel):
 
 
 class ProfileSignals(BaseModel):
-    """What the messages tell about the user in general; None and empty where they tell nothing (ZC-18, ZC-58)."""
+    """What the messages tell about the user in general; None and empty where they tell nothing."""
 
     industry: Word | None = None
     role: Word | None = None
@@ -111,7 +111,7 @@ class ProfileSignals(BaseModel):
 
 
 class CombinedExtraction(BaseModel):
-    """All that one run takes from a conversation (ZC-14)."""
+    """All that one run takes from a conversation."""
 
     memories: list[ExtractedMemory] = Field([], max_length=MAX_MEMORIES)
     experiences: list[ExtractedExperience] = Field([], max_length=MAX_EXPERIENCES)
@@ -119,7 +119,7 @@ class CombinedExtraction(BaseModel):
 
 
 class QueryAnalysis(BaseModel):
-    """What a query asks for (ZC-35)."""
+    """What a query asks for."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,6 +1,6 @@
 """What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look for it.
 
-After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents (GA-18, GA-49).
+After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from jiyi.text.digests import content_digest, text_digest
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle, keywords_of
 
-#: Reflections fade: the original gives thoughts thirty days (GA-11).
+#: Reflections fade: the original gives thoughts thirty days.
 THOUGHT_LIFETIME = timedelta(days=30)
 
 
@@ -22,7 +22,7 @@ class Derived(NamedTuple):
     embedding_key: str
     #: SHA-256 of the embedding key as it is: equal text, equal vector.
     key_hash: bytes
-    #: SHA-256 of the normalised description: equal memory (K-28).
+    #: SHA-256 of the normalised description: equal memory.
     content_hash: bytes
     keywords: list[str]
     #: Of the description and of what was said, for lexical search.
@@ -55,12 +55,12 @@ def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
 
 
 def depth_of(node_type: str, evidence: Iterable[UUID], depths: Mapping[UUID, int]) -> int:
-    """GA-16: events and chats 0; a thought one more than the deepest of its evidence, 1 without any known."""
+    """Events and chats 0; a thought one more than the deepest of its evidence, 1 without any known."""
     if node_type != "thought":
         return 0
     return 1 + max((depths[node_id] for node_id in evidence if node_id in depths), default=0)
 
 
 def counts_for_keywords(node_type: str, predicate: str | None, object: str | None) -> bool:  # noqa: A002
-    """GA-18: chats never strengthen keywords, nor do memories that say that something is idle."""
+    """Chats never strengthen keywords, nor do memories that say that something is idle."""
     return node_type != "chat" and f"{predicate} {object}" != "is idle"

@@ -20,7 +20,7 @@ from jiyi.text.words import is_idle, language_of, last_segment
 #: How many of the things seen come to attention, and how many latest events they are compared with (``scratch.py``).
 ATT_BANDWIDTH = 3
 RETENTION = 5
-#: What is idle is mundane: the original does not ask (GA-49).
+#: What is idle is mundane: the original does not ask.
 IDLE_POIGNANCY = 1.0
 
 #: The predicate of an event that is a conversation.

@@ -13,7 +13,7 @@ from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 
-#: The scale of importance (GA-49); what is outside counts as unknown, which is 0.
+#: The scale of importance; what is outside counts as unknown, which is 0.
 LEAST_POIGNANCY, MOST_POIGNANCY = 1, 10
 MAX_SHOWN_CHARS = 40
 

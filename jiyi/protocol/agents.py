@@ -8,9 +8,9 @@ from jiyi.settings import WEIGHTS, AgentWeight, Decay, Dedupe, Derive, DeriveKey
 
 
 class AgentSettings(BaseModel):
-    """Per-agent settings (GA-36). ``None`` means: not set here.
+    """Per-agent settings. ``None`` means: not set here.
 
-    The two counters are set by imports only: they continue a reflection count begun elsewhere (GA-48).
+    The two counters are set by imports only: they continue a reflection count begun elsewhere.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -175,7 +175,7 @@ class KeywordPage(BaseModel):
 
 
 class RelatedQuery(Request):
-    """Keyword retrieval (GA-47): events and thoughts that share a keyword with an event's triple."""
+    """Keyword retrieval: events and thoughts that share a keyword with an event's triple."""
 
     agent_id: Name = Field(description="Whose memories.")
     subject: Annotated[str, Field(max_length=500)] = ""

@@ -18,7 +18,7 @@ from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 from jiyi.text.words import nfkc
 
-DEFAULT_TOP_K = 30  # GA-01
+DEFAULT_TOP_K = 30
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
 MAX_TIMEOUT = 60.0
 
@@ -142,7 +142,7 @@ class Filters(BaseModel):
     include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
-        False, description="Memories past their expiry, too (GA-11). The `stanford` mode always has them, as the original does."
+        False, description="Memories past their expiry, too. The `stanford` mode always has them, as the original does."
     )
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -150,10 +150,10 @@ class Filters(BaseModel):
 
 
 class Question(BaseModel):
-    """What matters to this agent now? (GA-01, GA-07)
+    """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
-    in simulated time (K-02). ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a dialogue
+    in simulated time. ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a dialogue
     one vector for the whole.
     """
 
@@ -283,7 +283,7 @@ class RelevanceParts(BaseModel):
 
 
 class RetrievedNode(MemoryStatement):
-    """A memory, with the reason why it was retrieved (GA-03)."""
+    """A memory, with the reason why it was retrieved."""
 
     last_accessed: datetime
     score: float
@@ -300,7 +300,7 @@ class RetrievedNode(MemoryStatement):
 
 
 class Debug(BaseModel):
-    """GA-04; minimum and maximum are over all candidates, not only those returned."""
+    """Minimum and maximum are over all candidates, not only those returned."""
 
     total_candidates: int = 0
     retrieved_count: int = 0
@@ -315,12 +315,12 @@ class Debug(BaseModel):
     reranker: str = ""
     #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
     exact: bool = True
-    #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0 (GA-45).
+    #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
 
 
 class FocalAnswer(BaseModel):
-    """The ranked memories for one focal text. All five fields of GA-02 are always there."""
+    """The ranked memories for one focal text. All five fields are always there."""
 
     focal_text: str
     status: Status

@@ -1,4 +1,4 @@
-"""mem0's service, spoken to directly: search and add, bounded in time and size, at public addresses only (DA-52)."""
+"""mem0's service, spoken to directly: search and add, bounded in time and size, at public addresses only."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ class Preset:
     name: str
     #: Without it the setting has to bring one.
     base_url: str = ""
-    #: Variables that may hold the key, in the order they are looked at (CN-51).
+    #: Variables that may hold the key, in the order they are looked at.
     key_variables: tuple[str, ...] = ()
     needs_key: bool = True
     #: Empty: the setting has to name one.
     embedding_model: str = ""
-    #: Of the default embedding model, where that is known (CN-49).
+    #: Of the default embedding model, where that is known.
     dimensions: int | None = None
     #: Most texts of one embeddings call.
     max_texts: int = 64
@@ -32,7 +32,7 @@ class Preset:
     no_embeddings: str = ""
 
 
-#: Vendors by name. Where CN-49's default is no longer offered, its successor stands here (docs/decisions.md).
+#: Vendors by name. Where the council's default is no longer offered, its successor stands here (docs/decisions.md).
 PRESETS = {
     preset.name: preset
     for preset in (
@@ -102,5 +102,5 @@ PRESETS = {
     )
 }
 
-#: Other names for the same vendor (CN-48).
+#: Other names for the same vendor.
 ALIASES = {"google": "gemini", "openai-compatible": "compatible"}

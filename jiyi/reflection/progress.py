@@ -1,4 +1,4 @@
-"""How far an agent is on the way to its next reflection (GA-48)."""
+"""How far an agent is on the way to its next reflection."""
 
 from __future__ import annotations
 

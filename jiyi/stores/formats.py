@@ -1,4 +1,4 @@
-"""Stores as files, in the original's format: a JSON list of items (DA-22, DA-26, DA-51)."""
+"""Stores as files, in the original's format: a JSON list of items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LISTS = ("contents", "items")
 
 
 class CorruptStoreFile(JiyiError, ValueError):  # noqa: N818 – named after what it is about
-    """A file that is to hold a store does not: it is set aside, and the store starts empty (DA-51)."""
+    """A file that is to hold a store does not: it is set aside, and the store starts empty."""
 
     code = "corrupt_store_file"
 

@@ -1,4 +1,4 @@
-"""A graph's stores in its program: read from its file, declared to the service, made once, shared by all nodes (DA-09, DA-12, DA-21).
+"""A graph's stores in its program: read from its file, declared to the service, made once, shared by all nodes.
 
 ``${VAR}`` in a file is filled in here, by whoever reads it, from the environment; the service never looks at its own for anybody.
 """

@@ -1,4 +1,4 @@
-"""Headers that the original puts before what comes from other nodes: ``=== INPUT FROM research (user) ===`` (DA-52)."""
+"""Headers that the original puts before what comes from other nodes: ``=== INPUT FROM research (user) ===``."""
 
 from __future__ import annotations
 

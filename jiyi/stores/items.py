@@ -1,4 +1,4 @@
-"""What an update stores: the text that an item is found by, and what is noted of it (DA-24, DA-34, DA-50)."""
+"""What an update stores: the text that an item is found by, and what is noted of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jiyi.stores.config.types import Fidelity
 from jiyi.stores.query import key_content
 from jiyi.stores.snapshots import PREVIEW_CHARS
 
-#: A summary with its labels of fewer characters says nothing (DA-34).
+#: A summary with its labels of fewer characters says nothing.
 LEAST_SUMMARY = 20
 
 
@@ -30,13 +30,13 @@ def without_labels(summary: str) -> str:
 
 
 def said(inputs_text: str, given: Snapshot | None, output: Snapshot | None) -> str:
-    """What a blackboard notes: the output, else the input, else the text of the inputs (DA-50)."""
+    """What a blackboard notes: the output, else the input, else the text of the inputs."""
     texts = (output.text if output else "", given.text if given else "", inputs_text)
     return next((text.strip() for text in texts if text.strip()), "")
 
 
 def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> JsonObject:
-    """Who said it, the beginning of what went in, what was attached (DA-24)."""
+    """Who said it, the beginning of what went in, what was attached."""
     noted: dict[str, Any] = {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS]}
     if content_length is not None:
         noted["content_length"] = content_length

@@ -1,4 +1,4 @@
-"""What a graph's node does with its stores: load, retrieve, update, save (DA-12…DA-20)."""
+"""What a graph's node does with its stores: load, retrieve, update, save."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Said = str | Sequence[Mapping[str, Any]] | Snapshot | None
 
 
 class StoreFailed(JiyiError):  # noqa: N818 – named after what it is about
-    """A store could not be made or loaded: the graph cannot run (DA-21)."""
+    """A store could not be made or loaded: the graph cannot run."""
 
     code = "store_failed"
 
@@ -44,7 +44,7 @@ class ForThinking(TypedDict):
 class Retrieved:
     """What a node gets of its stores."""
 
-    #: For the agent; None: nothing was found (DA-16).
+    #: For the agent; None: nothing was found.
     text: str | None
     #: What the text is made of, best first.
     items: list[Ranked]
@@ -57,7 +57,7 @@ class Retrieved:
 
     @property
     def payload(self) -> ForThinking:
-        """For thinking before or after an answer: the text, and the blocks that came with it, attachments included (DA-18)."""
+        """For thinking before or after an answer: the text, and the blocks that came with it, attachments included."""
         snapshots = [snapshot for one in self.items for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)]
         return {"text": self.text or "", "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks]}
 
@@ -76,7 +76,7 @@ class Style:
 
     label: str = LABEL
     max_tokens: int | None = BUDGET
-    #: What a store's own score counts beside newness and shared words (K-27).
+    #: What a store's own score counts beside newness and shared words.
     weight: float = STORE_WEIGHT
     fidelity: Fidelity = "jiyi"
 
@@ -99,7 +99,7 @@ class MemoryManager:
         """``note`` takes the log's entries; ``clock`` tells the present, for newness.
 
         Raises:
-            ValueError: an attachment names a store that there is not (DA-05).
+            ValueError: an attachment names a store that there is not.
         """
         missing = [one.name for one in attachments if one.name not in stores]
         if missing:
@@ -114,7 +114,7 @@ class MemoryManager:
             load(name, self._stores[name])
 
     def retrieve(self, role: str, query: Said, stage: Stage | str) -> Retrieved:
-        """What the stores have for a question at a stage, in one order; a store that fails is passed over, and named (DA-13)."""
+        """What the stores have for a question at a stage, in one order; a store that fails is passed over, and named."""
         now, began = Stage(stage_of(stage)), time.monotonic()
         text = _snapshot(query).text
         found: dict[str, list[Hit]] = {}
@@ -136,7 +136,7 @@ class MemoryManager:
         return result
 
     def update(self, role: str, inputs: Said, output: Said) -> Updated:
-        """Store what the node said in the stores that it writes, then save them (DA-19)."""
+        """Store what the node said in the stores that it writes, then save them."""
         began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
         payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
         done = Updated({}, {})

@@ -1,4 +1,4 @@
-"""What of a text counts, of a question as of what is stored (DA-27, DA-28).
+"""What of a text counts, of a question as of what is stored.
 
 Instructions to an agent often stand before what it is asked: "You are a poet, …". They say nothing of what to look for, and
 are left out where they begin a long text; whatever else is said stays, up to a length.
@@ -11,7 +11,7 @@ import re
 from jiyi.stores.config.types import MAX_CONTENT_LENGTH, Fidelity
 from jiyi.text.splitting import sentences
 
-#: A text up to here is taken as it is (DA-28).
+#: A text up to here is taken as it is.
 SHORT = 100
 #: What follows a text that was cut.
 CUT = "..."
@@ -50,7 +50,7 @@ def key_content(text: str, max_length: int = MAX_CONTENT_LENGTH, fidelity: Fidel
 
 
 def query_text(text: str, max_length: int = MAX_CONTENT_LENGTH, fidelity: Fidelity = "jiyi") -> str:
-    """What is searched with; the original's begins with a label (DA-27)."""
+    """What is searched with; the original's begins with a label."""
     if fidelity == "devall":
         return _devall(f"Query: {text}")
     return key_content(text, max_length)

@@ -1,4 +1,4 @@
-"""Items of several stores in one order (DA-15, K-27): a store's own score counts, and how new, long and on the subject an item is.
+"""Items of several stores in one order: a store's own score counts, and how new, long and on the subject an item is.
 
 ``w·store + (1 − w)·(0.7·max(0.1, 1 − hours/720)·length_factor + 0.3·overlap)``, w = 0.7; of a store without scores the second
 term alone. The original's order is the second term alone for all, with words between white space.
@@ -16,7 +16,7 @@ from jiyi.text.tokens import tokens
 
 #: What the store's own score counts.
 STORE_WEIGHT = 0.7
-#: What newness with length, and shared words, count (DA-15).
+#: What newness with length, and shared words, count.
 NEWNESS, OVERLAP = 0.7, 0.3
 #: Hours in which newness goes down to its floor: thirty days.
 FADES_IN_HOURS, LEAST_NEWNESS = 720.0, 0.1

@@ -1,4 +1,4 @@
-"""What was found, in words for an agent (DA-14, DA-17, K-26)."""
+"""What was found, in words for an agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_TOKENS, NUMBER_TOKENS = 12, 2
 def rendered(
     ranked: Sequence[Ranked], *, label: str = LABEL, max_tokens: int | None = BUDGET, language: Language = "en"
 ) -> tuple[str, list[Ranked]]:
-    """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing (DA-16).
+    """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing.
 
     Items are quoted below the preface (:mod:`jiyi.text.prompting`): none can pass for the end of the memory, or for another
     store's heading.
@@ -60,12 +60,12 @@ def _heading(store: str) -> str:
 
 
 def into_prompt(memory: str | None, message: str) -> str:
-    """A prompt's last message with what was found before it; unchanged if nothing was (DA-17)."""
+    """A prompt's last message with what was found before it; unchanged if nothing was."""
     return message if memory is None else f"{memory}\n\n{message}"
 
 
 def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with one of the user's more, before the last of the user's; unchanged if nothing was found (DA-17)."""
+    """Messages with one of the user's more, before the last of the user's; unchanged if nothing was found."""
     found = [dict(message) for message in messages]
     if memory is None:
         return found

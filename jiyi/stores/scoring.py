@@ -1,4 +1,4 @@
-"""How well items fit a question: their cosine, and how like the texts are word by word (DA-29…DA-32).
+"""How well items fit a question: their cosine, and how like the texts are word by word.
 
 ``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)``, on :mod:`jiyi.text.tokens`, which know Chinese,
 and a word that is rare among the candidates counts more. The original's tokens are what stands between white space, all alike.
@@ -17,12 +17,12 @@ from jiyi.stores.config.types import Fidelity
 from jiyi.text.tokens import tokens
 from jiyi.text.words import normalise
 
-#: Weights of cosine and likeness, and of the parts of likeness (DA-30).
+#: Weights of cosine and likeness, and of the parts of likeness.
 COSINE_WEIGHT, LIKENESS_WEIGHT = 0.7, 0.3
 JACCARD, LCS, KEYWORD, LENGTH = 0.4, 0.3, 0.2, 0.1
-#: Candidates that are scored, for each item asked for (DA-29).
+#: Candidates that are scored, for each item asked for.
 CANDIDATES = 3
-#: Tokens of the question shorter than this are no keywords of the original's (DA-31).
+#: Tokens of the question shorter than this are no keywords of the original's.
 KEYWORD_CHARS = 2
 
 
@@ -45,7 +45,7 @@ class Likeness:
 
 
 def likenesses(question: str, texts: Sequence[str], fidelity: Fidelity = "jiyi") -> list[Likeness]:
-    """How like each of the candidates' texts is to the question (DA-31)."""
+    """How like each of the candidates' texts is to the question."""
     asked, asked_plain = _tokens(question, fidelity), _plain(question, fidelity)
     has = [_tokens(text, fidelity) for text in texts]
     rarity = _Rarity(has if fidelity == "jiyi" else ())
@@ -70,7 +70,7 @@ def combined(cosine: float, like: Likeness) -> float:
 
 
 def without_vector(like: Likeness) -> float:
-    """The score of an item that has no vector yet: the share of the question's words that it has stands for the cosine (K-12)."""
+    """The score of an item that has no vector yet: the share of the question's words that it has stands for the cosine."""
     return COSINE_WEIGHT * like.keyword + LIKENESS_WEIGHT * like.total
 
 
@@ -90,7 +90,7 @@ class _Rarity:
 
 
 def _length_factor(asked_chars: int, chars: int) -> float:
-    """1 for texts of half to twice the question's length, less beyond (DA-31)."""
+    """1 for texts of half to twice the question's length, less beyond."""
     if not asked_chars or not chars:
         return 0.0
     ratio = chars / asked_chars

@@ -1,4 +1,4 @@
-"""Messages as snapshots, and their attachments: bytes are kept once, and come back as they were (DA-23, DA-24)."""
+"""Messages as snapshots, and their attachments: bytes are kept once, and come back as they were."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jiyi.text.words import storable
 
 #: Bytes of one attachment, and of all attachments of a store.
 MAX_ATTACHMENT, MAX_ATTACHMENTS = 5 * 1024 * 1024, 100 * 1024 * 1024
-#: Characters of an item's preview of what went in (DA-24).
+#: Characters of an item's preview of what went in.
 PREVIEW_CHARS = 200
 #: Fields that hold base64 in the blocks of common formats, beside a media type.
 _BASE64_FIELDS = ("data", "base64", "b64_json")
@@ -40,7 +40,7 @@ class Attached:
 def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user") -> Snapshot:
     """A text, or messages ``{role, content}`` whose content is a text or a list of blocks.
 
-    Several messages become ``(role) text`` with blank lines between them (DA-23). NUL and halves of surrogate pairs are left out,
+    Several messages become ``(role) text`` with blank lines between them. NUL and halves of surrogate pairs are left out,
     and of longer texts the beginning is taken.
     """
     if isinstance(messages, str):

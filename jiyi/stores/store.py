@@ -1,4 +1,4 @@
-"""What every store can do, whoever keeps it (DA-12): the interface of the built-in types, and of those of other people."""
+"""What every store can do, whoever keeps it: the interface of the built-in types, and of those of other people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a node has to store (DA-25)."""
+    """What a node has to store."""
 
     role: str
     inputs_text: str
@@ -58,7 +58,7 @@ class Store(Protocol):
     """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`."""
 
     def load(self) -> None:
-        """Make ready for use. An error here is the graph's (DA-21)."""
+        """Make ready for use. An error here is the graph's."""
         ...
 
     def retrieve(self, question: Question) -> list[Hit]:

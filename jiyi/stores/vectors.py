@@ -1,4 +1,4 @@
-"""One vector for a text that is longer than an embedding model reads at once (DA-54). Punctuation stays, and every result has length 1."""
+"""One vector for a text that is longer than an embedding model reads at once. Punctuation stays, and every result has length 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tokens a text is about, and as much of a text as a budget allows (K-32, ZC-49).
+"""How many tokens a text is about, and as much of a text as a budget allows.
 
 The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word, and for what tokenizers break
 up into small pieces (numbers, other scripts, emoji) as much as its pieces. What is injected then keeps within the budget by a

@@ -1,4 +1,4 @@
-"""Long texts in pieces that can each be embedded and read by themselves (CN-35, K-30).
+"""Long texts in pieces that can each be embedded and read by themselves.
 
 A piece ends at the coarsest end there is in the second half of its room: a paragraph's, a line's, a sentence's
 (。！？；.!?;), a clause's, a word's; only a text without any is cut between characters. Each piece begins with the end
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from jiyi.text.words import CJK
 
-#: Characters of a piece, and of what it repeats of the one before (CN-35).
+#: Characters of a piece, and of what it repeats of the one before.
 SIZE, OVERLAP = 500, 50
 #: Smaller pieces say nothing, larger ones are longer than embedding models read.
 LEAST_SIZE, MOST_SIZE = 20, 20_000

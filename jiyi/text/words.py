@@ -34,7 +34,7 @@ _CONTRACTION = re.compile(
 )
 
 #: A short statement that some object is idle, and nothing else. "An idle thought", "the kiln is idle too
-#: often" and 我下午空闲 (I am free) are memories like any other (GA-20, K-03): a wrong match hides a memory.
+#: often" and 我下午空闲 (I am free) are memories like any other: a wrong match hides a memory.
 _IDLE = re.compile(
     r"^\s*(?:(?:\S+\s+){1,6}(?:is|are)\s+)?idle[.!]?\s*$"
     r"|^[^,，。;；\s]{1,12}(?:闲置(?:着|中|状态)?|处于空闲(?:状态)?|空闲(?:中|状态))[。.!！]?\s*$",
@@ -133,12 +133,12 @@ def is_idle(description: str, predicate: str | None = None, object: str | None =
 
 
 def last_segment(path: str) -> str:
-    """The object in ``world:sector:arena:object``, which is what a keyword names (GA-18)."""
+    """The object in ``world:sector:arena:object``, which is what a keyword names."""
     return path.rsplit(":", 1)[-1].strip()
 
 
 def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
-    """Keywords of a memory that brings none: subject and object if it has them (GA-18), else words of its text."""
+    """Keywords of a memory that brings none: subject and object if it has them, else words of its text."""
     named = [
         keyword[:MAX_KEYWORD_CHARS]
         for part in (subject, object)

@@ -1,4 +1,4 @@
-"""One prompt of many parts, within a budget of tokens (CN-56).
+"""One prompt of many parts, within a budget of tokens.
 
 The parts stand in the order given. Where there is not room for all, the budget goes first to what must be there (who the
 agent is, what is to be decided), then to the rest by priority; what was cut, and why, is said. The same parts and the same
@@ -16,14 +16,14 @@ from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language
 
-#: Between two parts (CN-56).
+#: Between two parts.
 SEPARATOR = "\n\n---\n\n"
 #: Tokens of a context unless told otherwise: a few hundred words beside the conversation itself.
 BUDGET = 2_000
 MAX_BUDGET = 1_000_000
 #: A shorter rest of an item says nothing, and is left out.
 LEAST_TOKENS = 12
-#: Memories of the group and experiences of the agent (CN-56).
+#: Memories of the group and experiences of the agent.
 GROUP_MEMORIES, EXPERIENCES = 5, 3
 
 
@@ -102,7 +102,7 @@ def council_sections(
     proposal: str = "",
     language: Language = "en",
 ) -> list[Section]:
-    """CN-56's five, in its order: the proposal comes last, and is cut last with the two that say who speaks.
+    """The five parts, in this order: the proposal comes last, and is cut last with the two that say who speaks.
 
     ``language`` is that of the preface above the memories, and above the experiences.
     """

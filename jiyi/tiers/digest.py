@@ -1,4 +1,4 @@
-"""What a group's quarantine is about: clusters of entries that say similar things, for the people who promote (CN-38).
+"""What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
 
 Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are alike by their
 vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it,

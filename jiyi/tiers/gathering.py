@@ -1,4 +1,4 @@
-"""Asking several tiers at the same time, so that one that fails or hangs takes nothing from the others (CN-43, CN-45)."""
+"""Asking several tiers at the same time, so that one that fails or hangs takes nothing from the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jiyi.protocol.tiers.query import Item, Tier, TierStatus
 
 log = logging.getLogger(__name__)
 
-#: Seconds that the tiers have together: the original's 10 for the whole request (CN-54), less what the rest of it takes.
+#: Seconds that the tiers have together: the original's 10 for the whole request, less what the rest of it takes.
 SECONDS = 8.0
 
 Reader = Callable[[], Sequence[Item]]

@@ -1,4 +1,4 @@
-"""Signs that a workflow runs in circles or out of hand (CN-60): what it says then must not fill working memory.
+"""Signs that a workflow runs in circles or out of hand: what it says then must not fill working memory.
 
 Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was never built. Nothing
 stays shut: an output has the guard's flags while its session shows a sign, and the first one without a sign has none.
@@ -32,7 +32,7 @@ LEAST_TOKENS = 20
 
 
 class GuardLimits(BaseModel):
-    """CN-60's numbers."""
+    """What is counted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""The workflow node that gives agents the group's history before they speak (CN-01…CN-15). For any workflow engine in Python.
+"""The workflow node that gives agents the group's history before they speak. For any workflow engine in Python.
 
     node = MemoryRetrievalNode(retriever=client, properties={"max_results": 5})
     state = node.process(state, emit)          # adds ``history_context``, changes nothing else
@@ -42,7 +42,7 @@ from jiyi.tiers.context import LEAST_TOKENS, MAX_BUDGET
 log = logging.getLogger(__name__)
 
 NODE_TYPE = "memory_retrieval"
-#: Where the question is looked for, in this order (CN-02), and where the history goes (CN-07).
+#: Where the question is looked for, in this order, and where the history goes.
 QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context"
 #: The heading, and the line above each item.
 HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
@@ -67,7 +67,7 @@ EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_e
 
 
 class NodeEvent(TypedDict, total=False):
-    """What the node tells whoever listens (CN-10); ``data`` depends on the event."""
+    """What the node tells whoever listens; ``data`` depends on the event."""
 
     event: EventName
     timestamp: str
@@ -79,7 +79,7 @@ Emit = Callable[[NodeEvent], object]
 
 
 class MemoryRetriever(Protocol):
-    """Whoever can ask the memory; :class:`jiyi.Client` is one (CN-14)."""
+    """Whoever can ask the memory; :class:`jiyi.Client` is one."""
 
     def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
         """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
@@ -87,20 +87,20 @@ class MemoryRetriever(Protocol):
 
 
 class NodeProperties(BaseModel):
-    """What an editor of workflows lets one set (CN-11, CN-15). The first four are SPEC-607's, with its defaults."""
+    """What an editor of workflows lets one set. The first four are SPEC-607's, with its defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
-    #: Of working memory; precedents of long-term memory are found however old (CN-59). None: however old.
+    #: Of working memory; precedents of long-term memory are found however old. None: however old.
     time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
     #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`jiyi.retrieval.thresholds`).
     relevance_threshold: Threshold | None = None
     include_verdicts: bool = True
     order: Order = "tier"
-    #: Only what the same session said (K-21).
+    #: Only what the same session said.
     same_session: bool = False
-    #: Besides, results of a web search (CN-53).
+    #: Besides, results of a web search.
     web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS)
     search_type: SearchType = "general"
     #: Of the web only pages of these domains.
@@ -108,7 +108,7 @@ class NodeProperties(BaseModel):
     language: Language = "zh"
     #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
     max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
-    #: In place of the language's own heading, without the line end (K-26).
+    #: In place of the language's own heading, without the line end.
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
     #: Seconds to wait for an answer; the deployment's request time-out unless given.
     timeout: float | None = Field(None, gt=0, le=600)
@@ -131,7 +131,7 @@ class MemoryRetrievalNode:
 
     Args:
         properties: as :class:`NodeProperties`, or a dict of them.
-        retriever: whom to ask; without one the node skips (CN-04).
+        retriever: whom to ask; without one the node skips.
         node_id: the node's id in its workflow, for the events.
 
     Raises:
@@ -149,7 +149,7 @@ class MemoryRetrievalNode:
         self.node_id = node_id
 
     def process(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
-        """A copy of the inputs with ``history_context``, which is empty where there is none. Never raises (CN-06)."""
+        """A copy of the inputs with ``history_context``, which is empty where there is none. Never raises."""
         tell = _Teller(emit, self.node_id)
         tell("node_state_change", status="running")
         context = ""
@@ -179,7 +179,7 @@ class MemoryRetrievalNode:
         if wanted.web_results:
             options |= {"search_type": wanted.search_type, "domains": wanted.domains}
             options["asking_session"] = session_id or None
-        if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows (CN-32)
+        if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows
             options["agent_id"] = agent_id
         answer = self.retriever.query_memory(query, group_id=group_id, timeout=wanted.timeout, **options)
         for tier in answer.failures:
@@ -194,7 +194,7 @@ class MemoryRetrievalNode:
 
 
 def query_of(inputs: Mapping[str, Any]) -> str:
-    """The first text that is not blank of ``topic``, ``content`` and ``document`` (CN-02), as far as it may be asked.
+    """The first text that is not blank of ``topic``, ``content`` and ``document``, as far as it may be asked.
 
     The original stops at a ``content`` that is there but empty, and never looks at the document.
     """
@@ -233,7 +233,7 @@ def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Lan
 
 
 def description(language: Language = "en") -> JsonObject:
-    """What an editor needs to offer the node (CN-15)."""
+    """What an editor needs to offer the node."""
     return {
         "type": NODE_TYPE,
         "label": "Load History" if language == "en" else "加载历史",
@@ -265,7 +265,7 @@ class _Teller:
 
 
 def _name(value: Any) -> str:
-    """A group's or session's name; empty for what is none (CN-03)."""
+    """A group's or session's name; empty for what is none."""
     return str(value).strip() if isinstance(value, str | UUID) else ""
 
 

@@ -1,4 +1,4 @@
-"""One list of what the tiers found: which items, how many of each tier, in which order (CN-40…CN-46, K-05…K-09).
+"""One list of what the tiers found: which items, how many of each tier, in which order.
 
 Pure. The readers may return more than is shown, and need not have applied the filters: they are applied here to all.
 """
@@ -57,13 +57,13 @@ def _fits(item: Item, question: MemoryQuestion, now: datetime) -> bool:
 
 
 def _recent(item: Item, question: MemoryQuestion, now: datetime) -> bool:
-    """The time range is for working memory only: knowledge that was promoted long ago is a precedent (CN-59)."""
+    """The time range is for working memory only: knowledge that was promoted long ago is a precedent."""
     since = question.since(now)
     return item.source != "hot" or since is None or item.created_at is None or item.created_at >= since
 
 
 def _relevant(item: Item, threshold: float) -> bool:
-    """The threshold is for long-term memories only: working memory is there because it is new (K-08)."""
+    """The threshold is for long-term memories only: working memory is there because it is new."""
     return math.isfinite(item.score) and (threshold <= NO_THRESHOLD or item.score >= threshold)
 
 
@@ -87,7 +87,7 @@ def _by_tier(warm: list[Item], known: list[Item], question: MemoryQuestion) -> l
 
 
 def _by_score(warm: list[Item], known: list[Item], question: MemoryQuestion) -> list[Item]:
-    """The most similar first; an entry whose similarity is not known keeps its 1.0 (K-06)."""
+    """The most similar first; an entry whose similarity is not known keeps its 1.0."""
     measured = [
         item if item.similarity is None or not math.isfinite(item.similarity) else item.model_copy(update={"score": item.similarity})
         for item in warm

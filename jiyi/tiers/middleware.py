@@ -1,10 +1,10 @@
-"""What publishes the outputs of a workflow's nodes: quarantine and working memory are fed from here (CN-16, CN-17).
+"""What publishes the outputs of a workflow's nodes: quarantine and working memory are fed from here.
 
     memory = MemoryMiddleware(client)
     output = memory.after_node("proponent", output, group_id="council", session_id=session)
     memory.close()
 
-It never disturbs the workflow (K-18, CN-28): outputs are put into a queue and published by a thread of its own, which tries
+It never disturbs the workflow: outputs are put into a queue and published by a thread of its own, which tries
 again while the broker is away. What cannot be published is counted and logged. The original aborts the node.
 """
 
@@ -96,9 +96,9 @@ class MemoryMiddleware:
 def event_of(
     node_id: str, output: Any, *, group_id: str, session_id: str | None = None, agent_id: str | None = None, **fields: Any
 ) -> JsonObject | None:
-    """The ``node.executed`` event of an output; None if it has no text (CN-17).
+    """The ``node.executed`` event of an output; None if it has no text.
 
-    The node's id is in the event itself: the original adds it to the metadata after they are written (CN-18). A text is
+    The node's id is in the event itself: the original adds it to the metadata after they are written. A text is
     not lost for what comes with it: metadata that cannot be kept are left out, and it says so.
 
     Raises:
@@ -128,7 +128,7 @@ def event_of(
 
 
 def _confidence(metadata: JsonObject) -> float | None:
-    """Taken out of the metadata if it is one; 85 for 85 % stays there, and the output counts as unscored (K-14)."""
+    """Taken out of the metadata if it is one; 85 for 85 % stays there, and the output counts as unscored."""
     for name in _CONFIDENCE:
         value = metadata.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:

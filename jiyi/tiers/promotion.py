@@ -1,4 +1,4 @@
-"""What a promotion stores: pieces that stand by themselves, each known by its content (CN-35…CN-37, K-28).
+"""What a promotion stores: pieces that stand by themselves, each known by its content.
 
 Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its group and content:
 promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
@@ -44,7 +44,7 @@ def plan(
     """The pieces of a text, in order; a piece that says the same as an earlier one is there once.
 
     ``metadata`` are the source's own; ``source``, ``promoted_at``, where the piece stands in the whole, and the entries that
-    it comes from are added (CN-36).
+    it comes from are added.
     """
     pieces = split(text, size, overlap)
     planned: dict[bytes, PlannedPiece] = {}

@@ -1,8 +1,8 @@
-"""Which outputs become working memory: five filters in order, the first that refuses decides (CN-23…CN-27).
+"""Which outputs become working memory: five filters in order, the first that refuses decides.
 
 Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason that can be
 counted and a sentence that says why, and nothing is refused for what is not known: a missing confidence, vector or verdict
-passes, and the flags say so (K-14).
+passes, and the flags say so.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from jiyi.text.translatable import Translatable
 Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
 
-#: Flags of an output that the fact check, or the guard against runaway loops, has set (CN-60).
+#: Flags of an output that the fact check, or the guard against runaway loops, has set.
 VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
 #: Somebody vouches for it: its claims are true, and it comes from no loop.
 CHECKED = "checked"
 #: Flags that the filters add.
 UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
 
-#: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like 50 (K-15).
+#: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like 50.
 CJK_WEIGHT = 2.5
 _CJK = re.compile("[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]")
-#: Placeholders for what still has to be looked up (CN-60), in both languages.
+#: Placeholders for what still has to be looked up, in both languages.
 _CLAIM = re.compile(
     r"\[\s*(?:specific metric|external citation|citation needed|to be verified)[^\]]{0,100}\]"
     r"|[\[【［]\s*(?:待核实|待查证|待验证|具体数据|具体指标|外部引用|需要引用)[^\]】］]{0,100}[\]】］]",
@@ -47,15 +47,15 @@ class IngressRules(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: Confidences below are refused, this one itself passes (CN-23, K-14).
+    #: Confidences below are refused, this one itself passes.
     min_confidence: float = Field(0.8, ge=0, le=1, allow_inf_nan=False)
-    #: Latin characters, or their worth in CJK ones; 0 accepts any text (CN-24, K-15).
+    #: Latin characters, or their worth in CJK ones; 0 accepts any text.
     min_chars: float = Field(50, ge=0, le=10_000, allow_inf_nan=False)
-    #: Cosines from here on are refused (CN-26); None: the embedding model's own; above 1 switches it off.
+    #: Cosines from here on are refused; None: the embedding model's own; above 1 switches it off.
     max_similarity: float | None = Field(None, ge=-1, le=2, allow_inf_nan=False)
-    #: Whether the LLM is asked if a text contradicts itself (CN-25).
+    #: Whether the LLM is asked if a text contradicts itself.
     check_consistency: bool = False
-    #: What becomes of claims that nobody has checked yet (CN-60).
+    #: What becomes of claims that nobody has checked yet.
     pending_claims: Literal["refuse", "flag"] = "refuse"
 
 
@@ -116,7 +116,7 @@ SENTENCES: dict[Reason, Translatable] = {
 def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry] = (), embedding_model: str | None = None) -> Verdict:
     """Whether a candidate may enter, by the first of the filters that objects.
 
-    ``known`` are the entries of the same group; their vectors are compared if they are by the same model (K-13), which the
+    ``known`` are the entries of the same group; their vectors are compared if they are by the same model, which the
     caller sees to: others are given without one.
     """
     filters: tuple[Callable[[], Verdict | None], ...] = (
@@ -133,13 +133,13 @@ def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry
 
 
 def weighted_length(text: str) -> float:
-    """Characters without white space, those of Chinese, Japanese and Korean for more (K-15). Bytes play no part."""
+    """Characters without white space, those of Chinese, Japanese and Korean for more. Bytes play no part."""
     dense = "".join(text.split())
     return len(dense) + (CJK_WEIGHT - 1) * len(_CJK.findall(dense))
 
 
 def makes_unchecked_claim(text: str) -> bool:
-    """Whether a text has a placeholder for a figure or a source (CN-60)."""
+    """Whether a text has a placeholder for a figure or a source."""
     return _CLAIM.search(text) is not None
 
 

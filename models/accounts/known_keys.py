@@ -19,7 +19,7 @@ from models.db.sources import Unanswered, from_database, source
 log = logging.getLogger(__name__)
 
 #: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
-#: without it (CN-45). Nobody can revoke a key meanwhile.
+#: without it. Nobody can revoke a key meanwhile.
 AWAY_SECONDS = 900.0
 
 

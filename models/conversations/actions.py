@@ -1,4 +1,4 @@
-"""What can be done with conversations as a whole: inject, extract, compact, count (ZC-105, ZC-116, ZC-122…ZC-127, ZC-143)."""
+"""What can be done with conversations as a whole: inject, extract, compact, count."""
 
 from __future__ import annotations
 

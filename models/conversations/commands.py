@@ -1,4 +1,4 @@
-"""Commands on memories of conversations by id and by agent: ``memory_…`` (ZC-97…ZC-107)."""
+"""Commands on memories of conversations by id and by agent: ``memory_…``."""
 
 from __future__ import annotations
 

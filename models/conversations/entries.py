@@ -28,7 +28,7 @@ OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 
 
 def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> StoredMemory:
-    """Store a text at an address, once: what is in force there already stays as it is (ZC-25)."""
+    """Store a text at an address, once: what is in force there already stays as it is."""
     place = parse_uri(uri)
     assert place.kind is not None
     event_id = fields.pop("event_id", None) or uuid7()
@@ -120,7 +120,7 @@ def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Re
 
 
 def text_at(entry: MemoryEntry, level: Level) -> ResourceText:
-    """A memory at a level; one that is missing is made of the next deeper one (ZC-114)."""
+    """A memory at a level; one that is missing is made of the next deeper one."""
     told = {
         "L2": entry.content,
         "L1": entry.overview or cut_to_tokens(entry.content, OVERVIEW_TOKENS),
@@ -151,7 +151,7 @@ def _parts(uri: MemoryUri) -> tuple[str, ...]:
 
 
 def _place(group_id: str, uri: str) -> dict[str, str | bool]:
-    """What an address and all below it are found by; the agent is always named (ZC-26)."""
+    """What an address and all below it are found by; the agent is always named."""
     place = parse_uri(uri)
     exact = uri_of(*_parts(place))
     return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}

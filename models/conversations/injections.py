@@ -24,7 +24,7 @@ MAX_QUERY_CHARS = 2_000
 
 
 def most_important(connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int) -> list[Candidate]:
-    """What is in force by importance, then by recency: for who asks what is known of them at all (ZC-37, ZC-38)."""
+    """What is in force by importance, then by recency: for who asks what is known of them at all."""
     rows = connection.execute(_IMPORTANT, {"group": name[0], "agent": name[1], "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))

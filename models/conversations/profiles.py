@@ -1,4 +1,4 @@
-"""Profiles: what is known about users in general, kept in one table (ZC-08, ZC-09, ZC-58…ZC-63)."""
+"""Profiles: what is known about users in general, kept in one table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.memory.agents.agents import AgentName
 
 
 def find(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
-    """What is known about the user; the user is the agent unless named (K-17)."""
+    """What is known about the user; the user is the agent unless named."""
     row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or name[1]}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 

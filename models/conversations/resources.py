@@ -1,4 +1,4 @@
-"""Commands on memories of conversations by their addresses: ``viking_…`` (ZC-108…ZC-121)."""
+"""Commands on memories of conversations by their addresses: ``viking_…``."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Experience(Base):
 
 
 class UserProfile(Base):
-    """What is known about a user in general, to one agent (ZC-58); the user is the agent unless told otherwise (K-17)."""
+    """What is known about a user in general, to one agent; the user is the agent unless told otherwise."""
 
     __tablename__ = "user_profiles"
     __table_args__ = (_of_agent(),)
@@ -95,7 +95,7 @@ class Injection(Base):
 
 
 class IndustryKeywords(Base):
-    """Words of a group's trade, with words of the same meaning (ZC-121)."""
+    """Words of a group's trade, with words of the same meaning."""
 
     __tablename__ = "industry_keywords"
 

@@ -1,4 +1,4 @@
-"""Memory, heartbeats and growth in numbers at one moment (ZC-142)."""
+"""Memory, heartbeats and growth in numbers at one moment."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def nodes(connection: Connection, group_id: str, agent_id: str, types: Sequence[
 
 
 def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:
-    """GA-47: memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
+    """Memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
     newest first, ``limit`` of each.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})

@@ -25,12 +25,12 @@ class Agent(Base):
     #: Stands for the agent where one column has to (``pending_work.subject_id``).
     agent_key: Mapped[UUID] = mapped_column(unique=True)
     settings: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    #: Last numbers given out (GA-15): of all nodes, and of each type.
+    #: Last numbers given out: of all nodes, and of each type.
     node_count: Mapped[int] = mapped_column(server_default=text("0"))
     type_counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    #: Falls by the poignancy of each event; at 0 or below a reflection is owed (GA-48).
+    #: Falls by the poignancy of each event; at 0 or below a reflection is owed.
     importance_trigger_curr: Mapped[float]
-    #: Events since the last reflection (GA-48).
+    #: Events since the last reflection.
     importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
     #: Too large for an index in memory: nodes with a higher ``node_count`` came with the mark ``large``, the others get
     #: it afterwards; ready when all have it and the indexes are made (``models/retrieval/enlargement.py``).
@@ -117,7 +117,7 @@ class MemoryNode(Base):
     agent_id: Mapped[str] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)
     type: Mapped[str] = mapped_column(Text)
-    #: 1-based insertion index within the agent, and within the agent's nodes of this type (GA-15).
+    #: 1-based insertion index within the agent, and within the agent's nodes of this type.
     node_count: Mapped[int]
     type_count: Mapped[int]
     depth: Mapped[int]
@@ -134,14 +134,14 @@ class MemoryNode(Base):
     embedding_key: Mapped[str] = mapped_column(Text)
     key_hash: Mapped[bytes] = mapped_column(BYTEA)
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: As they were given, and lower-cased for look-ups (GA-47).
+    #: As they were given, and lower-cased for look-ups.
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
     #: What lexical search knows the node by (``jiyi.text.tokens``), with repetitions, between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]
-    #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).
+    #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``).
     filling: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
     #: Of conversations: ``preference``, ``knowledge``, ``experience`` or ``session`` (a turn); NULL for all other memories.
@@ -181,7 +181,7 @@ class NodeAccess(Base):
 
 
 class KeywordStrength(Base):
-    """How often a keyword was met (GA-17). Recomputable from the nodes."""
+    """How often a keyword was met. Recomputable from the nodes."""
 
     __tablename__ = "kw_strength"
     __table_args__ = (

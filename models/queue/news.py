@@ -108,7 +108,7 @@ def store_used(group_id: str, done: LogOperation) -> None:
 
 
 def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
-    """The memory-retrieval node told something (CN-10): counts and names only, as what an error says may quote what was asked."""
+    """The memory-retrieval node told something: counts and names only, as what an error says may quote what was asked."""
     data, own = event["data"], {"node": node_id, "session": session_id}
     match event["event"]:
         case "node_state_change":

@@ -14,7 +14,7 @@ from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
 
 
 class Reflection(Base):
-    """One reflection of one agent (GA-48), through all its attempts. Its id is part of its thoughts' ids.
+    """One reflection of one agent, through all its attempts. Its id is part of its thoughts' ids.
 
     States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about, ``error``
     says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see the dead letters.
@@ -50,7 +50,7 @@ class Reflection(Base):
     focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     #: How many came of it.
     thoughts: Mapped[int] = mapped_column(server_default=text("0"))
-    #: What a look at itself gave (ZC-141): patterns, improvements, proposals; NULL where there was none.
+    #: What a look at itself gave: patterns, improvements, proposals; NULL where there was none.
     findings: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
     llm: Mapped[str | None] = mapped_column(Text)
     error: Mapped[str | None] = mapped_column(Text)

@@ -234,7 +234,7 @@ class AgentIndex:
             self._order.move(later)
 
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
-        """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
+        """The rows that may be retrieved, in their order."""
         columns = self.columns
         allowed = self._allowed(filters, original=mode == "stanford").copy()
         if mode != "stanford" and not filters.include_expired:

@@ -1,4 +1,4 @@
-"""What can be done with declared stores (DA-01…DA-55)."""
+"""What can be done with declared stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of attachments: once in each store, for as long as an item has them (DA-23)."""
+"""Bytes of attachments: once in each store, for as long as an item has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph's declarations as they are kept: its stores, and the map of which node uses which (DA-01, DA-06, DA-26)."""
+"""A graph's declarations as they are kept: its stores, and the map of which node uses which."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _declare(context: Context, request: ApplyGraph, number: int, store: MemorySt
 
 
 def is_of_run(store: MemoryStoreConfig) -> bool:
-    """Whether each run of the graph has its own: one that is written, and has no path (DA-26)."""
+    """Whether each run of the graph has its own: one that is written, and has no path."""
     return store.type in ("simple", "blackboard") and getattr(store.config, "path", None) is None
 
 

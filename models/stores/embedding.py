@@ -1,4 +1,4 @@
-"""Embedders of stores' own: what the service checks of their declarations (DA-53)."""
+"""Embedders of stores' own: what the service checks of their declarations."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class StoreIndex:
         self.lock = threading.Lock()
         self.revision = self.generation = -1
         self._first: int | None = None
-        #: Items with vectors of another model, or of another size (DA-33); and without any.
+        #: Items with vectors of another model, or of another size; and without any.
         self.other: set[int] = set()
         self.pending: set[int] = set()
         self._rows: dict[int, int] = {}

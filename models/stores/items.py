@@ -38,7 +38,7 @@ class NewItem:
     input_snapshot: Snapshot | None = None
     output_snapshot: Snapshot | None = None
     attached: Sequence[Attached] = field(default_factory=tuple)
-    #: Equal contents are stored once (K-28).
+    #: Equal contents are stored once.
     once: bool = False
     key: str | None = None
     created_at: datetime | None = None
@@ -73,7 +73,7 @@ def insert(connection: Connection, store: KeptStore, new: NewItem, revision: int
 
 
 def trim(connection: Connection, store: KeptStore, most: int) -> int:
-    """The oldest beyond ``most`` go (DA-35); returns how many. The store's row is locked."""
+    """The oldest beyond ``most`` go; returns how many. The store's row is locked."""
     rows = connection.execute(_TRIM, {"group": store.group_id, "store": store.store_id, "most": most}).all()
     if any(row.attachments for row in rows):
         attachments.drop_unused(connection, store.store_id)

@@ -1,4 +1,4 @@
-"""The log of what nodes did with stores (DA-20)."""
+"""The log of what nodes did with stores."""
 
 from __future__ import annotations
 

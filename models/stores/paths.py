@@ -1,4 +1,4 @@
-"""Which files a store may read and write: those in the folders of ``JIYI_STORE_ROOTS``, and in the group's own (DA-55).
+"""Which files a store may read and write: those in the folders of ``JIYI_STORE_ROOTS``, and in the group's own.
 
 A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
 """

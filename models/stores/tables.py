@@ -19,7 +19,7 @@ def _of_store() -> ForeignKeyConstraint:
 
 
 class StoreRow(Base):
-    """A declared store, of a group or of one run of a graph (DA-01, DA-26).
+    """A declared store, of a group or of one run of a graph.
 
     Its row is locked by whoever changes its items: so ``revision`` grows in the order of commits, and readers that have seen
     one revision need only what is newer.
@@ -53,7 +53,7 @@ class StoreRow(Base):
 
 
 class StoreItem(Base):
-    """What a store keeps: what an agent said, or a chunk of a file (DA-22)."""
+    """What a store keeps: what an agent said, or a chunk of a file."""
 
     __tablename__ = "store_items"
     __table_args__ = (
@@ -80,7 +80,7 @@ class StoreItem(Base):
     content_summary: Mapped[str] = mapped_column(Text)
     #: SHA-256 of the content: equal contents share their vectors.
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: The same where a store has equal contents once (K-28); NULL where it may repeat itself.
+    #: The same where a store has equal contents once; NULL where it may repeat itself.
     dedupe_hash: Mapped[bytes | None] = mapped_column(BYTEA)
     input_snapshot: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
     output_snapshot: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
@@ -99,7 +99,7 @@ class StoreItem(Base):
 
 
 class StoreFile(Base):
-    """A file of a store's sources, and how far its index is (DA-41…DA-43)."""
+    """A file of a store's sources, and how far its index is."""
 
     __tablename__ = "store_files"
     __table_args__ = (_of_store(), UniqueConstraint("group_id", "store_id", "source", "path"))
@@ -127,7 +127,7 @@ class StoreFile(Base):
 
 
 class AttachmentRow(Base):
-    """Bytes that came with messages, once in each store (DA-23)."""
+    """Bytes that came with messages, once in each store."""
 
     __tablename__ = "attachments"
     __table_args__ = (_of_store(),)
@@ -143,7 +143,7 @@ class AttachmentRow(Base):
 
 
 class StoreNode(Base):
-    """A graph's node that reads or writes a store: the map of who uses what (DA-06)."""
+    """A graph's node that reads or writes a store: the map of who uses what."""
 
     __tablename__ = "store_nodes"
 
@@ -162,7 +162,7 @@ class StoreNode(Base):
 
 
 class StoreOperation(Base):
-    """What a node did with its stores, and how long it took; pruned after some days (DA-20)."""
+    """What a node did with its stores, and how long it took; pruned after some days."""
 
     __tablename__ = "store_operations"
     __table_args__ = (Index(None, "group_id", "operation_id"),)

@@ -1,4 +1,4 @@
-"""Vectors of items: which are wanted, and their being filled in. A vector is never stored in place of one (K-34)."""
+"""Vectors of items: which are wanted, and their being filled in. A vector is never stored in place of one."""
 
 from __future__ import annotations
 

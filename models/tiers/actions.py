@@ -1,4 +1,4 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine, digest (CN-34, CN-38, K-22)."""
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine, digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard against runaway loops where outputs come in: a session's latest outputs, and sessions that run away now (CN-60)."""
+"""The guard against runaway loops where outputs come in: a session's latest outputs, and sessions that run away now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching long-term knowledge, and its vectors (CN-37, CN-41, CN-50).
+"""Searching long-term knowledge, and its vectors.
 
 Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in batches; so they
 are after a change of the embedding model.
@@ -28,7 +28,7 @@ MAX_BY_WORDS = 500
 
 
 def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[Item]:
-    """The pieces most like a question, exactly, of those with a vector of the same model (CN-41, CN-50).
+    """The pieces most like a question, exactly, of those with a vector of the same model.
 
     No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
     by tenant loses results silently.

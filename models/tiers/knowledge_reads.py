@@ -1,4 +1,4 @@
-"""Lists of a group's long-term memory for people, and single pieces with their history (CN-32, K-22)."""
+"""Lists of a group's long-term memory for people, and single pieces with their history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of long-term knowledge: what a promotion, a demotion or an edit stores (CN-32…CN-37).
+"""Pieces of long-term knowledge: what a promotion, a demotion or an edit stores.
 
 Changes of one group queue up behind its lock, so that two promotions of the same text, or an edit and a demotion, cannot cross.
 """

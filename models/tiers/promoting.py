@@ -1,4 +1,4 @@
-"""What is about to be promoted: where it comes from, and what it says so far (CN-34)."""
+"""What is about to be promoted: where it comes from, and what it says so far."""
 
 from __future__ import annotations
 

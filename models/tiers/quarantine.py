@@ -1,4 +1,4 @@
-"""Quarantine: the outputs of workflows' nodes, and what became of them (CN-16…CN-19, CN-27, CN-29).
+"""Quarantine: the outputs of workflows' nodes, and what became of them.
 
 Nothing here answers agents. Whoever changes working memory holds its group's lock (:func:`hold`) in the transaction that
 writes here what it changed, so that the list in Valkey and these rows tell the same.
@@ -131,7 +131,7 @@ def reject(connection: Connection, group_id: str, refused: Iterable[tuple[UUID, 
 
 
 def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> int:
-    """Archived: noted before, or in the same transaction as, they are gone from the list (CN-29)."""
+    """Archived: noted before, or in the same transaction as, they are gone from the list."""
     return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
 
 

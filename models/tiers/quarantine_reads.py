@@ -176,7 +176,7 @@ def outcomes(connection: Connection, group_id: str, since: datetime | None = Non
 
 
 def rejections(connection: Connection, group_id: str) -> dict[str, int]:
-    """How many entries each filter has kept out of working memory (CN-27), those of most first."""
+    """How many entries each filter has kept out of working memory, those of most first."""
     return {outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"}
 
 

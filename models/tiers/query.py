@@ -1,7 +1,7 @@
-"""Asking a group's tiers (CN-40…CN-46): both at once, each bounded, one that fails reported beside what the other found.
+"""Asking a group's tiers: both at once, each bounded, one that fails reported beside what the other found.
 
 A plain function, for workers that answer over the queue and for who is beside the database: the web asks it directly when
-Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked (CN-13, CN-16).
+Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
 
 
 def throttle(group_id: str) -> None:
-    """Count one question of the group (CN-57). Without a limit, and while Valkey is away, nothing is counted.
+    """Count one question of the group. Without a limit, and while Valkey is away, nothing is counted.
 
     Raises:
         TooManyQuestions: it has asked as often as it may in this minute.
@@ -183,7 +183,7 @@ def _has_words(item: Item, question: MemoryQuestion) -> bool:
 
 
 def _with_similarities(asked: _TierQuery, items: Sequence[Item]) -> list[Item]:
-    """Cosines of the entries whose vectors are of the question's model (K-06)."""
+    """Cosines of the entries whose vectors are of the question's model."""
     vector = asked.vector
     if vector is None:
         return list(items)

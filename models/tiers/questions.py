@@ -1,4 +1,4 @@
-"""Questions about a group's tiers that workers answer over the broker (CN-27, CN-31, CN-38, CN-55)."""
+"""Questions about a group's tiers that workers answer over the broker."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ build_context = by_worker(
 
 
 def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
-    """The tiers that whoever asks may see: quarantine is not to be given to agents (CN-13, CN-16).
+    """The tiers that whoever asks may see: quarantine is not to be given to agents.
 
     Raises:
         NotAllowed: quarantine alone is asked for.

@@ -1,4 +1,4 @@
-"""Lists of what is in all tiers of a group: quarantine, working and long-term memory (CN-55).
+"""Lists of what is in all tiers of a group: quarantine, working and long-term memory.
 
 Read from the database alone, which knows what is in working memory, too. An entry is in one layer: working memory while it
 is there, else quarantine, until it is promoted or deleted.

@@ -15,7 +15,7 @@ from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
 
 
 class QuarantineLog(Base):
-    """What a node of a workflow put out. Kept until it is deleted, never retrieved (CN-16).
+    """What a node of a workflow put out. Kept until it is deleted, never retrieved.
 
     Working memory has it too while ``working_until`` is to come and ``expired_at`` is not set: the list in Valkey is made
     from here when it is lost.
@@ -72,7 +72,7 @@ class QuarantineLog(Base):
 
 
 class KnowledgeRow(Base):
-    """A piece of what somebody promoted: long-term memory of a group, or of one of its agents (CN-32, CN-34)."""
+    """A piece of what somebody promoted: long-term memory of a group, or of one of its agents."""
 
     __tablename__ = "knowledge"
     __table_args__ = (
@@ -128,7 +128,7 @@ class KnowledgeChange(Base):
 
 
 class DigestRow(Base):
-    """What a group's quarantine was about in a span of time (CN-38)."""
+    """What a group's quarantine was about in a span of time."""
 
     __tablename__ = "digests"
     __table_args__ = (Index("digests_group_id_digest_id_idx", "group_id", "digest_id"),)

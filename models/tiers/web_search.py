@@ -1,4 +1,4 @@
-"""Web searches of all processes together: what was found lately, and how often each session has searched (CN-53, CN-57).
+"""Web searches of all processes together: what was found lately, and how often each session has searched.
 
 Both are in Valkey. Results are kept by group: what one tenant asked tells another nothing.
 """

@@ -1,4 +1,4 @@
-"""Working memory: what a group's nodes said lately, in Valkey (CN-20…CN-22, CN-31).
+"""Working memory: what a group's nodes said lately, in Valkey.
 
 Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is ``quarantine_logs``: a
 group's keys that are lost are made anew from there, by whoever finds the mark missing that they are whole

@@ -74,7 +74,7 @@ def find(actor: Actor, request: FindOptions) -> Entries:
 
 
 def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> Entries:
-    """Memories in force of one agent, the best first (ZC-26)."""
+    """Memories in force of one agent, the best first."""
     request = RetrievalRequest(
         group_id=group_id, agent_id=agent_id, focal_texts=[query], top_k=limit, touch=False, filters=Filters(kinds=list(kinds))
     )

@@ -1,4 +1,4 @@
-"""Extraction: what an agent's new turns tell becomes memories, experiences and signals for the profile (ZC-12…ZC-22)."""
+"""Extraction: what an agent's new turns tell becomes memories, experiences and signals for the profile."""
 
 from __future__ import annotations
 

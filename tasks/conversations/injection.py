@@ -1,4 +1,4 @@
-"""What belongs before an answer: the query analysed, memories retrieved, the best that fit put into words (ZC-33…ZC-50)."""
+"""What belongs before an answer: the query analysed, memories retrieved, the best that fit put into words."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tasks.framework.rpc import implements
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 
-#: Shorter queries say nothing that could be looked for (ZC-07).
+#: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
 #: Memories that are looked at: more than fit into the usual budget.
 LOOKED_AT = 80
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
-#: With fewer results, what matters most fills up for who hints at themselves (ZC-38); and so many are filled up.
+#: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
 FEW_RESULTS, FILLED_UP = 3, 10
 
 

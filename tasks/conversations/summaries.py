@@ -1,4 +1,4 @@
-"""Summaries: what was taken from conversations, in one or two sentences and in keywords (ZC-28, ZC-77)."""
+"""Summaries: what was taken from conversations, in one or two sentences and in keywords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages ask of appointments: judged where the local model is, then done in one transaction (ZC-95)."""
+"""What messages ask of appointments: judged where the local model is, then done in one transaction."""
 
 from __future__ import annotations
 

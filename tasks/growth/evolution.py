@@ -1,4 +1,4 @@
-"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust (ZC-64…ZC-74)."""
+"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats that are due beat: agents look after themselves, and speak up if there is something to say (ZC-134 … ZC-137)."""
+"""Heartbeats that are due beat: agents look after themselves, and speak up if there is something to say."""
 
 from __future__ import annotations
 

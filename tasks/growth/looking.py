@@ -1,4 +1,4 @@
-"""The part of a reflection in which an agent looks at itself; the task is ``tasks.reflection.reflect`` (ZC-141)."""
+"""The part of a reflection in which an agent looks at itself; the task is ``tasks.reflection.reflect``."""
 
 from __future__ import annotations
 

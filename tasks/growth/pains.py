@@ -144,7 +144,7 @@ def _merge(connection: Connection, name: AgentName, messages: list[Message], eve
 
 
 def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], found: FoundPains) -> Stored:
-    """What users say helped becomes experiences (ZC-57)."""
+    """What users say helped becomes experiences."""
     stored = Stored()
     for turn in found.helped:
         proposal_id = confirmed(messages, turn, proposals.offers(connection, name))

@@ -1,4 +1,4 @@
-"""Schedules that are due run: a reminder is delivered, once for each time it was due (K-37)."""
+"""Schedules that are due run: a reminder is delivered, once for each time it was due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compression: a session's steps become its trajectory (ZC-87)."""
+"""Compression: a session's steps become its trajectory."""
 
 from __future__ import annotations
 

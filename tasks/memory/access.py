@@ -36,7 +36,7 @@ def flush_soon(*, due: Any) -> None:
 
 @shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)
 def flush() -> None:
-    """Write the buffered access times, and what was asked, in one batch each (GA-37, GA-38).
+    """Write the buffered access times, and what was asked, in one batch each.
 
     Safe to repeat because times only move forward, and an empty buffer is nothing to do.
     """

@@ -1,4 +1,4 @@
-"""Jobs that archive: what has expired, and what has faded (GA-11, GA-44, K-20)."""
+"""Jobs that archive: what has expired, and what has faded."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ENLARGING_BATCH = 16
 
 @work_task(STRENGTHEN, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
 def strengthen(batch: Batch) -> None:
-    """Add new nodes' keywords to ``kw_strength`` (GA-18).
+    """Add new nodes' keywords to ``kw_strength``.
 
     Safe to repeat because the counts and the receipt are one transaction.
     """
@@ -41,7 +41,7 @@ def strengthen(batch: Batch) -> None:
 
 @work_task(ACCUMULATE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
 def accumulate(batch: Batch) -> None:
-    """Add new events' poignancy up; at the agent's trigger, owe it a reflection (GA-48).
+    """Add new events' poignancy up; at the agent's trigger, owe it a reflection.
 
     Safe to repeat because the sums, the reflection owed and the receipt are one transaction.
     """
@@ -52,7 +52,7 @@ def accumulate(batch: Batch) -> None:
 
 @work_task(DEPTH, queue="upkeep", batch=1, time_limit=60)
 def settle_depth(batch: Batch) -> None:
-    """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it (GA-16).
+    """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it.
 
     Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the depth
     follows from the evidence alone; what it rests on cannot change between the reading and the receipt, which are one transaction.

@@ -1,4 +1,4 @@
-"""Jobs that make backups, and look whether there are any that can be read (GA-44)."""
+"""Jobs that make backups, and look whether there are any that can be read."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class Reflector:
 
 @work_task(REFLECT, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories; store the thoughts and start counting anew (GA-48). Where it is due, also look at
-    how it does with its users (ZC-140).
+    """Think about an agent's latest memories; store the thoughts and start counting anew. Where it is due, also look at
+    how it does with its users.
 
     The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the reflection's end
     and the receipt are one transaction, which only the latest attempt gets to write; until then nothing is kept, not

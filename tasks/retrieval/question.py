@@ -59,7 +59,7 @@ class ParsedQuestion:
 
 
 def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
-    """The request's settings, over the agent's, over the deployment's (GA-36)."""
+    """The request's settings, over the agent's, over the deployment's."""
     fallback = agent.settings.over(get_settings(), request.mode)
 
     def pick(name: str) -> Any:

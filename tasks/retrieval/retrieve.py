@@ -110,7 +110,7 @@ def _search(
     """What is found for each focal text, what is shown of it, and what its places depend on; or the answer that there are no candidates."""
     with _index(connection, asked, agent) as index:
         rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
-        if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
+        if not rows.size:  # before the focal vectors are looked at, as the original does
             return without_candidates(asked, index), {}, {}
         found = find(asked, index, rows)
         described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))

@@ -1,4 +1,4 @@
-"""Reading a blackboard: the latest items, oldest first, without scores (DA-49)."""
+"""Reading a blackboard: the latest items, oldest first, without scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedder of a store: the deployment's, or its own (DA-53, DA-54)."""
+"""The embedder of a store: the deployment's, or its own."""
 
 from __future__ import annotations
 

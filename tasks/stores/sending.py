@@ -1,4 +1,4 @@
-"""What is written to a mem0 store is sent to it; what is asked, asked there (DA-52)."""
+"""What is written to a mem0 store is sent to it; what is asked, asked there."""
 
 from __future__ import annotations
 

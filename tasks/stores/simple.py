@@ -1,4 +1,4 @@
-"""Searching a simple store: by meaning, then word by word; what has no vector yet is found by its words (DA-27…DA-33, K-12)."""
+"""Searching a simple store: by meaning, then word by word; what has no vector yet is found by its words."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _query(store: KeptStore, question: str) -> tuple[StoreEmbedder | None, Float
 
 
 def _nearest(scores: Float32, positions: Any, wanted: int, threshold: float) -> dict[int, float]:
-    """Position → cosine of the best ones (DA-29, DA-32)."""
+    """Position → cosine of the best ones."""
     count = min(wanted, len(scores))
     if not count:
         return {}
@@ -80,7 +80,7 @@ def _nearest(scores: Float32, positions: Any, wanted: int, threshold: float) -> 
 def _ranked(
     question: str, found: dict[int, Row[Any]], near: dict[int, float], config: SimpleMemoryConfig
 ) -> list[tuple[float, int, dict[str, float]]]:
-    """(score, position, parts) of the candidates, best first; of equal ones the newest (DA-30)."""
+    """(score, position, parts) of the candidates, best first; of equal ones the newest."""
     texts = [row.content_summary if config.fidelity == "devall" else without_labels(row.content_summary) for row in found.values()]
     scored = [
         (combined(near[position], like) if position in near else without_vector(like), position, like.parts)

@@ -1,4 +1,4 @@
-"""What each group's quarantine was about: weekly, and on request (CN-38)."""
+"""What each group's quarantine was about: weekly, and on request."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tasks.framework.work import Batch, work_task
 
 @work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
 def embed_knowledge(batch: Batch) -> None:
-    """Embed pieces of knowledge that have no vector of the model in use (CN-37, CN-50).
+    """Embed pieces of knowledge that have no vector of the model in use.
 
     Safe to repeat because a piece that has its vector is passed over, and one whose words have changed meanwhile is
     embedded again.

@@ -39,7 +39,7 @@ from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 
-#: The kind of work of an entry that the LLM is to be asked about (CN-25).
+#: The kind of work of an entry that the LLM is to be asked about.
 CONSISTENCY = "consistency"
 INGRESS_BATCH = 64
 #: Entries that the LLM is asked about in a row; an answer may take seconds.
@@ -167,7 +167,7 @@ def _count(group_id: str, screened: _Screened) -> None:
     working.count(group_id, accepted=len(screened.accepted), rejected=len(screened.refused), fallen_out=len(screened.fallen_out), **reasons)
 
 
-# The LLM's word (CN-25)
+# The LLM's word
 
 
 @work_task(CONSISTENCY, queue="reflection", batch=CONSISTENCY_BATCH, time_limit=900)

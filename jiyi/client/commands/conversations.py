@@ -29,7 +29,7 @@ class Conversations(Namespace[W]):
         template: str | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
-        """The prompt with what is remembered; unchanged if nothing was found (ZC-116)."""
+        """The prompt with what is remembered; unchanged if nothing was found."""
         request = checked(
             InjectRequest,
             agent_id=agent_id,
@@ -53,7 +53,7 @@ class Conversations(Namespace[W]):
         template: str | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
-        """What belongs before the answer to a query (ZC-105)."""
+        """What belongs before the answer to a query."""
         request = checked(ContextRequest, agent_id=agent_id, query=query, max_tokens=max_tokens, format=format, template=template)
         return self._inject("memory_build_context", request, timeout)
 

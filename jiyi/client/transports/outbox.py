@@ -1,6 +1,6 @@
 """A queue whose thread publishes events: whoever puts one in never waits, and never hears of a broker that is away.
 
-The thread tries again while the broker is away. What cannot be published is counted and logged (K-18, CN-28).
+The thread tries again while the broker is away. What cannot be published is counted and logged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Publisher(Protocol):
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the events; ``skipped`` ones had no text (CN-17)."""
+    """What became of the events; ``skipped`` ones had no text."""
 
     published: int = 0
     skipped: int = 0

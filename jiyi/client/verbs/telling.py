@@ -176,7 +176,7 @@ class Telling(Namespace[W]):
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
     ) -> Steps[IngestState | UUID]:
-        """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).
+        """A text for the group's quarantine, and for working memory if the filters let it in.
 
         Args:
             content: what was said.

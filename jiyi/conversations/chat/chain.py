@@ -1,4 +1,4 @@
-"""Stages around each answer of a chat program, in the order of their priorities (ZC-05).
+"""Stages around each answer of a chat program, in the order of their priorities.
 
 Before an answer the stages come in order (100 compaction, 150 memory, 500 loop guard), after it the other way round, so that
 what a later stage drops an earlier one never records.
@@ -95,7 +95,7 @@ class Chain:
         self._hanging = BoundedSemaphore(MOST_HANGING)
 
     def readiness(self) -> dict[str, str]:
-        """Each stage with what it is not connected to (ZC-04); empty texts for those that are ready."""
+        """Each stage with what it is not connected to; empty texts for those that are ready."""
         return {stage.name: stage.missing() for stage in self.stages}
 
     def before(self, exchange: Exchange) -> Exchange:

@@ -1,4 +1,4 @@
-"""The stage that compacts a conversation before it goes to the model (priority 100, ZC-78…ZC-82)."""
+"""The stage that compacts a conversation before it goes to the model (priority 100)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations that get too long: older messages become a summary, the latest stay as they are (ZC-78…ZC-83)."""
+"""Conversations that get too long: older messages become a summary, the latest stay as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of a chat program: one call before its model and one after, and its agent remembers its people (ZC-01).
+"""The loop of a chat program: one call before its model and one after, and its agent remembers its people.
 
     with Client() as client, ConversationLoop(client) as loop:
         prompt = loop.before_completion("companion", "You are kind.", user_input, session_id="monday")
@@ -91,7 +91,7 @@ class ConversationLoop:
         return self._memory.injected
 
     def readiness(self) -> dict[str, str]:
-        """Each stage with what it is not connected to (ZC-04); empty texts for those that are ready."""
+        """Each stage with what it is not connected to; empty texts for those that are ready."""
         return self.chain.readiness()
 
     def before_completion(self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None) -> str:

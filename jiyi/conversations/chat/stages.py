@@ -11,7 +11,7 @@ from jiyi.conversations.chat.chain import Exchange
 from jiyi.conversations.chat.recording import Recorder
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 
-#: Shorter inputs say nothing that could be looked for (ZC-07).
+#: Shorter inputs say nothing that could be looked for.
 LEAST_INPUT_CHARS = 2
 #: Latest messages that the guard looks at.
 GUARDED = 12

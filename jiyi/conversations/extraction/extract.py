@@ -1,4 +1,4 @@
-"""What the new messages of a conversation tell, found by rules: no model, the same answer each time (ZC-12…ZC-20).
+"""What the new messages of a conversation tell, found by rules: no model, the same answer each time.
 
 What a message states is one memory, or several where it says different things of the user, each with the weaker statements
 that follow it. Every memory stands alone: who said it, days as dates, and the question that a short answer answers.

@@ -1,4 +1,4 @@
-"""Experiences of a conversation by rules: a problem, the steps against it, how it ended (ZC-17, ZC-52).
+"""Experiences of a conversation by rules: a problem, the steps against it, how it ended.
 
 The user names trouble with a tool or a task, then says what they did about it, or takes the assistant's steps, and how that
 ended. A problem and what solved it are one experience and name both turns; a problem without an end is none yet.

@@ -1,4 +1,4 @@
-"""What the user's messages tell about them in general, by rules (ZC-18, ZC-58, ZC-60, ZC-61)."""
+"""What the user's messages tell about them in general, by rules."""
 
 from __future__ import annotations
 

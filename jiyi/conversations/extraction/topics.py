@@ -1,4 +1,4 @@
-"""What the user's messages are about: what those name that state or ask something (ZC-58), and keywords. Small talk has no topic."""
+"""What the user's messages are about: what those name that state or ask something, and keywords. Small talk has no topic."""
 
 from __future__ import annotations
 

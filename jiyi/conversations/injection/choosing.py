@@ -1,4 +1,4 @@
-"""Which memories go before an answer: the best that fit into a budget, with a floor for each kind (ZC-46, ZC-48)."""
+"""Which memories go before an answer: the best that fit into a budget, with a floor for each kind."""
 
 from __future__ import annotations
 

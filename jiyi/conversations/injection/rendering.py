@@ -1,4 +1,4 @@
-"""Chosen memories as the text that goes into a prompt: Markdown, compact, JSON or a template (ZC-45).
+"""Chosen memories as the text that goes into a prompt: Markdown, compact, JSON or a template.
 
 Every text of a memory is quoted (:mod:`jiyi.text.prompting`), so that nothing remembered passes for the prompt around it.
 """

@@ -1,4 +1,4 @@
-"""What a query asks for: its intent, its keywords, and words of the same meaning (ZC-33…ZC-38).
+"""What a query asks for: its intent, its keywords, and words of the same meaning.
 
 The intent is told with the context and shown to people. It changes what is searched only where it is ``identity_recall``: weights and kinds
 by intent were measured, and find no more or less (docs/decisions.md).
@@ -41,7 +41,7 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
 
     Args:
         query: the user's words.
-        industry: the group's own keywords, each with words of the same meaning (ZC-121).
+        industry: the group's own keywords, each with words of the same meaning.
     """
     read = query[:READ_CHARS]
     text = normalise(read)

@@ -1,4 +1,4 @@
-"""Experiences: what is told of the same problem is one, with all its steps and its best outcome (ZC-52…ZC-56)."""
+"""Experiences: what is told of the same problem is one, with all its steps and its best outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoredExperience(BaseModel):
 
 
 def pattern_hash(pain_pattern: str) -> bytes:
-    """What experiences of the same problem are merged by (K-28)."""
+    """What experiences of the same problem are merged by."""
     return content_digest(pain_pattern)
 
 

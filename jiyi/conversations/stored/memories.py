@@ -15,7 +15,7 @@ from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
 
-#: Less important memories, and less certain experiences, are dropped (ZC-17, ZC-20).
+#: Less important memories, and less certain experiences, are dropped.
 LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6
 #: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing new.
 SAME_WORDS = 0.85
@@ -92,7 +92,7 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
 
 
 def experience_event(made: StoredExperience, told: ExtractedExperience, source: Source, before: Sequence[UUID] = ()) -> MemoryObserved:
-    """An experience as the event of its memory, at the address of its problem (ZC-27); ``before``: turns that told of it earlier."""
+    """An experience as the event of its memory, at the address of its problem; ``before``: turns that told of it earlier."""
     turns = sorted(set(told.turns))
     evidence = list(dict.fromkeys([*before, *(source.turn_ids[turn] for turn in turns)]))
     key = pattern_hash(made.pain_pattern).hex()

@@ -1,4 +1,4 @@
-"""A user's profile: what signals add to it, and how it is told (ZC-58…ZC-63)."""
+"""A user's profile: what signals add to it, and how it is told."""
 
 from __future__ import annotations
 

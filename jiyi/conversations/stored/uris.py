@@ -1,4 +1,4 @@
-"""Addresses of memories: ``agent://{agent}/{kind}/{category}`` (ZC-27)."""
+"""Addresses of memories: ``agent://{agent}/{kind}/{category}``."""
 
 from __future__ import annotations
 

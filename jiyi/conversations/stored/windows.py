@@ -1,4 +1,4 @@
-"""When an agent's new turns are looked through (ZC-06, K-36): the first ones at once, what follows together, nothing twice."""
+"""When an agent's new turns are looked through: the first ones at once, what follows together, nothing twice."""
 
 from __future__ import annotations
 

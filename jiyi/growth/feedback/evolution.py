@@ -1,4 +1,4 @@
-"""Evolution events: everything that happens to what was grown, typed, and kept in the audit log (ZC-75)."""
+"""Evolution events: everything that happens to what was grown, typed, and kept in the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust in what was grown: votes, a score, and what it recommends (ZC-72…ZC-74). Recommendations never act."""
+"""Trust in what was grown: votes, a score, and what it recommends. Recommendations never act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Recommendation = Literal["archive", "optimise", "promote"]
 
 #: Votes, neutral ones left out, from which on there is a recommendation.
 LEAST_VOTES = 5
-#: Scores below which archiving and optimising are recommended, and above which promoting is (ZC-74).
+#: Scores below which archiving and optimising are recommended, and above which promoting is.
 ARCHIVE_BELOW, OPTIMISE_BELOW, PROMOTE_ABOVE = 0.2, 0.4, 0.8
 
 
@@ -33,7 +33,7 @@ class Trust(BaseModel):
 
     @property
     def score(self) -> float:
-        """``(positive + 1) / (total + 2)`` (ZC-73)."""
+        """``(positive + 1) / (total + 2)``."""
         return (self.positive + 1) / (self.total + 2)
 
     @property

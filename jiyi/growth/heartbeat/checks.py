@@ -1,4 +1,4 @@
-"""What an agent looks after at each tick, and what it says of it (ZC-135, ZC-136)."""
+"""What an agent looks after at each tick, and what it says of it."""
 
 from __future__ import annotations
 

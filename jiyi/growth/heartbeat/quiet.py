@@ -1,4 +1,4 @@
-"""Quiet hours: when alerts wait, and until when (ZC-134, ZC-137)."""
+"""Quiet hours: when alerts wait, and until when."""
 
 from __future__ import annotations
 

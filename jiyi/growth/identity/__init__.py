@@ -1,1 +1,1 @@
-"""Who an agent is: its files, and how they change (ZC-131…ZC-133)."""
+"""Who an agent is: its files, and how they change."""

@@ -1,4 +1,4 @@
-"""The files that say who an agent is, and what may be written in them (ZC-131).
+"""The files that say who an agent is, and what may be written in them.
 
 ``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks after by itself.
 """

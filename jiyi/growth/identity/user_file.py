@@ -1,4 +1,4 @@
-"""The file ``USER``: what the profile says, and below a heading what people added in their own words (ZC-131)."""
+"""The file ``USER``: what the profile says, and below a heading what people added in their own words."""
 
 from __future__ import annotations
 

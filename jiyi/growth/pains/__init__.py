@@ -1,1 +1,1 @@
-"""What hurts the people an agent works for: noticed, merged, answered with a proposal (ZC-138)."""
+"""What hurts the people an agent works for: noticed, merged, answered with a proposal."""

@@ -1,4 +1,4 @@
-"""Which proposal it is that a user says helped: the one that was told right before (ZC-57)."""
+"""Which proposal it is that a user says helped: the one that was told right before."""
 
 from __future__ import annotations
 

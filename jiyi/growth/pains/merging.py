@@ -1,4 +1,4 @@
-"""Which pain points are the same: alike by the words that say what hurts (ZC-138)."""
+"""Which pain points are the same: alike by the words that say what hurts."""
 
 from __future__ import annotations
 

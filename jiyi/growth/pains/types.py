@@ -1,4 +1,4 @@
-"""What a pain point is, and what is proposed against it (ZC-138, ZC-139)."""
+"""What a pain point is, and what is proposed against it."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def graver(one: Severity, other: Severity) -> Severity:
 
 
 def confidence_of(turns: int, step: float) -> float:
-    """How sure it is that this hurts: ``step`` (0 … 1) a distinct turn that told of it, at most 1 (ZC-138)."""
+    """How sure it is that this hurts: ``step`` (0 … 1) a distinct turn that told of it, at most 1."""
     return min(1.0, round(turns * step, 6))

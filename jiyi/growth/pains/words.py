@@ -35,7 +35,7 @@ def hurts(sentence: str) -> bool:
 
 
 def helped(sentence: str) -> bool:
-    """Whether a sentence of the user says that what was advised works (ZC-57)."""
+    """Whether a sentence of the user says that what was advised works."""
     said = sentence[:READ_CHARS]
     return HELPED.search(said) is not None and NOT_HELPED.search(said) is None
 

@@ -1,4 +1,4 @@
-"""Which changes of its files an agent may propose after a look at itself (ZC-140)."""
+"""Which changes of its files an agent may propose after a look at itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an agent is to look at itself (ZC-140)."""
+"""When an agent is to look at itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent's look at itself by rules: what its users praised, complained of and wished for, more than once (ZC-141)."""
+"""An agent's look at itself by rules: what its users praised, complained of and wished for, more than once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent's look at itself gives (ZC-141)."""
+"""What an agent's look at itself gives."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How content a user is with what the agent did, from their last words (ZC-88, K-35)."""
+"""How content a user is with what the agent did, from their last words."""

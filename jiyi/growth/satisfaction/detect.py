@@ -1,4 +1,4 @@
-"""Whether a user is content with what the agent did, from their last words, in Chinese and English (ZC-88, ZC-89).
+"""Whether a user is content with what the agent did, from their last words, in Chinese and English.
 
 The learned judgement decides where it is sure. Without the local model only a message or clause that is nothing but a verdict counts.
 A wrong verdict teaches an agent the wrong thing, so everything else is neutral.

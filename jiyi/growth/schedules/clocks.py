@@ -1,4 +1,4 @@
-"""Times of day in words: 下午三点半, "half past eight", 9:30, "tonight" (ZC-94).
+"""Times of day in words: 下午三点半, "half past eight", 9:30, "tonight".
 
 A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
 """

@@ -1,4 +1,4 @@
-"""What an agent says when it has taken down, cancelled, moved or listed schedules, or could not (ZC-95)."""
+"""What an agent says when it has taken down, cancelled, moved or listed schedules, or could not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run of a schedule is due, and when the next one is (K-37).
+"""Which run of a schedule is due, and when the next one is.
 
 A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run, marked as missed, if
 the last time was within a day; older times are only noted.

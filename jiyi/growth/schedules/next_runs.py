@@ -1,4 +1,4 @@
-"""When a schedule runs next, in its time zone (K-37).
+"""When a schedule runs next, in its time zone.
 
 A time that a clock change skips is kept at the first moment after it; one that comes twice is kept once, the first time.
 """

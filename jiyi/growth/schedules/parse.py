@@ -1,4 +1,4 @@
-"""A message as a schedule: what is to be done when, if it asks for that (ZC-90 … ZC-96, K-37).
+"""A message as a schedule: what is to be done when, if it asks for that.
 
 Rules of a grammar of times in Chinese and English, without a model. Who wants a model's help asks it about what is unclear.
 """
@@ -80,7 +80,7 @@ def _of_sentences(sentences: list[str], local: datetime, tz: str, *, asks: bool)
 
 
 def has_schedule_intent(text: str, now: datetime, tz: str) -> bool:
-    """Whether a message asks the agent to act at a time, even one that cannot be told (ZC-95)."""
+    """Whether a message asks the agent to act at a time, even one that cannot be told."""
     found = parse(text, now, tz)
     return not isinstance(found, Unclear) or (found.asked and (found.reason != _NO_TIME or _LATER.search(readable(text)) is not None))
 

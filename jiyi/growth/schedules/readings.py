@@ -1,4 +1,4 @@
-"""What the words of a time mean at a moment: a cron expression, one moment, or steps (ZC-90, K-37)."""
+"""What the words of a time mean at a moment: a cron expression, one moment, or steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jiyi.growth.schedules.recurring import Every
 from jiyi.growth.schedules.types import Kind
 
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
-#: A reading that is asked back is worth so much (ZC-92).
+#: A reading that is asked back is worth so much.
 SURE, UNSURE = 0.95, 0.6
 
 

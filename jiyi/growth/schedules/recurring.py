@@ -1,4 +1,4 @@
-"""What comes again: 每周一三五, 工作日, 每隔两天, "every other Friday", "on the 1st of each month" (ZC-93)."""
+"""What comes again: 每周一三五, 工作日, 每隔两天, "every other Friday", "on the 1st of each month"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a sentence asks the agent to act, in which words, and what it asks for (ZC-95, ZC-96).
+"""Whether a sentence asks the agent to act, in which words, and what it asks for.
 
 It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to
 be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with a time that

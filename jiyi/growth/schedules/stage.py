@@ -1,4 +1,4 @@
-"""The stage of a chat that keeps appointments: what a message asks of them is done, and confirmed (ZC-95)."""
+"""The stage of a chat that keeps appointments: what a message asks of them is done, and confirmed."""
 
 from __future__ import annotations
 

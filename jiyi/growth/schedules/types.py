@@ -1,4 +1,4 @@
-"""A time in words, as what it means: exact, ambiguous or unclear (ZC-91, ZC-92, K-37)."""
+"""A time in words, as what it means: exact, ambiguous or unclear."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParsedSchedule:
     description: str
     #: 0 to 1.
     confidence: float
-    #: What is to be done: the text without the words that say when and ask for it (ZC-96).
+    #: What is to be done: the text without the words that say when and ask for it.
     task: str
     #: A reminder, something that the agent is to do, or a workflow.
     target: Target = "reminder"

@@ -1,4 +1,4 @@
-"""What becomes of a candidate: by the gate, by its evidence, by what somebody decided (ZC-69)."""
+"""What becomes of a candidate: by the gate, by its evidence, by what somebody decided."""
 
 from __future__ import annotations
 

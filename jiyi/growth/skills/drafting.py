@@ -1,4 +1,4 @@
-"""A skill written by rules: a heading, when it helps, its steps, and what it rests on (ZC-67)."""
+"""A skill written by rules: a heading, when it helps, its steps, and what it rests on."""
 
 from __future__ import annotations
 

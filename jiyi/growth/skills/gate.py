@@ -1,4 +1,4 @@
-"""The gate: what a candidate must be before anybody is asked to confirm it (ZC-68)."""
+"""The gate: what a candidate must be before anybody is asked to confirm it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hint: one pending candidate, told to the model so that it may ask its user (ZC-70)."""
+"""The hint: one pending candidate, told to the model so that it may ask its user."""
 
 from __future__ import annotations
 

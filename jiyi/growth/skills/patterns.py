@@ -1,4 +1,4 @@
-"""Patterns: experiences of the same problem, and the steps that half of them share (ZC-65, ZC-66)."""
+"""Patterns: experiences of the same problem, and the steps that half of them share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def aggregate(lived: Iterable[Lived]) -> list[Pattern]:
 
 
 def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
-    """Whether it is worth a candidate: used often enough, sure enough, and it says what to do (ZC-65)."""
+    """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
     return bool(pattern.common_steps) and pattern.total_reuse >= min_reuse and pattern.confidence >= min_confidence
 
 

@@ -1,4 +1,4 @@
-"""What grows: patterns, and the candidates of skills and workflows that come of them (ZC-66…ZC-68, ZC-71)."""
+"""What grows: patterns, and the candidates of skills and workflows that come of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-#: What a pattern can become; a workflow is called pipeline where it is voted on (ZC-72).
+#: What a pattern can become; a workflow is called pipeline where it is voted on.
 ArtifactKind = Literal["skill", "pipeline"]
 #: ``refused`` by the gate; ``pending`` until somebody decides; ``accepted``: registered, still to be enabled; ``declined``;
 #: ``archived``: once accepted, now out of use; ``deleted``: its texts are gone.

@@ -1,4 +1,4 @@
-"""A trajectory: the steps of a conversation compressed to what matters of them (ZC-86, ZC-87, ZC-89)."""
+"""A trajectory: the steps of a conversation compressed to what matters of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Judge = Callable[[Sequence[str]], Satisfaction | None]
 
 #: Links of a chain: more say nothing more.
 MAX_LINKS = 100
-#: Latest user messages that tell whether the user is satisfied (ZC-88).
+#: Latest user messages that tell whether the user is satisfied.
 JUDGED = 3
 
 _QUESTION = re.compile(

@@ -1,4 +1,4 @@
-"""What a chat program did around an answer, as ``turn.step`` events with ids that follow from what was done and where (ZC-84)."""
+"""What a chat program did around an answer, as ``turn.step`` events with ids that follow from what was done and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage that records steps (priority 650): it puts them into the loop's queue, and waits for nothing (ZC-84)."""
+"""The stage that records steps (priority 650): it puts them into the loop's queue, and waits for nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a conversation as they are kept: what kind, with which tool, what it got and gave in a few words (ZC-85)."""
+"""Steps of a conversation as they are kept: what kind, with which tool, what it got and gave in a few words."""
 
 from __future__ import annotations
 

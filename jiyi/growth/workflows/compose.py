@@ -1,4 +1,4 @@
-"""Workflows: chains of tools that worked several times, as YAML that can be run (ZC-71)."""
+"""Workflows: chains of tools that worked several times, as YAML that can be run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a workflow with the caller's own tools: each step within its time, each failure told (ZC-71).
+"""Running a workflow with the caller's own tools: each step within its time, each failure told.
 
 from jiyi.growth.workflows import pipelines
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on what is remembered of conversations (ZC-97…ZC-127)."""
+"""Requests and answers of the commands on what is remembered of conversations."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ class ExtractMessages(Request):
 
 
 class Fact(BaseModel):
-    """An extracted memory under the session commands' categories (ZC-19)."""
+    """An extracted memory under the session commands' categories."""
 
     category: str
     content: str
@@ -357,7 +357,7 @@ class EmbedText(Request):
 
 
 class EmbeddedText(BaseModel):
-    """A vector, and the pieces that the text would be stored in with their keywords (ZC-145)."""
+    """A vector, and the pieces that the text would be stored in with their keywords."""
 
     model: str
     vector: list[float]

@@ -1,4 +1,4 @@
-"""Requests and answers about conversations that get too long (ZC-78…ZC-83, ZC-143)."""
+"""Requests and answers about conversations that get too long."""
 
 from __future__ import annotations
 

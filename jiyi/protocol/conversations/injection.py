@@ -1,4 +1,4 @@
-"""What is put before an answer: asked for by a chat program, or by a command (ZC-45…ZC-50, ZC-105, ZC-116)."""
+"""What is put before an answer: asked for by a chat program, or by a command."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
 
 
 class Observation(BaseModel):
-    """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
+    """What was perceived, thought or said: the payload of ``memory.observed``.
 
-    ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
+    ``embedding_key`` is the text that is embedded; the description unless given.
     ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
     ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
     ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many events.
@@ -79,7 +79,7 @@ class Observation(BaseModel):
         allow_inf_nan=False,
         validation_alias=POIGNANCY,
         description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
-    )  # (GA-49)
+    )
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
         [], description="Ids of the memories that a thought rests on."
     )
@@ -119,7 +119,7 @@ class Observation(BaseModel):
 
 
 class ImportedCounters(BaseModel):
-    """Reflection counters that an import continues (GA-48)."""
+    """Reflection counters that an import continues."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -149,10 +149,10 @@ def require_conversation(session_id: str | None, ending: Ending) -> None:
 
 
 class Execution(BaseModel):
-    """What a node of a workflow put out: the payload of ``node.executed`` (CN-16…CN-18).
+    """What a node of a workflow put out: the payload of ``node.executed``.
 
     ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
-    the fact check or the guard against loops (CN-60), see :mod:`jiyi.tiers.screening`.
+    the fact check or the guard against loops, see :mod:`jiyi.tiers.screening`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -183,7 +183,7 @@ Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
 
 
 class StepTaken(BaseModel):
-    """One step on the way to an answer: the payload of ``turn.step`` (ZC-84, ZC-85).
+    """One step on the way to an answer: the payload of ``turn.step``.
 
     ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
     """
@@ -210,7 +210,7 @@ class StepTaken(BaseModel):
 
 
 class Vote(BaseModel):
-    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given`` (ZC-72)."""
+    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

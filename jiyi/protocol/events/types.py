@@ -66,7 +66,7 @@ class AgentConfigured(_Event):
 
 
 class SessionEnded(_Event):
-    """An agent's conversation is over: what of it is worth remembering? (GA-48, chat end)"""
+    """An agent's conversation is over: what of it is worth remembering? (chat end)"""
 
     type: Literal["session.ended"] = "session.ended"
     payload: Ending = Ending()
@@ -78,7 +78,7 @@ class SessionEnded(_Event):
 
 
 class NodeExecuted(_Event):
-    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may (CN-16)."""
+    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may."""
 
     type: Literal["node.executed"] = "node.executed"
     payload: Execution

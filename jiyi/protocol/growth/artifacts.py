@@ -122,7 +122,7 @@ class TrustQuery(Request):
 
 
 class TrustState(BaseModel):
-    """How far an artifact is trusted; neutral votes do not count (ZC-73)."""
+    """How far an artifact is trusted; neutral votes do not count."""
 
     id: UUID
     artifact: ArtifactKind

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on heartbeats and alerts, and the health of the whole (ZC-134 … ZC-137, ZC-142)."""
+"""Requests and answers of the commands on heartbeats and alerts, and the health of the whole."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class HeartbeatState(BaseModel):
 
 
 class AlertState(BaseModel):
-    """One alert (ZC-135)."""
+    """One alert."""
 
     id: UUID
     agent_id: str
@@ -161,7 +161,7 @@ class CorrectAgent(Request):
 
 
 class Health(BaseModel):
-    """Memory, heartbeat and growth of a group, or of one agent, at one moment (ZC-142)."""
+    """Memory, heartbeat and growth of a group, or of one agent, at one moment."""
 
     at: datetime
     memory: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on who an agent is (ZC-131…ZC-133)."""
+"""Requests and answers of the commands on who an agent is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on pain points (ZC-138, ZC-139)."""
+"""Requests and answers of the commands on pain points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on an agent's look at itself (ZC-140, ZC-141)."""
+"""Requests and answers of the commands on an agent's look at itself."""
 
 from __future__ import annotations
 

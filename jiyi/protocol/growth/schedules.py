@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on schedules (ZC-90 … ZC-96, K-37)."""
+"""Requests and answers of the commands on schedules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Cron = Annotated[str, Field(max_length=200), AfterValidator(_is_cron)]
 
 
 class Target(BaseModel):
-    """Who does it (ZC-92): a reminder tells the user; an agent, a hand or a workflow has an id."""
+    """Who does it: a reminder tells the user; an agent, a hand or a workflow has an id."""
 
     type: TargetType = "reminder"
     id: str | None = Field(None, max_length=200)

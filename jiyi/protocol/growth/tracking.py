@@ -1,4 +1,4 @@
-"""Request and answer of the command on what grew, and what of it was used (ZC-11)."""
+"""Request and answer of the command on what grew, and what of it was used."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class TrajectoryId(Request):
 
 
 class TrajectoryState(BaseModel):
-    """What a conversation's steps came to (ZC-86)."""
+    """What a conversation's steps came to."""
 
     id: UUID
     agent_id: str

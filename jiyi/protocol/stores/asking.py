@@ -167,7 +167,7 @@ class FoundItems(BaseModel):
 
 
 class UpdateStore(StoreName):
-    """Store what a node said (DA-25)."""
+    """Store what a node said."""
 
     role: Annotated[str, StringConstraints(max_length=200)]
     inputs_text: Annotated[str, StringConstraints(max_length=200_000)] = ""
@@ -259,7 +259,7 @@ MAX_SIZE = 2_000_000_000
 
 
 class LogOperation(Request):
-    """What a node did with its stores (DA-20)."""
+    """What a node did with its stores."""
 
     graph: Name
     run_id: RunId = ""
@@ -314,6 +314,6 @@ class SchemaQuery(Request):
 
 
 class StoreSchema(BaseModel):
-    """The JSON Schema of a graph's `memory` and of a node's `memories`, for editors (DA-08)."""
+    """The JSON Schema of a graph's `memory` and of a node's `memories`, for editors."""
 
     document: dict[str, Any]

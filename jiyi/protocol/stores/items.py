@@ -1,4 +1,4 @@
-"""What stores keep: items with what went in and came out of a node, blocks and attachments included (DA-22…DA-24)."""
+"""What stores keep: items with what went in and came out of a node, blocks and attachments included."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AttachmentNote(BaseModel):
 
 
 class MemoryItem(BaseModel):
-    """An item of a store, in the original's fields (DA-22)."""
+    """An item of a store, in the original's fields."""
 
     id: str
     content_summary: str

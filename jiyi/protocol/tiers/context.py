@@ -1,4 +1,4 @@
-"""A whole prompt for one who is to speak, with what the group knows, within a budget (CN-56)."""
+"""A whole prompt for one who is to speak, with what the group knows, within a budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
 
 
 class ContextBody(Request):
-    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be decided (CN-56)."""
+    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be decided."""
 
     proposal: Text = Field(description="What is to be decided or answered now. It comes last, and is never left out for memories.")
     system: PartText = Field("", description="The group's own words to all its agents; comes first.")

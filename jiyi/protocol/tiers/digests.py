@@ -1,4 +1,4 @@
-"""Digests of quarantine, for those who promote (CN-38)."""
+"""Digests of quarantine, for those who promote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jiyi.protocol.tiers.query import Days
 
 
 class DigestBody(Request):
-    """Digest the group's quarantine now, without waiting for the weekly job (CN-38)."""
+    """Digest the group's quarantine now, without waiting for the weekly job."""
 
     days: Days = Field(7, description="Of the last so many days.")
 

@@ -1,4 +1,4 @@
-"""Long-term knowledge: promote, demote, edit it; and lists of what is in any tier (CN-31, CN-34, CN-55, K-22).
+"""Long-term knowledge: promote, demote, edit it; and lists of what is in any tier.
 
 Bodies and requests have no group: it is the actor's. Every change leaves an audit row; nothing is overwritten.
 """
@@ -24,7 +24,7 @@ MAX_OFFSET = 10_000
 
 
 class PromoteBody(Request):
-    """Make knowledge of quarantined entries, or of a text; or of a text that says what the entries do (CN-34, K-22).
+    """Make knowledge of quarantined entries, or of a text; or of a text that says what the entries do.
 
     ``preview`` only shows the pieces that it would be split into.
     """
@@ -33,7 +33,7 @@ class PromoteBody(Request):
         [], description="Entries of quarantine, by their ids; with a text those that it stands for."
     )
     text: Text | None = Field(None, description="What is to be known, in your own words; the entries' own unless given.")
-    agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given (CN-32).")
+    agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given.")
     kind: Kind = Field("statement", description="`verdict`: it decides something.")
     note: Reason = Field("", description="Why; for the history.")
     preview: bool = Field(False, description="Only show the pieces that it would be split into; nothing is stored.")
@@ -95,7 +95,7 @@ class CurrentVersion(BaseModel):
 
 
 class KnowledgeFilter(Request):
-    """What a session, or the whole group, has in its tiers, newest first (CN-55)."""
+    """What a session, or the whole group, has in its tiers, newest first."""
 
     layer: LayerFilter = "all"
     session_id: Name | None = None
@@ -108,7 +108,7 @@ class KnowledgeFilter(Request):
 
 
 class Knowledge(BaseModel):
-    """An entry of any tier (CN-31)."""
+    """An entry of any tier."""
 
     entry_id: str
     layer: Layer

@@ -1,4 +1,4 @@
-"""The memory-retrieval node over REST, for workflow engines in any language (CN-01…CN-15)."""
+"""The memory-retrieval node over REST, for workflow engines in any language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts for quarantine, what the filters made of them, and what is in working memory (CN-16, CN-27, CN-54)."""
+"""Texts for quarantine, what the filters made of them, and what is in working memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class IngestBody(Request):
-    """A text for the group's memory (CN-54): into quarantine, and into working memory if the filters let it.
+    """A text for the group's memory: into quarantine, and into working memory if the filters let it.
 
     What is to be known for good is promoted: that somebody sent it does not make it knowledge.
     """
@@ -66,7 +66,7 @@ class DeleteEntries(Request):
 
 
 class CheckBody(Request):
-    """Say what a check of entries came to: their claims are true, and no loop made them; or they are refuted (CN-60)."""
+    """Say what a check of entries came to: their claims are true, and no loop made them; or they are refuted."""
 
     entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which entries of quarantine.")
     verdict: Literal["true", "refuted"] = Field(
@@ -102,7 +102,7 @@ class WorkingState(BaseModel):
 
 
 def ingest_event(group_id: str, body: IngestBody) -> JsonObject:
-    """The ``node.executed`` event that a text for the group's memory is (CN-54)."""
+    """The ``node.executed`` event that a text for the group's memory is."""
     return {
         "type": "node.executed",
         "event_id": body.event_id,

@@ -1,6 +1,6 @@
-"""Asking working and long-term memory together: the question, and the answer with the state of each tier (CN-40…CN-46).
+"""Asking working and long-term memory together: the question, and the answer with the state of each tier.
 
-Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is reported beside what the others found (K-33).
+Quarantine is no tier that can be asked. A tier that failed is reported beside what the others found.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from jiyi.protocol.events import Name
 from jiyi.protocol.retrieval import FocalText, all_storable
 from jiyi.protocol.wire.json_values import JsonMapping
 
-#: As ``relevance_threshold``: nothing is left out (K-08).
+#: As ``relevance_threshold``: nothing is left out.
 NO_THRESHOLD = -1.0
 
-#: The tiers that answer questions, and the web beside them (CN-53).
+#: The tiers that answer questions, and the web beside them.
 Tier = Literal["working", "longterm", "web"]
-#: What the originals call where an item comes from (CN-44); ``external`` is the web, which is nobody's memory.
+#: What the originals call where an item comes from; ``external`` is the web, which is nobody's memory.
 Source = Literal["hot", "cold", "external"]
 Kind = Literal["statement", "verdict"]
 Order = Literal["tier", "score"]
 
-#: Items of working memory in an answer, its newest (CN-40, K-09); of long-term memory unless ``max_results`` is given (CN-46).
+#: Items of working memory in an answer, its newest; of long-term memory unless ``max_results`` is given.
 HOT_LIMIT, COLD_LIMIT = 10, 5
-#: What working memory says counts as wholly relevant (CN-40, K-06).
+#: What working memory says counts as wholly relevant.
 HOT_SCORE = 1.0
 MAX_RESULTS = 100
 MAX_WEB_RESULTS, MAX_DOMAINS = 10, 20
@@ -49,23 +49,19 @@ class MemoryQuestion(BaseModel):
 
     query: FocalText = Field(description="What to look for: a question, a topic, or a text that is worked on.")
     max_results: int | None = Field(
-        None, ge=1, le=MAX_RESULTS, description="Items in all (K-07). Unless given: 10 of working memory and 5 of long-term memory."
+        None, ge=1, le=MAX_RESULTS, description="Items in all. Unless given: 10 of working memory and 5 of long-term memory."
     )
-    order: Order = Field("tier", description="`tier`: working memory first; `score`: the most similar first (K-05).")
+    order: Order = Field("tier", description="`tier`: working memory first; `score`: the most similar first.")
     relevance_threshold: Threshold | None = Field(
-        None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given (K-08)."
+        None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given."
     )
     time_range_days: Days | None = Field(
-        None, description="Of working memory only what is not older than so many days. Long-term memory is found however old (CN-59)."
+        None, description="Of working memory only what is not older than so many days. Long-term memory is found however old."
     )
     include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
-    session_id: Name | None = Field(
-        None, description="Only what this session said. Unless given: what any session of the group said (K-21, CN-59)."
-    )
-    agent_id: Name | None = Field(
-        None, description="Also what is known to this agent alone. Unless given: only what is the whole group's (CN-32)."
-    )
-    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search (CN-53).")
+    session_id: Name | None = Field(None, description="Only what this session said. Unless given: what any session of the group said.")
+    agent_id: Name | None = Field(None, description="Also what is known to this agent alone. Unless given: only what is the whole group's.")
+    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search.")
     search_type: SearchType = Field("general", description="What the web is searched for: any page, or news.")
     domains: Domains = Field((), description="Only pages of these domains, and of what is below them; any unless given.")
     asking_session: Name | None = Field(
@@ -95,7 +91,7 @@ class MemoryQuestion(BaseModel):
 
 
 class MemoryQuery(MemoryQuestion):
-    """A question with the group that it is asked for (CN-03)."""
+    """A question with the group that it is asked for."""
 
     group_id: Name
 
@@ -108,7 +104,7 @@ class Item(BaseModel):
     item_id: str
     source: Source
     content: str
-    #: 1.0 for working memory (CN-40), the cosine for long-term memory (CN-41), the search engine's for the web.
+    #: 1.0 for working memory, the cosine for long-term memory, the search engine's for the web.
     score: float
     #: With the question, where there are vectors to compare.
     similarity: float | None = None
@@ -117,9 +113,9 @@ class Item(BaseModel):
     created_at: datetime | None = None
     expires_at: datetime | None = None
     session_id: str | None = None
-    #: None: the group's (CN-32).
+    #: None: the group's.
     agent_id: str | None = None
-    #: Promoted, or at least checked. What is not is shown as temporary (CN-30).
+    #: Promoted, or at least checked. What is not is shown as temporary.
     verified: bool = False
     metadata: dict[str, Any] = {}
 
@@ -142,7 +138,7 @@ class TierStatus(BaseModel):
 
 
 def status_of(tiers: Sequence[TierStatus]) -> Literal["ok", "partial", "failed"]:
-    """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
+    """``partial``: a tier failed, and another answered. ``failed``: none answered."""
     failed, answered = any(tier.state == "failed" for tier in tiers), any(tier.state == "ok" for tier in tiers)
     return "ok" if not failed else "partial" if answered else "failed"
 
@@ -158,7 +154,7 @@ class MemoryAnswer(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def status(self) -> Literal["ok", "partial", "failed"]:
-        """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
+        """``partial``: a tier failed, and another answered. ``failed``: none answered."""
         return status_of(self.tiers)
 
     @property
@@ -171,7 +167,7 @@ VERDICT_NODES = frozenset({"verdict", "vote", "judge", "adjudicator", "decision"
 
 
 def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
-    """Whether an output is a verdict: it says so itself, or its node decides (CN-11, ``include_verdicts``)."""
+    """Whether an output is a verdict: it says so itself, or its node decides (``include_verdicts``)."""
     said = metadata.get("kind")
     if said in ("verdict", "statement"):
         return "verdict" if said == "verdict" else "statement"

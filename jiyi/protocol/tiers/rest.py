@@ -19,9 +19,9 @@ from jiyi.protocol.tiers.knowledge import Change, Knowledge, Layer, LayerFilter
 from jiyi.protocol.tiers.query import Item, Kind, MemoryQuestion
 
 #: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
-#: three more, so that both stay below the original's ten (CN-54).
+#: three more, so that both stay below the original's ten.
 QUERY_SECONDS = 5.0
-#: Seconds that a text's sender may wait for the filters (CN-54: 30 for the whole request).
+#: Seconds that a text's sender may wait for the filters (30 for the whole request).
 SCREEN_SECONDS, MAX_SCREEN_SECONDS = 5.0, 30.0
 
 Wait = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]

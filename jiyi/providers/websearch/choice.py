@@ -1,4 +1,4 @@
-"""Which search engine the settings mean (CN-51, CN-52)."""
+"""Which search engine the settings mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from jiyi.providers.websearch import SETTING, WebSearch
 from jiyi.settings import Settings
 
-#: Where a key is looked for after the setting (CN-51).
+#: Where a key is looked for after the setting.
 TAVILY_KEY = "TAVILY_API_KEY"
 
 

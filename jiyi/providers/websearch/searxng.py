@@ -1,4 +1,4 @@
-"""SearXNG: a search engine of one's own that asks others, without a key (CN-52)."""
+"""SearXNG: a search engine of one's own that asks others, without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tavily (CN-52)."""
+"""Tavily."""
 
 from __future__ import annotations
 

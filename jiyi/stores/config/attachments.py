@@ -1,4 +1,4 @@
-"""How a node uses a store: what it reads and writes of it, at which stages (DA-06)."""
+"""How a node uses a store: what it reads and writes of it, at which stages."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ class MemoryAttachmentConfig(Config):
         return list(dict.fromkeys(map(stage_of, given)))
 
     def reads_at(self, stage: Stage) -> bool:
-        """Whether the node searches this store at the stage (DA-13)."""
+        """Whether the node searches this store at the stage."""
         return self.read and (self.retrieve_stage is None or stage in self.retrieve_stage)

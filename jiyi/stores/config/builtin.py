@@ -1,4 +1,4 @@
-"""The built-in types (DA-03)."""
+"""The built-in types."""
 
 from __future__ import annotations
 

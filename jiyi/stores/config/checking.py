@@ -1,4 +1,4 @@
-"""What all declarations have in common: strict models, and errors that name the path of what is wrong (DA-01…DA-06)."""
+"""What all declarations have in common: strict models, and errors that name the path of what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose vectors a store has: the deployment's embedder unless it names one of its own (DA-53, DA-54)."""
+"""Whose vectors a store has: the deployment's embedder unless it names one of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SecretStr, StrictBool, field_valida
 from jiyi.providers.presets import ALIASES, PRESETS
 from jiyi.stores.config.checking import Config
 
-#: Characters of a text that one vector stands for (DA-54), and the longest that may be asked for.
+#: Characters of a text that one vector stands for, and the longest that may be asked for.
 MAX_LENGTH, LONGEST = 8_191, 100_000
 
 ChunkStrategy = Literal["average", "weighted", "first"]

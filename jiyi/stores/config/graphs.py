@@ -1,4 +1,4 @@
-"""A graph's declarations as a whole: its stores, and its nodes' attachments (DA-01, DA-04, DA-05, DA-11)."""
+"""A graph's declarations as a whole: its stores, and its nodes' attachments."""
 
 from __future__ import annotations
 

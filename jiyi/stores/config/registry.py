@@ -1,4 +1,4 @@
-"""Types of stores by name: the built-in ones, and those of other people's packages (DA-02, DA-03, DA-10).
+"""Types of stores by name: the built-in ones, and those of other people's packages.
 
 A type is registered with :func:`register_memory_store`, or by an entry point of the group ``jiyi.stores`` whose object does so
 when it is loaded. Nothing is imported before the type is asked for.

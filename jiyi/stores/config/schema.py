@@ -1,4 +1,4 @@
-"""The JSON Schema of declarations, for editors and user interfaces: types with their summaries, fields with their bounds (DA-08)."""
+"""The JSON Schema of declarations, for editors and user interfaces: types with their summaries, fields with their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original has for them (DA-07, K-25)."""
+"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original has for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration of each built-in type of store (DA-03, DA-26, DA-37…DA-40, DA-48, DA-52)."""
+"""The configuration of each built-in type of store."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jiyi.stores.config.checking import Config
 from jiyi.stores.config.embedding import DEPLOYMENT, Embedding, EmbeddingConfig
 from jiyi.stores.files.decoding import known_encoding
 
-#: Items of a store, unless told otherwise (DA-35, DA-48), and the most that may be asked for.
+#: Items of a store, unless told otherwise, and the most that may be asked for.
 MAX_ITEMS, MOST_ITEMS = 1_000, 1_000_000
-#: Characters that are kept of a text to be found by (DA-37).
+#: Characters that are kept of a text to be found by.
 MAX_CONTENT_LENGTH = 500
-#: Characters of a chunk and of what it repeats (DA-40).
+#: Characters of a chunk and of what it repeats.
 CHUNK_SIZE, CHUNK_OVERLAP = 500, 50
 #: Kinds of files that are read, unless a source names its own.
 FILE_TYPES = (".md", ".mdx", ".txt", ".csv", ".json", ".html", ".pdf")
-#: The run's own store: what comes of no path, too (DA-26).
+#: The run's own store: what comes of no path, too.
 AUTO = "auto"
 
 Fidelity = Literal["jiyi", "devall"]

@@ -1,4 +1,4 @@
-"""What changed between a look at the files and what is stored of them (DA-43)."""
+"""What changed between a look at the files and what is stored of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file's text as chunks, each with an identity and a hash (DA-40, DA-41)."""
+"""A file's text as chunks, each with an identity and a hash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def chunk_id(store_id: UUID, source: str, path: str, index: int, content_hash: b
 
 
 def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
-    """The chunks of a file's text, in order (DA-40).
+    """The chunks of a file's text, in order.
 
     Args:
         store_id: whose chunks they are.

@@ -1,4 +1,4 @@
-"""Bytes become text (DA-38): in the encoding that was named, and nothing is dropped in silence."""
+"""Bytes become text: in the encoding that was named, and nothing is dropped in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file's bytes become the chunks that are indexed: what the parsing process does of it (DA-38, DA-40)."""
+"""A file's bytes become the chunks that are indexed: what the parsing process does of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a store of files as a ``.json`` file, in the original's format with the model's name beside it (DA-42)."""
+"""The index of a store of files as a ``.json`` file, in the original's format with the model's name beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well each chunk of a store's files answers a question (DA-44): by meaning and words, or by either alone.
+"""How well each chunk of a store's files answers a question: by meaning and words, or by either alone.
 
 The relevance of memories (:mod:`jiyi.retrieval.relevance`), and on top of it what a chunk's file says: a question is often
 answered where one paragraph names the thing and another tells about it. ``bench.stores files`` has measured the weights.
@@ -100,7 +100,7 @@ def score(
 def best(scores: Scores, top_k: int, threshold: float) -> Rows:
     """The best rows, best first; equal ones in their order.
 
-    The threshold is on the cosine, as in the original (DA-32, DA-44). Above -1, a chunk without a vector is not among them, unless
+    The threshold is on the cosine, as in the original. Above -1, a chunk without a vector is not among them, unless
     there was none to search with.
     """
     rows = np.arange(scores.total.size)

@@ -1,4 +1,4 @@
-"""Votes, trust, patterns, evolution events and the hint (ZC-70, ZC-72…ZC-75)."""
+"""Votes, trust, patterns, evolution events and the hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evolution events in the audit log: written with what they tell of, and read back (ZC-75)."""
+"""Evolution events in the audit log: written with what they tell of, and read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What aggregation found, stored: patterns as they are now, and the artifacts that come of them (ZC-64…ZC-69)."""
+"""What aggregation found, stored: patterns as they are now, and the artifacts that come of them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _of_agent() -> ForeignKeyConstraint:
 
 
 class PatternRow(Base):
-    """What experiences of one problem, or successful runs of one chain of tools, have in common (ZC-66, ZC-71)."""
+    """What experiences of one problem, or successful runs of one chain of tools, have in common."""
 
     __tablename__ = "patterns"
     __table_args__ = (_of_agent(),)
@@ -44,7 +44,7 @@ class PatternRow(Base):
 
 
 class Artifact(Base):
-    """A skill or a workflow, from candidate to archive; prompt text or YAML only, and disabled until somebody enables it (ZC-69)."""
+    """A skill or a workflow, from candidate to archive; prompt text or YAML only, and disabled until somebody enables it."""
 
     __tablename__ = "artifacts"
     __table_args__ = (_of_agent(), Index("artifacts_once_idx", "group_id", "agent_id", "artifact", "pattern_hash", unique=True))
@@ -75,7 +75,7 @@ class Artifact(Base):
 
 
 class VoteRow(Base):
-    """One vote on an artifact, once (ZC-72)."""
+    """One vote on an artifact, once."""
 
     __tablename__ = "feedback"
     __table_args__ = (_of_agent(), Index(None, "artifact_id"))
@@ -93,7 +93,7 @@ class VoteRow(Base):
 
 
 class TrustRow(Base):
-    """What the votes on an artifact come to (ZC-73)."""
+    """What the votes on an artifact come to."""
 
     __tablename__ = "trust"
     __table_args__ = (_of_agent(),)

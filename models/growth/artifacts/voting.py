@@ -1,4 +1,4 @@
-"""Votes, and the trust that they come to; counted anew each time, so that order and repetition make no difference (ZC-72…ZC-74)."""
+"""Votes, and the trust that they come to; counted anew each time, so that order and repetition make no difference."""
 
 from __future__ import annotations
 

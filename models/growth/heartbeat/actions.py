@@ -1,4 +1,4 @@
-"""What can be done with heartbeats and alerts, and the health of the whole (ZC-134 … ZC-137, ZC-142)."""
+"""What can be done with heartbeats and alerts, and the health of the whole."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def heartbeat_correct(context: Context, request: CorrectAgent) -> HeartbeatState
 def health_snapshot(context: Context, request: HealthRequest) -> Health:
     """Tell how memory, heartbeats and growth are.
 
-    Of the group, or of one agent: one look at everything (ZC-142).
+    Of the group, or of one agent: one look at everything.
     """
     if request.agent_id is not None:
         _known(context, request.agent_id)

@@ -1,4 +1,4 @@
-"""Alerts: what agents tell their people. Each waits until it is delivered, and stays until it is acknowledged (ZC-135)."""
+"""Alerts: what agents tell their people. Each waits until it is delivered, and stays until it is acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tick of a heartbeat: what the checks find becomes alerts, which wait in quiet hours (ZC-134 … ZC-137)."""
+"""One tick of a heartbeat: what the checks find becomes alerts, which wait in quiet hours."""
 
 from __future__ import annotations
 

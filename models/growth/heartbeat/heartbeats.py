@@ -1,4 +1,4 @@
-"""Heartbeats as they are stored: configured, due, ticked (ZC-134, ZC-135)."""
+"""Heartbeats as they are stored: configured, due, ticked."""
 
 from __future__ import annotations
 

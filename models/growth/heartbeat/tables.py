@@ -15,7 +15,7 @@ from models.growth.schedules.tables import of_agent
 
 
 class Heartbeat(Base):
-    """How often an agent looks after itself, and how it speaks up (ZC-134)."""
+    """How often an agent looks after itself, and how it speaks up."""
 
     __tablename__ = "heartbeats"
     __table_args__ = (
@@ -48,7 +48,7 @@ class Heartbeat(Base):
 
 
 class HeartbeatTick(Base):
-    """One tick, once for each time it was due (ZC-135); the latest of each agent are kept."""
+    """One tick, once for each time it was due; the latest of each agent are kept."""
 
     __tablename__ = "heartbeat_ticks"
     __table_args__ = (of_agent(), CheckConstraint("status IN ('ok', 'alert')", name="status"))

@@ -1,4 +1,4 @@
-"""What can be done with the files that say who an agent is: propose, approve, reject, go back (ZC-132, ZC-133)."""
+"""What can be done with the files that say who an agent is: propose, approve, reject, go back."""
 
 from __future__ import annotations
 

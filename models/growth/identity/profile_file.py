@@ -1,4 +1,4 @@
-"""The file ``USER``, which follows the profile (ZC-131)."""
+"""The file ``USER``, which follows the profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals to change a file: stored with what was in force, approved only while that still is (ZC-132)."""
+"""Proposals to change a file: stored with what was in force, approved only while that still is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked about the files that say who an agent is (ZC-131)."""
+"""What can be asked about the files that say who an agent is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: which version of each file was in force when somebody said so (ZC-133)."""
+"""Snapshots: which version of each file was in force when somebody said so."""
 
 from __future__ import annotations
 

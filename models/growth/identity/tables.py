@@ -1,4 +1,4 @@
-"""Tables of identity: each version of each file, proposals to change one, snapshots of all (ZC-131…ZC-133)."""
+"""Tables of identity: each version of each file, proposals to change one, snapshots of all."""
 
 from __future__ import annotations
 

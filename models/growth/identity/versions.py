@@ -1,4 +1,4 @@
-"""Versions of an agent's files: nothing is overwritten, the latest is in force (ZC-131, ZC-133)."""
+"""Versions of an agent's files: nothing is overwritten, the latest is in force."""
 
 from __future__ import annotations
 

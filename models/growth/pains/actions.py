@@ -1,4 +1,4 @@
-"""What can be done with pain points: list, get, report, resolve, propose (ZC-138, ZC-57)."""
+"""What can be done with pain points: list, get, report, resolve, propose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pain points as they are stored: found, merged with those alike, solved, dismissed (ZC-138)."""
+"""Pain points as they are stored: found, merged with those alike, solved, dismissed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Told(BaseModel):
 
 
 def merge(connection: Connection, name: AgentName, found: FoundPain, told: Told) -> PainPoint:
-    """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once (ZC-138).
+    """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once.
 
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
     """

@@ -1,4 +1,4 @@
-"""Proposals against pain points, with their steps; the confirmed one becomes an experience (ZC-57, ZC-139)."""
+"""Proposals against pain points, with their steps; the confirmed one becomes an experience."""
 
 from __future__ import annotations
 

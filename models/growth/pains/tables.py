@@ -1,4 +1,4 @@
-"""Tables of pain points: what hurts, who said so, what is proposed against it (ZC-139)."""
+"""Tables of pain points: what hurts, who said so, what is proposed against it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PainCursor(Base):
 
 
 class PainPoint(Base):
-    """What hurts a user of an agent; alike ones are one (ZC-138)."""
+    """What hurts a user of an agent; alike ones are one."""
 
     __tablename__ = "pain_points"
     __table_args__ = (

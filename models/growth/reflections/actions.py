@@ -1,4 +1,4 @@
-"""What can be done and asked about an agent's look at itself (ZC-140, ZC-141)."""
+"""What can be done and asked about an agent's look at itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at itself starts from, and how what it found is stored (ZC-141)."""
+"""What a look at itself starts from, and how what it found is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often agents look at themselves: settings, conversations that have ended since, and who is due (ZC-140)."""
+"""How often agents look at themselves: settings, conversations that have ended since, and who is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of how often an agent looks at itself, and how far it has come (ZC-140)."""
+"""The table of how often an agent looks at itself, and how far it has come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with schedules: read a message, take one down, list, pause, resume, delete (ZC-90 … ZC-96, K-37)."""
+"""What can be done with schedules: read a message, take one down, list, pause, resume, delete."""
 
 from __future__ import annotations
 

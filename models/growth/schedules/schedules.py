@@ -1,4 +1,4 @@
-"""Schedules as they are stored: taken down, listed, run (K-37)."""
+"""Schedules as they are stored: taken down, listed, run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with skills: read, confirm, decline, enable, disable, archive, delete (ZC-66…ZC-70)."""
+"""What can be done with skills: read, confirm, decline, enable, disable, archive, delete."""
 
 from __future__ import annotations
 

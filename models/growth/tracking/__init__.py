@@ -1,1 +1,1 @@
-"""What grew, and what of it was used (ZC-11)."""
+"""What grew, and what of it was used."""

@@ -1,4 +1,4 @@
-"""What can be asked about what grew (ZC-11)."""
+"""What can be asked about what grew."""
 
 from __future__ import annotations
 

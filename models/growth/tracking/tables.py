@@ -1,4 +1,4 @@
-"""The table of what grew, and what of it was used, per agent and day (ZC-11)."""
+"""The table of what grew, and what of it was used, per agent and day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting what an agent grew, and what of it was used, in the transaction of what is counted (ZC-11)."""
+"""Counting what an agent grew, and what of it was used, in the transaction of what is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectories and raw steps, read (ZC-85, ZC-86)."""
+"""Trajectories and raw steps, read."""
 
 from __future__ import annotations
 

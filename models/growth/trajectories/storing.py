@@ -1,4 +1,4 @@
-"""Steps as they come in: their rows, and when each session's steps are due to be compressed (ZC-84, ZC-87)."""
+"""Steps as they come in: their rows, and when each session's steps are due to be compressed."""
 
 from __future__ import annotations
 

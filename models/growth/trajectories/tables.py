@@ -18,7 +18,7 @@ def _of_agent() -> ForeignKeyConstraint:
 
 
 class TrajectoryEvent(Base):
-    """A step as it came (ZC-85)."""
+    """A step as it came."""
 
     __tablename__ = "trajectory_events"
     __table_args__ = (
@@ -51,7 +51,7 @@ class TrajectoryEvent(Base):
 
 
 class TrajectoryRow(Base):
-    """What a session's steps came to (ZC-86)."""
+    """What a session's steps came to."""
 
     __tablename__ = "trajectories"
     __table_args__ = (_of_agent(), Index(None, "group_id", "agent_id", "trajectory_id"))

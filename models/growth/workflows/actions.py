@@ -1,4 +1,4 @@
-"""What can be done with workflows: read, confirm, decline, enable, disable, archive, delete (ZC-71)."""
+"""What can be done with workflows: read, confirm, decline, enable, disable, archive, delete."""
 
 from __future__ import annotations
 

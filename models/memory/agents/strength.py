@@ -1,6 +1,4 @@
-"""Keyword strengths (GA-17, GA-18): counted, checked against the memories and repaired; the importance that adds up to a reflection
-(GA-48).
-"""
+"""Keyword strengths: counted, checked against the memories and repaired; the importance that adds up to a reflection."""
 
 from __future__ import annotations
 

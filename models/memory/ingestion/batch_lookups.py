@@ -66,7 +66,7 @@ def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
 def addressed(
     connection: Connection, observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
-    """What is in force at the addresses of the batch's memories, by address and content (ZC-25)."""
+    """What is in force at the addresses of the batch's memories, by address and content."""
     wanted = [event for event in observed if event.payload.uri is not None and event.payload.kind != "session"]
     if not wanted:
         return {}

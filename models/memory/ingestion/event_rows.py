@@ -235,7 +235,7 @@ def erased_row(event: Event) -> EventRow:
 
 
 def quarantine_row(event: NodeExecuted) -> QuarantineRow:
-    """The output of a workflow's node, with all that came with it (CN-16, CN-18)."""
+    """The output of a workflow's node, with all that came with it."""
     said = event.payload
     return QuarantineRow(
         event.event_id.bytes,

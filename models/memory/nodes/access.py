@@ -1,4 +1,4 @@
-"""When a memory was last accessed: buffered in Valkey, written in batches (GA-37 … GA-40).
+"""When a memory was last accessed: buffered in Valkey, written in batches.
 
 Losing a buffer loses only that some memories were looked at: harmless, and said so.
 """
@@ -112,7 +112,7 @@ def recover() -> FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class AccessCounters:
-    """Since Valkey has its data (GA-40): access times written, and accesses that were written along with a later one."""
+    """Since Valkey has its data: access times written, and accesses that were written along with a later one."""
 
     updates: int
     coalesced: int

@@ -67,7 +67,7 @@ def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) 
 
 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
-    """Set a thought's depth from the evidence that is there by now (GA-16): it may arrive after the thought.
+    """Set a thought's depth from the evidence that is there by now: it may arrive after the thought.
 
     Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does not change its depth, and
     no thought comes that rests on this one, between what is read here and its commit. Thoughts that rest on each other in a circle

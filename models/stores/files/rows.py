@@ -1,4 +1,4 @@
-"""The rows of a store's files and of their chunks (DA-41…DA-43). Callers have locked the store's row by taking a revision."""
+"""The rows of a store's files and of their chunks. Callers have locked the store's row by taking a revision."""
 
 from __future__ import annotations
 

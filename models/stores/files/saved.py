@@ -1,4 +1,4 @@
-"""The index of a store of files, written to the file of its ``index_path`` and read from it (DA-39, DA-42, DA-47).
+"""The index of a store of files, written to the file of its ``index_path`` and read from it.
 
 The database holds the index. The file is for taking it elsewhere: an index that was built beforehand spares its vectors.
 """
@@ -58,7 +58,7 @@ def save(context: Context, store: KeptStore) -> SavedStore:
 def load(context: Context, store: KeptStore) -> None:
     """Take over the index in the store's file, the first time, if it says which model made its vectors.
 
-    The scan that follows keeps of it what the files still say. A corrupt file is set aside, and reported (DA-51).
+    The scan that follows keeps of it what the files still say. A corrupt file is set aside, and reported.
     """
     connection = context.connection
     if store.loaded or store.config.path is None:

@@ -1,4 +1,4 @@
-"""The blackboard: what agents said last, oldest first, without vectors (DA-48…DA-50)."""
+"""The blackboard: what agents said last, oldest first, without vectors."""
 
 from __future__ import annotations
 

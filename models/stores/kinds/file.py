@@ -1,4 +1,4 @@
-"""What the service does for a store of files: check its folders, owe the work that keeps its index (DA-43, DA-45, DA-47)."""
+"""What the service does for a store of files: check its folders, owe the work that keeps its index."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load(context: Context, store: KeptStore) -> None:
 
 
 def update(_context: Context, _store: KeptStore, _request: UpdateStore) -> WrittenItem:
-    """Nothing: files are only read (DA-45)."""
+    """Nothing: files are only read."""
     return WrittenItem(item_id=None, reason="a store of files is only read")
 
 

@@ -1,4 +1,4 @@
-"""The mem0 store: mem0 keeps it and searches it; what is written waits here until it was sent (DA-52)."""
+"""The mem0 store: mem0 keeps it and searches it; what is written waits here until it was sent."""
 
 from __future__ import annotations
 

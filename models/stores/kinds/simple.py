@@ -1,4 +1,4 @@
-"""The simple store: what agents said, each once, the oldest out; embedded by work that is owed (DA-26, DA-34…DA-37, K-12, K-28)."""
+"""The simple store: what agents said, each once, the oldest out; embedded by work that is owed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load(context: Context, store: KeptStore) -> None:
 
 
 def update(context: Context, store: KeptStore, request: UpdateStore) -> WrittenItem:
-    """Store an output with what it answers; nothing without an output, or if it says next to nothing (DA-34)."""
+    """Store an output with what it answers; nothing without an output, or if it says next to nothing."""
     config: SimpleMemoryConfig = store.config
     taken = updates.taken(request)
     output = "" if taken.output is None else taken.output.text

@@ -1,4 +1,4 @@
-"""The ``.json`` files that stores are loaded from and saved to (DA-26, DA-51, DA-55)."""
+"""The ``.json`` files that stores are loaded from and saved to."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def parts(path: Path, parser: str) -> Generator[Any]:
 
 
 def set_aside(connection: Connection, store: KeptStore, path: Path, error: formats.CorruptStoreFile) -> None:
-    """Keep a corrupt file under another name, and say so in the store's state (DA-51)."""
+    """Keep a corrupt file under another name, and say so in the store's state."""
     aside = path.with_name(f"{path.name[:MAX_KEPT_CHARS]}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
     rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty")

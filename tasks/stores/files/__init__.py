@@ -1,1 +1,1 @@
-"""Work of the stores of files: look through the sources, index a file, search the chunks (DA-38…DA-47)."""
+"""Work of the stores of files: look through the sources, index a file, search the chunks."""

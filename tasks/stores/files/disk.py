@@ -1,4 +1,4 @@
-"""The files of a store's sources, as the worker's disk has them: found, and read within bounds (DA-38, DA-55).
+"""The files of a store's sources, as the worker's disk has them: found, and read within bounds.
 
 Nothing outside of the folders that a store may use is opened, whatever links lead there, and whoever changes a path meanwhile:
 the file that was opened is asked where it is.

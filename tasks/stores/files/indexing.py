@@ -1,4 +1,4 @@
-"""One file becomes chunks (DA-40…DA-43): read, cut, and written in one transaction."""
+"""One file becomes chunks: read, cut, and written in one transaction."""
 
 from __future__ import annotations
 

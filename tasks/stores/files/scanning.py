@@ -1,4 +1,4 @@
-"""Looking through a store's sources: which files are new, changed, gone, or at another place (DA-43)."""
+"""Looking through a store's sources: which files are new, changed, gone, or at another place."""
 
 from __future__ import annotations
 

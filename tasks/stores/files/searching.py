@@ -1,4 +1,4 @@
-"""Questions to a store of files (DA-44): answered from an index of its chunks, which a worker keeps until the store changes."""
+"""Questions to a store of files: answered from an index of its chunks, which a worker keeps until the store changes."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 # Memory
 
 
-def test_zc97_zc98_what_is_stored_can_be_got(group: str) -> None:
+def test_what_is_stored_can_be_got(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = commands.store_memory.perform(me(group), entry)
     found = commands.get.perform(me(group), MemoryId(id=done.id)).memory
@@ -76,7 +76,7 @@ def test_zc97_zc98_what_is_stored_can_be_got(group: str) -> None:
     )
 
 
-def test_zc98_nothing_is_there_under_another_id_or_in_another_group(group: str) -> None:
+def test_nothing_is_there_under_another_id_or_in_another_group(group: str) -> None:
     done = add(group, "peanuts")
     assert commands.get.perform(me(group), MemoryId(id=uuid4())).memory is None
     assert commands.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
@@ -90,7 +90,7 @@ def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: 
     assert add(group, "Peanuts are bad.", f"agent://helper/{kind}/other").new
 
 
-def test_zc99_search_finds_by_words_type_and_importance(group: str) -> None:
+def test_search_finds_by_words_type_and_importance(group: str) -> None:
     add(group, "The user is allergic to peanuts.")
     commands.store_memory.perform(
         me(group), MemoryEntryInput(agent_id="helper", content="The user likes peanuts butter.", memory_type="preference", importance=3)
@@ -106,7 +106,7 @@ def test_zc99_search_finds_by_words_type_and_importance(group: str) -> None:
     assert len(found(limit=1)) == 1
 
 
-def test_zc100_zc101_deleting_is_an_erasure(group: str) -> None:
+def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
     assert commands.delete.perform(me(group), MemoryId(id=done.id)).count == 1
     assert commands.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
@@ -120,7 +120,7 @@ def test_a_blank_agent_is_refused_by_delete_all() -> None:
             AgentId(agent_id=blank)
 
 
-def test_zc102_stats_count_by_type_and_by_agent(group: str) -> None:
+def test_stats_count_by_type_and_by_agent(group: str) -> None:
     add(group, "one")
     add(group, "two", "agent://other/preference/x")
     found = commands.stats.perform(me(group), Nothing())
@@ -129,7 +129,7 @@ def test_zc102_stats_count_by_type_and_by_agent(group: str) -> None:
     assert commands.stats.perform(me(f"{group}-other"), Nothing()).total == 0
 
 
-def test_zc103_zc104_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
+def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     for number in range(3):
         add(group, f"fact {number}")
     page = commands.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
@@ -145,20 +145,20 @@ def test_zc103_zc104_what_is_exported_can_be_imported_again_and_again(group: str
     assert commands.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
 
 
-def test_zc106_the_path_tells_no_secret(group: str) -> None:
+def test_the_path_tells_no_secret(group: str) -> None:
     path = commands.database_path.perform(me(group), Nothing()).path
     assert "@" not in path
     assert path.endswith("/jiyi") or "/" in path
 
 
-def test_zc107_init_does_nothing(group: str) -> None:
+def test_init_does_nothing(group: str) -> None:
     assert commands.init.perform(me(group), Nothing()).done
 
 
 # Addresses
 
 
-def test_zc112_zc113_ls_and_tree_count_what_is_in_force(group: str) -> None:
+def test_ls_and_tree_count_what_is_in_force(group: str) -> None:
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/home/city")
     add(group, "three", "agent://helper/preference/food")
@@ -168,7 +168,7 @@ def test_zc112_zc113_ls_and_tree_count_what_is_in_force(group: str) -> None:
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
 
 
-def test_zc114_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
+def test_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
     add(group, "The user is allergic to peanuts. " * 40)
 
     def read(level: Any) -> str:
@@ -182,7 +182,7 @@ def test_zc114_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
     assert read("L0") == row["abstract"]
 
 
-def test_zc111_grep_knows_regular_expressions(group: str) -> None:
+def test_grep_knows_regular_expressions(group: str) -> None:
     add(group, "Born on 1990-03-02.")
     add(group, "生日是3月2日")
 
@@ -205,20 +205,20 @@ def test_what_is_no_address_is_refused(uri: str) -> None:
         AddResource(uri="agent://a/knowledge", content="x")
 
 
-def test_zc115_removing_an_address_takes_what_is_below_it(group: str) -> None:
+def test_removing_an_address_takes_what_is_below_it(group: str) -> None:
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/food/nuts")
     add(group, "three", "agent://helper/knowledge/foods")
     assert resources.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
 
 
-def test_zc120_status_tells_what_is_owed(group: str) -> None:
+def test_status_tells_what_is_owed(group: str) -> None:
     add(group, "one")
     found = resources.status.perform(me(group), Nothing())
     assert (found.memories, found.llm, found.waiting) == (1, "rules", {"embed": 1, "summarize": 1})
 
 
-def test_zc121_words_of_the_trade_are_looked_for_together(group: str) -> None:
+def test_words_of_the_trade_are_looked_for_together(group: str) -> None:
     add(group, "The glaze cracks.")
     resources.load_industry_keywords.perform(me(group), IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}))
     found = injection.build(me(group), ContextRequest(agent_id="helper", query="釉怎么了？"))
@@ -267,7 +267,7 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     assert "peanuts" in found.prompt
 
 
-def test_zc47_nothing_found_leaves_the_prompt_as_it_is(group: str) -> None:
+def test_nothing_found_leaves_the_prompt_as_it_is(group: str) -> None:
     for query in ("What do I like?", "x", ""):
         found = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
         assert (found.prompt, found.memories, found.injection_id) == ("Be kind.", [], None)
@@ -321,7 +321,7 @@ def experience(**fields: Any) -> ExtractedExperience:
     return ExtractedExperience.model_validate({**made, **fields})
 
 
-def test_zc08_zc09_signals_reach_the_profile_that_agent_get_reads(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_reach_the_profile_that_agent_get_reads(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     signals = ProfileSignals(industry="pottery", communication_style="concise", recent_topics=["glaze"])
     told(monkeypatch, profile_signals=signals)
     say(group, *SMALL_TALK, "x")
@@ -341,7 +341,7 @@ def test_what_cannot_be_stored_holds_up_nothing(group: str, monkeypatch: pytest.
     assert facts(group) == ["Fact a.", "Fact c."]
 
 
-def test_zc54_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, experiences=[experience()])
     first = say(group, *SMALL_TALK, "x")
     run()
@@ -358,7 +358,7 @@ def test_zc54_experiences_of_the_same_problem_are_merged(group: str, monkeypatch
     assert old["uri"] == new["uri"]
 
 
-def test_zc17_uncertain_experiences_and_unimportant_memories_are_dropped(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertain_experiences_and_unimportant_memories_are_dropped(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
     told(monkeypatch, experiences=[experience(confidence=0.59)], memories=[memory])
     say(group, *SMALL_TALK, "x")
@@ -366,7 +366,7 @@ def test_zc17_uncertain_experiences_and_unimportant_memories_are_dropped(group: 
     assert {row["kind"] for row in nodes(group)} == {"session"}
 
 
-def test_zc56_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, experiences=[experience()])
     say(group, *SMALL_TALK, "x")
     run()
@@ -388,7 +388,7 @@ def test_what_only_repeats_what_was_injected_is_nothing_new(group: str, monkeypa
 # The others
 
 
-def test_zc122_extracting_stores_nothing(group: str) -> None:
+def test_extracting_stores_nothing(group: str) -> None:
     request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")])
     found = worker.extract_session_memories(me(group), request)
     assert [item.category for item in found.items] == ["user_fact"]
@@ -396,7 +396,7 @@ def test_zc122_extracting_stores_nothing(group: str) -> None:
     assert nodes(group) == []
 
 
-def test_zc123_extracting_and_storing(group: str) -> None:
+def test_extracting_and_storing(group: str) -> None:
     request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")], session_id="s")
     assert actions.extract_and_store.perform(me(group), request).new == 1
     assert actions.extract_and_store.perform(me(group), request).new == 0
@@ -404,17 +404,17 @@ def test_zc123_extracting_and_storing(group: str) -> None:
     assert len(facts(group)) == 1
 
 
-def test_zc124_tokens(group: str) -> None:
+def test_tokens(group: str) -> None:
     assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
 
 
-def test_zc125_zc145_a_vector_with_pieces_and_keywords(group: str) -> None:
+def test_a_vector_with_pieces_and_keywords(group: str) -> None:
     found = worker.create_embedding(me(group), EmbedText(text="The kiln reached 1,240 °C."))
     assert len(found.vector) > 0
     assert found.pieces[0]["keywords"]
 
 
-def test_zc117_zc118_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
+def test_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
     with pytest.raises(InvalidRequest, match="to:"):
         worker.configure_embedding(me(group), ConfigureEmbedding(provider="nobody"))
     found = worker.configure_summaries(me(group), ConfigureSummaries(provider="openai", model="gpt-4o-mini"))
@@ -423,11 +423,11 @@ def test_zc117_zc118_drivers_are_named_and_what_is_missing_is_told(group: str) -
     assert worker.configure_summaries(me(group), ConfigureSummaries(provider="rules")).active
 
 
-def test_zc126_embedders_are_listed(group: str) -> None:
+def test_embedders_are_listed(group: str) -> None:
     assert isinstance(worker.embedding_providers(me(group), Nothing()), BaseModel)
 
 
-def test_zc77_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from jiyi.errors import BadReply
 
     class Wrong(Rules):

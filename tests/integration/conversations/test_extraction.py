@@ -59,7 +59,7 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
     assert facts(group) == ["User: I live in Porto."]
 
 
-def test_k36_what_follows_within_the_window_is_looked_through_together_and_nothing_twice(group: str) -> None:
+def test_what_follows_within_the_window_is_looked_through_together_and_nothing_twice(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     assert run() == 1
     for number in range(27):

@@ -73,7 +73,7 @@ def test_a_workflow_in_plain_python_knows_what_was_said_before(service: str) -> 
     assert done["research"] in done["history_context"]
 
 
-def test_cn56_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) -> None:
+def test_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) -> None:
     with Client(service) as client:
         prompt.known(client)
         for persona in prompt.PERSONAS.values():
@@ -176,7 +176,7 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     assert second["history_context"].startswith("## 历史上下文")
 
 
-def test_cn59_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
     text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
     topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
     with Client(service) as client:

@@ -1,4 +1,4 @@
-"""Heartbeats end to end: configured, due, ticked once, silent in quiet hours; and the health of the whole (ZC-134 … ZC-142)."""
+"""Heartbeats end to end: configured, due, ticked once, silent in quiet hours; and the health of the whole."""
 
 from __future__ import annotations
 

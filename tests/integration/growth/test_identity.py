@@ -1,4 +1,4 @@
-"""Who an agent is: files, proposals, approvals at once, stale ones, going back (ZC-131…ZC-133)."""
+"""Who an agent is: files, proposals, approvals at once, stale ones, going back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def told(group: str, **signals: Any) -> None:
         profiles.update(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
 
 
-def test_zc131_an_agent_has_four_files_which_are_empty_at_first(agent: str) -> None:
+def test_an_agent_has_four_files_which_are_empty_at_first(agent: str) -> None:
     found = questions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT))
     assert [(one.file, one.version, one.characters) for one in found.files] == [
         *(("SOUL", 0, 0), ("AGENTS", 0, 0)),
@@ -77,7 +77,7 @@ def test_zc131_an_agent_has_four_files_which_are_empty_at_first(agent: str) -> N
     assert read(agent).content == ""
 
 
-def test_zc132_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
+def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
     made = propose(agent)
     assert (made.status, made.reason, made.current, made.suggested, made.base_version) == ("pending", "users asked for it", "", KIND, 0)
     assert made.author == "user:lin"
@@ -86,7 +86,7 @@ def test_zc132_a_proposal_has_reason_current_and_suggested_text_and_changes_noth
     assert state.pending == 1
 
 
-def test_zc132_approved_it_is_the_next_version(agent: str) -> None:
+def test_approved_it_is_the_next_version(agent: str) -> None:
     made = propose(agent)
     written = approve(agent, made)
     assert (written.version, written.content, written.author, written.reason) == (1, KIND, "user:mia", "users asked for it")
@@ -94,7 +94,7 @@ def test_zc132_approved_it_is_the_next_version(agent: str) -> None:
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
 
 
-def test_zc132_rejected_it_changes_nothing(agent: str) -> None:
+def test_rejected_it_changes_nothing(agent: str) -> None:
     made = propose(agent)
     rejected = actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id, note="too vague"))
     assert (rejected.status, rejected.note) == ("rejected", "too vague")
@@ -184,7 +184,7 @@ def test_a_file_may_have_twenty_thousand_characters(agent: str) -> None:
     assert len(approve(agent, made).content) == 20_000
 
 
-def test_zc131_user_follows_the_profile(group: str) -> None:
+def test_user_follows_the_profile(group: str) -> None:
     say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
     found = read(group, "USER")
     assert "healthcare" in found.content
@@ -193,7 +193,7 @@ def test_zc131_user_follows_the_profile(group: str) -> None:
     assert "healthcare" in read(group, "USER").content
 
 
-def test_zc131_what_people_add_to_user_stays_when_the_profile_changes(group: str) -> None:
+def test_what_people_add_to_user_stays_when_the_profile_changes(group: str) -> None:
     say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
     notes = UpdateUser(agent_id=AGENT, notes="Prefers to be called Mia.")
     written = actions.update_user.perform(actor(group), notes)
@@ -215,7 +215,7 @@ def test_old_versions_of_user_are_pruned_and_of_no_other_file(agent: str, monkey
     assert [(row["file"], row["version"]) for row in found] == [*(("SOUL", number) for number in (1, 2, 3, 4)), ("USER", 3), ("USER", 4)]
 
 
-def test_zc133_rollback_is_a_new_version(agent: str) -> None:
+def test_rollback_is_a_new_version(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
     done = actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
@@ -226,7 +226,7 @@ def test_zc133_rollback_is_a_new_version(agent: str) -> None:
     assert back.files[0].content == "You are terse."
 
 
-def test_zc133_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
+def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     approve(agent, propose(agent))
     taken = actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip"))
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}

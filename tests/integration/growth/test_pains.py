@@ -1,4 +1,4 @@
-"""Pain points: told by turns, merged, proposed against, confirmed in words or by command (ZC-138, ZC-139, ZC-57)."""
+"""Pain points: told by turns, merged, proposed against, confirmed in words or by command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def advised(group: str) -> UUID:
     return found.pain_id
 
 
-def test_zc138_a_turn_that_tells_of_trouble_is_a_pain_point_with_its_evidence(group: str) -> None:
+def test_a_turn_that_tells_of_trouble_is_a_pain_point_with_its_evidence(group: str) -> None:
     said = say(group, *SMALL_TALK, TROUBLE[0])
     found = pain(group)
     assert (found.summary, found.category, found.severity, found.status) == (TROUBLE[0], "fault", "high", "open")
@@ -51,29 +51,29 @@ def test_zc138_a_turn_that_tells_of_trouble_is_a_pain_point_with_its_evidence(gr
     assert found.first_seen == found.last_seen == found.evidence[0].said_at
 
 
-def test_zc138_alike_ones_merge_and_each_distinct_turn_makes_it_surer(group: str) -> None:
+def test_alike_ones_merge_and_each_distinct_turn_makes_it_surer(group: str) -> None:
     for number, confidence in ((1, 0.25), (2, 0.5)):
         say(group, *SMALL_TALK, TROUBLE[number - 1])
         assert [(one.occurrence_count, one.confidence) for one in pains(group)] == [(number, confidence)]
 
 
-def test_zc138_a_turn_that_says_it_twice_counts_once(group: str) -> None:
+def test_a_turn_that_says_it_twice_counts_once(group: str) -> None:
     say(group, *SMALL_TALK, f"{TROUBLE[0]}。{TROUBLE[1]}。")
     assert pain(group).occurrence_count == 1
 
 
-def test_zc138_different_troubles_are_different_pain_points(group: str) -> None:
+def test_different_troubles_are_different_pain_points(group: str) -> None:
     say(group, *SMALL_TALK, "登录页面太慢了", "会议室总是订不上，太麻烦了", "The printer on our floor is broken again.")
     assert len(pains(group)) == 3
 
 
-def test_zc138_pain_of_two_people_is_two(group: str) -> None:
+def test_pain_of_two_people_is_two(group: str) -> None:
     for name in ("小林", "小王"):
         say(group, *SMALL_TALK, TROUBLE[0], name=name)
     assert {one.user_id for one in pains(group)} == {"小林", "小王"}
 
 
-def test_zc138_from_point_seven_on_something_is_proposed(group: str) -> None:
+def test_from_point_seven_on_something_is_proposed(group: str) -> None:
     hurt(group)
     found = pain(group)
     assert (found.status, found.confidence) == ("proposed", 0.75)
@@ -83,27 +83,27 @@ def test_zc138_from_point_seven_on_something_is_proposed(group: str) -> None:
     assert proposal.made_by.endswith("solution@1")
 
 
-def test_zc138_what_helped_with_a_problem_like_it_is_proposed(group: str) -> None:
+def test_what_helped_with_a_problem_like_it_is_proposed(group: str) -> None:
     say(group, "报表导出超时了", "我把报表拆成每月一份", "解决了", "好的")
     hurt(group)
     [proposal] = pain(group).proposals
     assert any("拆成每月一份" in step for step in proposal.steps)
 
 
-def test_zc138_what_was_advised_is_proposed(group: str) -> None:
+def test_what_was_advised_is_proposed(group: str) -> None:
     for trouble in TROUBLE:
         say(group, *SMALL_TALK, trouble, ("assistant", "可以这样：\n1. 清空导出缓存\n2. 重新登录后再导出"))
     [proposal] = pain(group).proposals
     assert proposal.steps == ["清空导出缓存", "重新登录后再导出"]
 
 
-def test_zc139_pain_points_and_proposals_are_in_their_tables(group: str) -> None:
+def test_pain_points_and_proposals_are_in_their_tables(group: str) -> None:
     hurt(group)
     for table, count in {"pain_points": 1, "pain_evidence": 3, "proposals": 1, "proposal_steps": 3}.items():
         assert len(rows(f"SELECT 1 FROM {table} WHERE group_id = :g", g=group)) == count, table
 
 
-def test_zc57_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
+def test_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
     pain_id = advised(group)
     done = actions.resolve_pain.perform(actor(group), ResolvePain(pain_id=pain_id, resolution="confirmed"))
     assert done.pain.status == "solved"
@@ -114,7 +114,7 @@ def test_zc57_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
     assert (node["uri"], node["provenance"]["prompt"]) == (done.experience, "proposal")
 
 
-def test_zc57_confirmed_in_words_it_becomes_an_experience(group: str) -> None:
+def test_confirmed_in_words_it_becomes_an_experience(group: str) -> None:
     advised(group)
     said = say(group, "报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用！")
     assert pain(group).status == "solved"
@@ -124,7 +124,7 @@ def test_zc57_confirmed_in_words_it_becomes_an_experience(group: str) -> None:
     assert node["filling"] == [str(said[3])]
 
 
-def test_zc57_confirmed_in_english_words(group: str) -> None:
+def test_confirmed_in_english_words(group: str) -> None:
     say(group, *SMALL_TALK, "The export of the sales report keeps failing.")
     found = pain(group)
     steps = ["Split the sales report by month", "Export each month separately"]
@@ -134,14 +134,14 @@ def test_zc57_confirmed_in_english_words(group: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["这个办法不好用", "没有用", "这个办法好用吗？", "It did not work.", "还是不行"])
-def test_zc57_what_did_not_help_confirms_nothing(group: str, words: str) -> None:
+def test_what_did_not_help_confirms_nothing(group: str, words: str) -> None:
     advised(group)
     say(group, "报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", words)
     assert "solved" not in {one.status for one in pains(group)}
     assert talk.nodes(group, "experience") == []
 
 
-def test_zc57_words_about_something_else_confirm_nothing(group: str) -> None:
+def test_words_about_something_else_confirm_nothing(group: str) -> None:
     advised(group)
     say(group, "晚上吃什么？", ("assistant", "可以煮面，加一个鸡蛋。"), "好", "这个办法好用！")
     assert pain(group).status == "proposed"

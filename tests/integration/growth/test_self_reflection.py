@@ -1,4 +1,4 @@
-"""An agent looks at itself: after conversations, after hours, when asked; what it finds, and what it may not do (ZC-140, ZC-141)."""
+"""An agent looks at itself: after conversations, after hours, when asked; what it finds, and what it may not do."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Away:
         raise LLMUnavailable("no route")
 
 
-def test_zc140_the_defaults(group: str) -> None:
+def test_the_defaults(group: str) -> None:
     say(group, *SMALL_TALK, "Well.")
     found = state(group)
     assert found.settings.model_dump() == {
@@ -105,7 +105,7 @@ def test_zc140_the_defaults(group: str) -> None:
     assert found.due_at == found.last_at + timedelta(hours=24)
 
 
-def test_zc140_after_five_conversations(group: str) -> None:
+def test_after_five_conversations(group: str) -> None:
     converse(group, 4, WISH)
     assert run() == 0
     converse(group, 1, WISH)
@@ -116,7 +116,7 @@ def test_zc140_after_five_conversations(group: str) -> None:
     assert (state(group).ended, state(group).due, state(group).anything_new) == (0, None, False)
 
 
-def test_zc140_after_twenty_four_hours_with_something_new(group: str) -> None:
+def test_after_twenty_four_hours_with_something_new(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
     with for_groups(group), unit_of_work() as connection:
         assert rhythm.owe_hours(connection, datetime.now(UTC), 10) == []
@@ -133,7 +133,7 @@ def test_zc140_after_twenty_four_hours_with_something_new(group: str) -> None:
         assert rhythm.owe_hours(connection, datetime.now(UTC), 10) == []  # nothing was said since
 
 
-def test_zc140_an_agents_own_numbers(group: str) -> None:
+def test_an_agents_own_numbers(group: str) -> None:
     say(group, *SMALL_TALK, "Well.")
     configure(group, conversations=1, hours=0)
     converse(group, 1, WISH)
@@ -146,7 +146,7 @@ def test_zc140_an_agents_own_numbers(group: str) -> None:
     assert (found.conversations, found.hours, found.require_approval) == (5, 7, True)
 
 
-def test_zc140_when_asked(group: str) -> None:
+def test_when_asked(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
     asked = actions.run.perform(actor(group), OfAgent(agent_id=AGENT))
     run()
@@ -156,7 +156,7 @@ def test_zc140_when_asked(group: str) -> None:
     assert len(found.findings.proposals) == 1
 
 
-def test_zc141_patterns_both_ways_improvements_and_memories_with_evidence(group: str) -> None:
+def test_patterns_both_ways_improvements_and_memories_with_evidence(group: str) -> None:
     praised = [say(group, *SMALL_TALK, words)[3] for words in ("你解释得很清楚", "这次解释得很清楚，谢谢")]
     hurt = [say(group, *SMALL_TALK, words)[3] for words in TROUBLE[:2]]
     actions.run.perform(actor(group), OfAgent(agent_id=AGENT))
@@ -173,7 +173,7 @@ def test_zc141_patterns_both_ways_improvements_and_memories_with_evidence(group:
     assert sorted(node["filling"] for node in nodes) == sorted([[str(i) for i in praised], [str(i) for i in hurt]])
 
 
-def test_zc141_an_identity_proposal_waits_for_somebody(group: str) -> None:
+def test_an_identity_proposal_waits_for_somebody(group: str) -> None:
     said = say(group, *SMALL_TALK, WISH)
     actions.run.perform(actor(group), OfAgent(agent_id=AGENT))
     run()
@@ -184,7 +184,7 @@ def test_zc141_an_identity_proposal_waits_for_somebody(group: str) -> None:
     assert identity_questions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).version == 0
 
 
-def test_zc141_what_was_proposed_or_rejected_is_not_proposed_again(group: str) -> None:
+def test_what_was_proposed_or_rejected_is_not_proposed_again(group: str) -> None:
     for _ in range(2):
         say(group, *SMALL_TALK, WISH)
         actions.run.perform(actor(group), OfAgent(agent_id=AGENT))
@@ -197,7 +197,7 @@ def test_zc141_what_was_proposed_or_rejected_is_not_proposed_again(group: str) -
     assert len(proposals(group)) == 1
 
 
-def test_zc140_without_approval_it_is_approved_at_once(group: str) -> None:
+def test_without_approval_it_is_approved_at_once(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
     configure(group, require_approval=False)
     actions.run.perform(actor(group), OfAgent(agent_id=AGENT))
@@ -208,7 +208,7 @@ def test_zc140_without_approval_it_is_approved_at_once(group: str) -> None:
 
 
 @pytest.mark.parametrize("soul", [False, True])
-def test_zc140_soul_is_proposed_only_where_that_is_allowed(group: str, soul: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_soul_is_proposed_only_where_that_is_allowed(group: str, soul: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     say(group, *SMALL_TALK, "Well.")
     change = IdentityChange(file="SOUL", addition="You love rain.", reason="it said so", evidence=[0])
     monkeypatch.setattr(llms, "llm", lambda: Scripted(SelfReflected(identity_changes=[change])))
@@ -252,14 +252,14 @@ def test_what_is_found_names_the_turn_that_it_rests_on(group: str, monkeypatch: 
     assert (node["description"], node["poignancy"], node["filling"]) == ("It is asked about rain.", 8, [str(said[3])])
 
 
-def test_zc140_the_rules_answer_while_the_llm_is_away(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rules_answer_while_the_llm_is_away(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     converse(group, 5, WISH)
     monkeypatch.setattr(llms, "llm", Away)
     assert run() == 1
     assert len(proposals(group)) == 1
 
 
-def test_zc140_without_fallback_it_waits_for_the_llm(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fallback_it_waits_for_the_llm(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     converse(group, 4, WISH)
     configure(group, fallback=False)
     converse(group, 1, WISH)
@@ -271,7 +271,7 @@ def test_zc140_without_fallback_it_waits_for_the_llm(group: str, monkeypatch: py
     assert len(proposals(group)) == 1
 
 
-def test_zc140_without_use_llm_the_rules_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_use_llm_the_rules_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     converse(group, 4, WISH)
     configure(group, use_llm=False)
     converse(group, 1, WISH)

@@ -23,7 +23,7 @@ def kinds(group: str) -> list[str]:
     return [row.kind for row in shared.list_events.perform(me(group), EvolutionQuery()).rows][::-1]
 
 
-def test_zc64_zc69_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
+def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
     experienced(group)
     assert run() > 0
     [pattern] = shared.list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows

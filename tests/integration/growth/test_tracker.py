@@ -1,4 +1,4 @@
-"""What grew, and what of it was used, per agent and day (ZC-11)."""
+"""What grew, and what of it was used, per agent and day."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
     return {one.what: (one.grown, one.used) for one in found.tallies}
 
 
-def test_zc11_memories_and_how_often_they_were_injected(group: str) -> None:
+def test_memories_and_how_often_they_were_injected(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     assert counted(group)["memory"] == (1, 0)
     injection.build(actor(group), ContextRequest(agent_id=AGENT, query="Where do I live?"))
     assert counted(group)["memory"][1] >= 1
 
 
-def test_zc11_pains_proposals_and_experiences(group: str) -> None:
+def test_pains_proposals_and_experiences(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     pain_id = pain(group).pain_id
     pains.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain_id, steps=["清空导出缓存"]))
@@ -46,7 +46,7 @@ def test_zc11_pains_proposals_and_experiences(group: str) -> None:
     assert (found["pain"], found["proposal"], found["experience"]) == ((1, 0), (1, 1), (1, 0))
 
 
-def test_zc11_skills_that_were_accepted_and_used(group: str) -> None:
+def test_skills_that_were_accepted_and_used(group: str) -> None:
     experienced(group)
     aggregate()
     [skill] = artifacts(group)
@@ -57,7 +57,7 @@ def test_zc11_skills_that_were_accepted_and_used(group: str) -> None:
     assert counted(group)["skill"] == (1, 1)
 
 
-def test_zc11_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
+def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     begun = datetime.now(UTC).date()
     say(group, *SMALL_TALK, "I live in Porto.")
     with unit_of_work() as connection:

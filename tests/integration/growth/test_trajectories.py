@@ -45,7 +45,7 @@ def test_the_end_of_a_session_compresses_it_at_once(group: str) -> None:
     assert owed(COMPRESS) == []
 
 
-def test_zc86_silence_compresses(group: str) -> None:
+def test_silence_compresses(group: str) -> None:
     save(chain(group, "s1", "search"))
     age(group, minutes=31)
     run()
@@ -64,7 +64,7 @@ def test_compaction_compresses_what_came_before(group: str) -> None:
     assert [one.steps for one in trajectories(group)] == [4, 2]
 
 
-def test_zc85_steps_out_of_order_are_put_in_order(group: str) -> None:
+def test_steps_out_of_order_are_put_in_order(group: str) -> None:
     for one in reversed(chain(group, "s1", "search", "mail")):
         save([one])
     save([end(group)])

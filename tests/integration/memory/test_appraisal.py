@@ -144,7 +144,7 @@ def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scr
     settle()
     assert counted(group) == counted(twin)
     assert [node["poignancy"] for node in nodes(group)] == brought
-    assert "the kiln is idle" not in [question.text for question in llm.asked]  # GA-49: 1 without a call
+    assert "the kiln is idle" not in [question.text for question in llm.asked]  # 1 without a call
 
 
 def test_a_reflection_is_owed_when_importance_reaches_the_trigger(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
@@ -198,7 +198,7 @@ def test_a_triple_may_say_that_something_is_idle(
     do(APPRAISE, appraise_memories)
     node = node_of(event)
     assert (node["is_idle"], node["poignancy"]) == (True, 1)
-    assert kinds_owed(event) == {ACCUMULATE}  # GA-18: idle memories strengthen nothing
+    assert kinds_owed(event) == {ACCUMULATE}  # idle memories strengthen nothing
 
 
 def test_an_agent_may_want_nothing_derived(group: str, llm: Scripted, configure: Callable[..., None]) -> None:

@@ -123,7 +123,7 @@ def finish(to: str, until: str = "done", **options: Any) -> list[str]:
     raise AssertionError(seen)
 
 
-# Faults, K-34
+# Faults
 
 
 @pytest.mark.parametrize(

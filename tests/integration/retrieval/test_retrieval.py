@@ -417,7 +417,7 @@ def test_a_focal_vector_of_another_size_is_an_error_that_names_both_sizes(group:
 def test_one_memory_with_a_vector_of_the_wrong_size_does_not_spoil_the_agents_retrievals(group: str) -> None:
     remember(group, "good", [0.6, 0.8])
     remember(group, "mis-sized", [1, 0, 0])
-    answer = ask(group)  # GA-45: similarity 0, no error
+    answer = ask(group)  # similarity 0, no error
     assert {n.description: n.relevance.raw for n in answer.retrieved_nodes} == pytest.approx({"good": 0.6, "mis-sized": 0})
     assert answer.debug.without_comparable_vector == 1
 

@@ -1,4 +1,4 @@
-"""Blackboards, stores of runs, files of stores, attachments, secrets, tenants (DA-23, DA-26, DA-48…DA-51, DA-55)."""
+"""Blackboards, stores of runs, files of stores, attachments, secrets, tenants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ids(kept: Kept, name: str = "notes") -> list[str]:
     return [one.id for one in kept.items(name).items]
 
 
-def test_da49_da50_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
+def test_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
     kept.apply({**BOARD, "config": {"memory_path": "board.json", "max_items": 3}})
     for number in range(5):
         done = kept.say(f"said {number}", "board")
@@ -46,7 +46,7 @@ def test_da49_da50_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
     assert embed() == 0
 
 
-def test_da48_auto_is_resolved_for_blackboards_too(kept: Kept) -> None:
+def test_auto_is_resolved_for_blackboards_too(kept: Kept) -> None:
     """In the original `auto` of a blackboard is a path, and saving fails."""
     board = {"name": "board", "type": "blackboard", "config": {"memory_path": "auto"}}
     assert [one.change for one in kept.apply(board).stores] == ["of_each_run"]
@@ -56,7 +56,7 @@ def test_da48_auto_is_resolved_for_blackboards_too(kept: Kept) -> None:
     assert kept.found("x", "board", run_id="r1") == ["said"]
 
 
-def test_da26_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
+def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
     mine = {"name": "notes", "type": "simple", "config": {}}
     for run_id in ("r1", "r2"):
         kept.apply(mine, run_id=run_id)
@@ -86,7 +86,7 @@ def test_applying_again_changes_nothing_and_a_type_cannot_change(kept: Kept) -> 
         kept.apply({**BOARD, "name": "notes"})
 
 
-def test_da22_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
+def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     kept.apply(SIMPLE)
     kept.say("The blue teapot broke on Tuesday.", inputs="What broke?")
     embed()
@@ -103,7 +103,7 @@ def test_da22_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     assert kept.items().items[0].timestamp == pytest.approx(item["timestamp"])
 
 
-def test_da51_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
+def test_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
     folder = own_folder(kept.group)
     folder.mkdir(parents=True)
     (folder / "notes.json").write_text("{broken", encoding="utf-8")
@@ -115,7 +115,7 @@ def test_da51_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
     assert kept.say("It goes on all the same, from empty.").item_id
 
 
-def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
@@ -139,14 +139,14 @@ def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_da55_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o500)
     monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
     with pytest.raises(ConfigError, match="cannot be written"):
         kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
 
 
-def test_da23_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
+def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
     kept.apply(SIMPLE)
     data = os.urandom(2_000)
     block = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mime_type": "image/png", "name": "kiln.png"}
@@ -189,7 +189,7 @@ def test_attachments_go_with_their_last_item(kept: Kept) -> None:
     assert kept.state().attachments == 0
 
 
-def test_da09_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
+def test_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
     config = {"memory_path": "notes.json", "embedding": {"provider": "openai", "model": "m", "api_key": "sk-very-secret"}}
     kept.apply({**SIMPLE, "config": config})
     assert "sk-very-secret" not in kept.state().model_dump_json()
@@ -212,7 +212,7 @@ def test_da09_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
         ({"provider": "ollama", "model": "m"}, "base_url"),
     ],
 )
-def test_da53_an_embedder_in_a_private_network_or_without_a_key_is_refused(kept: Kept, embedding: dict[str, Any], field: str) -> None:
+def test_an_embedder_in_a_private_network_or_without_a_key_is_refused(kept: Kept, embedding: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError, match=rf"memory\[0\].config.embedding.{field}: "):
         kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "embedding": embedding}})
 
@@ -229,7 +229,7 @@ def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
     assert own_folder(other.group) != own_folder(kept.group)
 
 
-def test_da06_the_map_has_what_nodes_use(kept: Kept) -> None:
+def test_the_map_has_what_nodes_use(kept: Kept) -> None:
     kept.apply(
         SIMPLE, BOARD, nodes=({"id": "a", "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}]},)
     )

@@ -1,4 +1,4 @@
-"""The mem0 store, against a server that speaks as mem0 does (DA-52)."""
+"""The mem0 store, against a server that speaks as mem0 does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def send() -> int:
     return run_until_idle(mem0.SEND_ITEM, sending.send_items)
 
 
-def test_da52_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:
+def test_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:
     kept = Kept(group)
     kept.apply(declared(server.url, agent_id="helper"))
     server.memories = [{"id": "m1", "memory": "Mia likes tea.", "score": 0.8, "created_at": "2026-03-01T08:00:00+00:00"}]
@@ -84,7 +84,7 @@ def test_da52_mem0_searches_for_user_or_agent(group: str, server: Server) -> Non
     assert "threshold" not in server.asked[-1][2]
 
 
-def test_da52_only_the_users_text_is_written_without_headers_as_work_owed(group: str, server: Server) -> None:
+def test_only_the_users_text_is_written_without_headers_as_work_owed(group: str, server: Server) -> None:
     kept = Kept(group)
     kept.apply(declared(server.url))
     assert kept.say("the answer", "away", inputs="=== INPUT FROM plan (user) ===\nI like tea.").item_id
@@ -95,7 +95,7 @@ def test_da52_only_the_users_text_is_written_without_headers_as_work_owed(group:
     assert kept.items("away").items == []
 
 
-def test_da52_an_error_is_visible_and_loses_nothing(group: str, server: Server) -> None:
+def test_an_error_is_visible_and_loses_nothing(group: str, server: Server) -> None:
     kept = Kept(group)
     kept.apply(declared(server.url))
     server.status = 503

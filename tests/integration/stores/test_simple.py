@@ -1,4 +1,4 @@
-"""The simple store: written, embedded, found; K-10, K-12, K-28, K-34."""
+"""The simple store: written, embedded, found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
     assert CHINESE in kept.found("会议改到周几了？", top_k=1)[0]
 
 
-def test_k12_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
+def test_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
     kept.say(TEAPOT)
     found = kept.ask("the teapot")
     assert (len(found.hits), found.pending) == (1, 1)
@@ -59,7 +59,7 @@ def test_k12_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
     assert GARDEN in kept.found("tomatoes in the garden", top_k=1)[0]
 
 
-def test_k12_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.say(TEAPOT)
     by_positions = items.by_positions
 
@@ -71,7 +71,7 @@ def test_k12_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, mo
     assert TEAPOT in kept.found("the teapot", top_k=1)[0]
 
 
-def test_da36_without_an_embedder_items_are_stored_and_found_by_words(group: str) -> None:
+def test_without_an_embedder_items_are_stored_and_found_by_words(group: str) -> None:
     kept = Kept(group)
     kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "embedding": "none"}})
     kept.say(TEAPOT)
@@ -81,7 +81,7 @@ def test_da36_without_an_embedder_items_are_stored_and_found_by_words(group: str
     assert kept.found("nothing of the kind") == []
 
 
-def test_da33_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
+def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
     for said in (TEAPOT, GARDEN):
         kept.say(said)
     embed()
@@ -98,7 +98,7 @@ def test_da33_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> Non
     assert {hit.cosine is None for hit in found.hits} == {True, False}
 
 
-def test_k34_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.say(TEAPOT)
 
     class Away:
@@ -122,19 +122,19 @@ def test_k34_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_late
     assert rows(kept.group)[0]["embedding_model"] == embedder().model
 
 
-def test_da34_an_update_without_output_or_with_a_short_summary_stores_nothing(kept: Kept) -> None:
+def test_an_update_without_output_or_with_a_short_summary_stores_nothing(kept: Kept) -> None:
     assert kept.say("", inputs="What is new?").reason == "there is no output"
     assert "fewer than 20" in kept.say("ok").reason
     assert kept.items().items == []
 
 
-def test_k28_equal_contents_are_stored_once_and_hashes_are_whole(kept: Kept) -> None:
+def test_equal_contents_are_stored_once_and_hashes_are_whole(kept: Kept) -> None:
     assert kept.say(TEAPOT).item_id
     assert kept.say(f"  {TEAPOT.upper()} ").reason == "the store has it already"
     assert [len(row["dedupe_hash"]) for row in rows(kept.group)] == [32]
 
 
-def test_da35_the_oldest_go(group: str) -> None:
+def test_the_oldest_go(group: str) -> None:
     kept = Kept(group)
     kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_items": 3}})
     dropped = [kept.say(f"This is the note number {number} of all.").dropped for number in range(5)]
@@ -146,7 +146,7 @@ def test_da35_the_oldest_go(group: str) -> None:
     assert not any("number 2" in one for one in kept.found("note number", top_k=10))
 
 
-def test_da32_the_threshold_is_on_the_cosine(kept: Kept) -> None:
+def test_the_threshold_is_on_the_cosine(kept: Kept) -> None:
     kept.say(TEAPOT)
     kept.say(GARDEN)
     embed()
@@ -156,7 +156,7 @@ def test_da32_the_threshold_is_on_the_cosine(kept: Kept) -> None:
     assert hit.cosine >= 0.9
 
 
-def test_da29_three_candidates_for_each_item_asked_for_are_compared_word_by_word(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_candidates_for_each_item_asked_for_are_compared_word_by_word(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         kept.say(f"This is the note number {number} of all notes.")
     embed()
@@ -166,7 +166,7 @@ def test_da29_three_candidates_for_each_item_asked_for_are_compared_word_by_word
     assert compared == [3, 6, 9]
 
 
-def test_da37_so_many_characters_count(group: str) -> None:
+def test_so_many_characters_count(group: str) -> None:
     kept = Kept(group)
     kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_content_length": 150}})
     kept.say("The kiln was hot. " * 50)

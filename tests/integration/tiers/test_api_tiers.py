@@ -68,7 +68,7 @@ def run_node(api: Program, topic: str = "釉面为什么会裂？", inputs: Any 
 # With workers
 
 
-def test_cn54_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service: str, program: Callable[..., Program]) -> None:
+def test_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     done = ingest(api, session_id="monday", agent_id="potter", node_id="research", metadata={"source": "kiln log"})
     assert done == {
@@ -85,11 +85,11 @@ def test_cn54_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service:
     assert (item["item_id"], item["content"], item["source"], item["score"]) == (done["entry_id"], SAID, "hot", 1.0)
     assert (item["session_id"], item["agent_id"], item["temporary"], item["verified"]) == ("monday", "potter", True, False)
     assert item["metadata"]["node_id"] == "research"
-    assert ask(api, session_id="tuesday")["results"] == []  # CN-59: only if asked
+    assert ask(api, session_id="tuesday")["results"] == []  # only if asked
     assert ask(program(f"{service}-other"))["results"] == []
 
 
-def test_cn27_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service: str, program: Callable[..., Program]) -> None:
+def test_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     refused = ingest(api, SHORT)
     assert (refused["accepted"], refused["reason"]) == (False, "too_short")
@@ -102,7 +102,7 @@ def test_cn27_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(se
     assert [row["content"] for row in api.get("/quarantine", reason="too_short")["knowledge"]] == [SHORT]
 
 
-def test_cn34_cn39_promotion_over_http_is_previewed_done_once_and_found(service: str, program: Callable[..., Program]) -> None:
+def test_promotion_over_http_is_previewed_done_once_and_found(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     entry = ingest(api, VERDICT, session_id="s1")["entry_id"]
     preview = api.post("/memory/promote", {"entry_ids": [entry], "preview": True}, 200)
@@ -130,7 +130,7 @@ def test_cn34_cn39_promotion_over_http_is_previewed_done_once_and_found(service:
     assert api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]]}, 200) == {"demoted": []}
 
 
-def test_cn38_a_digest_is_made_listed_and_promoted(service: str, program: Callable[..., Program]) -> None:
+def test_a_digest_is_made_listed_and_promoted(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     entries = {ingest(api, text, session_id=session)["entry_id"] for session, text in (("s1", SAID), ("s2", ALSO))}
     digest = api.post("/memory/digest", {"days": 1}, 200)
@@ -166,7 +166,7 @@ def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(
     told = [(kind, data) for kind, data in told if data.get("node") == "load"]
     own = {"node": "load", "session": "monday"}
     completed = {"status": "completed", "context_length": len(done["outputs"]["history_context"])}
-    assert told == [  # item 14: CN-10
+    assert told == [
         ("node_state_change", {**own, "status": "running"}),
         ("memory.retrieved", {**own, "count": 1, "hot": 1, "cold": 0, "external": 0}),
         ("node_state_change", {**own, **completed, "context_tokens": done["events"][2]["data"]["context_tokens"]}),
@@ -228,7 +228,7 @@ def test_a_promoted_text_goes_to_one_agent_if_told(api: Program) -> None:
     assert [item["agent_id"] for item in ask(api, VERDICT, timeout=0.05, agent_id="judge")["results"]] == ["judge"]
 
 
-def test_cn45_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(group)
     api.post("/memory/promote", {"text": VERDICT}, 200)
     with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
@@ -245,7 +245,7 @@ def test_cn45_valkey_away_long_term_memory_still_answers_and_says_so(api: Progra
         assert ingest(api, ALSO, wait=0)["status"] == "ingested"
 
 
-def test_cn45_postgresql_away_working_memory_still_answers_and_says_so(
+def test_postgresql_away_working_memory_still_answers_and_says_so(
     api: Program, group: str, impatient: None, no_database: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(group)
@@ -297,7 +297,7 @@ def test_the_nodes_errors_show_no_failure_of_ours(api: Program, monkeypatch: pyt
 # Lists
 
 
-def test_cn55_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: str) -> None:
+def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: str) -> None:
     """The original reads a path parameter that its route does not have, and lists nothing."""
     for n in range(5):
         stored(group, f"{SAID} {n}", "s/1")
@@ -325,7 +325,7 @@ def test_cn55_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, grou
     api.get("/sessions/nobody/knowledge", 404)
 
 
-def test_cn16_cn19_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Program, group: str) -> None:
+def test_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Program, group: str) -> None:
     stored(group, SHORT, out=True, rejected="too_short")
     entry = stored(group)
     reader = program(group, "read", "publish")
@@ -427,7 +427,7 @@ def test_what_is_not_there_is_404(api: Program) -> None:
     api.ask("PATCH", f"/knowledge/{nothing}", 404, json={"content": "x"})
 
 
-def test_cn57_a_group_that_asks_too_often_is_told_to_wait(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_asks_too_often_is_told_to_wait(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     with other_settings(monkeypatch, memory_queries_per_minute="2"):
         answers = [api.ask("POST", "/memory/query", json={"query": "x", "timeout": 0.05}) for _ in range(6)]
     assert 429 in {answer.status_code for answer in answers}

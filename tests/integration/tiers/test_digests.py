@@ -1,4 +1,4 @@
-"""Digests of quarantine: weekly for every group, on request, of what is worth promoting (CN-38)."""
+"""Digests of quarantine: weekly for every group, on request, of what is worth promoting."""
 
 from __future__ import annotations
 

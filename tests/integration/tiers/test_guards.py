@@ -1,4 +1,4 @@
-"""The guard and the fact check where outputs come in: flags are set, cleared, and shown (CN-60)."""
+"""The guard and the fact check where outputs come in: flags are set, cleared, and shown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def said(group: str, *texts: str, session: str = "s", **fields: Any) -> list[dic
     return [entry(event.event_id) for event in events]
 
 
-def test_cn60_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(group: str) -> None:
+def test_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(group: str) -> None:
     rows = said(group, *[LOOP] * 5)
     assert [("runaway" in row["flags"], "repetition" in row["flags"]) for row in rows] == [(False, False)] * 3 + [(True, True)] * 2
     assert [row["rejected_reason"] for row in rows] == [None] + ["duplicate"] * 4
@@ -59,13 +59,13 @@ def test_cn60_a_session_that_repeats_itself_is_flagged_until_it_says_something_e
 @pytest.mark.parametrize(
     ("texts", "fields", "sign"), [([TEXTS[0]], {"depth": 11}, "recursion"), (["again and again, " * 40], {}, "low_entropy")]
 )
-def test_cn60_each_sign_keeps_an_output_out(group: str, texts: list[str], fields: dict[str, Any], sign: str) -> None:
+def test_each_sign_keeps_an_output_out(group: str, texts: list[str], fields: dict[str, Any], sign: str) -> None:
     row = said(group, *texts, **fields)[-1]
     assert (row["rejected_reason"], {"runaway", sign} <= set(row["flags"])) == ("runaway", True)
     assert hot(group) == []
 
 
-def test_cn60_a_flood_is_flagged_and_one_long_output_is_none(group: str) -> None:
+def test_a_flood_is_flagged_and_one_long_output_is_none(group: str) -> None:
     words = " ".join(f"{name}{number}" for number in range(900) for name in ("clay", "glaze", "kiln"))
     now = datetime.now(UTC)
     events = [output(group, f"{number} {words}", session_id="s", occurred_at=now + timedelta(seconds=number)) for number in range(3)]
@@ -74,7 +74,7 @@ def test_cn60_a_flood_is_flagged_and_one_long_output_is_none(group: str) -> None
     assert ["token_rate" in entry(event.event_id)["flags"] for event in events] == [False, True, True]
 
 
-def test_cn60_without_a_session_an_agents_own_outputs_follow_each_other(group: str) -> None:
+def test_without_a_session_an_agents_own_outputs_follow_each_other(group: str) -> None:
     for number in range(4):
         one, other = say(group, LOOP, agent_id="a"), say(group, f"{TEXTS[0]} {number}", agent_id="b")
     assert "repetition" in entry(one[0])["flags"]
@@ -82,19 +82,19 @@ def test_cn60_without_a_session_an_agents_own_outputs_follow_each_other(group: s
     assert [found.agent_id for found in running_away(group)] == ["a"]
 
 
-def test_cn60_the_limits_are_the_deployments(group: str) -> None:
+def test_the_limits_are_the_deployments(group: str) -> None:
     with environment(guard_depth="20", guard_entropy="0"):
         rows = said(group, TEXTS[0], depth=11)
         assert rows[0]["rejected_reason"] is None
     assert said(group, TEXTS[1], depth=11)[0]["rejected_reason"] == "runaway"
 
 
-def test_cn60_a_placeholder_sets_the_flag_of_a_pending_claim(group: str) -> None:
+def test_a_placeholder_sets_the_flag_of_a_pending_claim(group: str) -> None:
     (row,) = said(group, CLAIM)
     assert (row["rejected_reason"], "verify_pending" in row["flags"]) == ("claim_pending", True)
 
 
-def test_cn60_a_check_clears_the_flags_and_the_filters_look_again(group: str) -> None:
+def test_a_check_clears_the_flags_and_the_filters_look_again(group: str) -> None:
     claimed, looped = said(group, CLAIM)[0], said(group, TEXTS[0], depth=11, session="t")[0]
     ids = [claimed["entry_id"], looped["entry_id"]]
     check = CheckBody(entry_ids=ids, verdict="true", reason="the guild's book")
@@ -116,7 +116,7 @@ def test_cn60_a_check_clears_the_flags_and_the_filters_look_again(group: str) ->
         assert [found.entry_id for found in quarantine.stored_working_memory(connection, group)] == ids[1:]
 
 
-def test_cn60_the_admin_shows_loops_flags_and_takes_what_a_check_came_to(group: str, sign_in: SignIn) -> None:
+def test_the_admin_shows_loops_flags_and_takes_what_a_check_came_to(group: str, sign_in: SignIn) -> None:
     looped = said(group, *[LOOP] * 4)[-1]
     browser = sign_in("admin", groups=[group])
     where = {"query_string": {"group": group}}

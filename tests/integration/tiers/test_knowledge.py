@@ -53,7 +53,7 @@ def history(group: str) -> list[tuple[Any, ...]]:
 # Promotion
 
 
-def test_cn34_cn36_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: str) -> None:
+def test_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: str) -> None:
     (one,) = say(group, TEXTS[0], session_id="s1", node_id="judge", node_type="verdict", metadata={"round": 2}, agent_id="Ada")
     done = promote(group, one, note="it held in March, too")
     assert (done.entries, done.already, [piece.known for piece in done.pieces]) == ([one], [], [False])
@@ -72,7 +72,7 @@ def test_cn34_cn36_promoting_an_entry_stores_it_once_and_marks_where_it_came_fro
     assert len(kept(group)) == len(history(group)) == 1
 
 
-def test_cn39_what_was_promoted_is_found_by_words_at_once_and_by_meaning_when_embedded(group: str) -> None:
+def test_what_was_promoted_is_found_by_words_at_once_and_by_meaning_when_embedded(group: str) -> None:
     promote(group, text=TEXTS[3])
     found = ask(group, "two hundred bowls for the northern market")
     assert [(item.content, item.source, item.verified, item.similarity) for item in found.results] == [(TEXTS[3], "cold", True, None)]
@@ -91,7 +91,7 @@ def _model() -> str:
     return str(row["model"])
 
 
-def test_cn35_cn37_long_texts_become_pieces_that_are_embedded_in_one_call(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_become_pieces_that_are_embedded_in_one_call(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = promote(group, text=LONG)
     assert len(done.pieces) > 2
     assert all(len(piece.content) <= 500 for piece in done.pieces)
@@ -122,7 +122,7 @@ def test_a_preview_is_what_is_stored_and_stores_nothing(group: str) -> None:
     assert [piece.known for piece in promote(group, one, preview=True).pieces] == [True]
 
 
-def test_k22_a_text_may_say_what_several_entries_do(group: str) -> None:
+def test_a_text_may_say_what_several_entries_do(group: str) -> None:
     ids = [say(group, one, session_id=session)[0] for one, session in zip(TEXTS[:2], ("s1", "s2"), strict=True)]
     done = promote(group, *ids, text="The clay shrinks by seven percent, and the cups did not crack.", kind="verdict")
     (row,) = kept(group)
@@ -133,7 +133,7 @@ def test_k22_a_text_may_say_what_several_entries_do(group: str) -> None:
         promote(group, text="\x1c")
 
 
-def test_cn32_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None:
+def test_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None:
     promote(group, text=TEXTS[3], agent_id="Ada")
     promote(group, text=TEXTS[4])
     assert len(kept(group)) == 2
@@ -147,7 +147,7 @@ def test_cn32_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None
     assert contents() == {TEXTS[3], TEXTS[4]}
 
 
-def test_cn36_a_failure_in_the_middle_leaves_nothing_and_the_next_attempt_all(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_the_middle_leaves_nothing_and_the_next_attempt_all(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = say(group, TEXTS[0])
     stored = 0
 
@@ -192,7 +192,7 @@ actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=text))
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_cn36_a_worker_killed_in_the_middle_of_a_promotion_leaves_no_half(group: str, after: int) -> None:
+def test_a_worker_killed_in_the_middle_of_a_promotion_leaves_no_half(group: str, after: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, group, LONG, str(after)], cwd=CHECKOUT, check=False, timeout=240, capture_output=True
     )
@@ -310,7 +310,7 @@ def moved_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("moved_back")
-def test_cn50_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
+def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
     promote(group, text=TEXTS[3])
     embed()
     before = _model()
@@ -383,7 +383,7 @@ def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None
     assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == ("memory.promoted", True, False)
 
 
-def test_cn33_a_group_is_found_by_an_index_and_compared_exactly() -> None:
+def test_a_group_is_found_by_an_index_and_compared_exactly() -> None:
     """Instead of ivfflat over all groups, which loses results behind a filter: see docs/decisions.md."""
     indexed = [row["indexdef"] for row in rows("SELECT indexdef FROM pg_indexes WHERE tablename = 'knowledge'")]
     assert any("btree (group_id" in one for one in indexed)

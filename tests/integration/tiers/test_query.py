@@ -50,7 +50,7 @@ def states(answer: MemoryAnswer) -> dict[str, str]:
     return {status.tier: status.state for status in answer.tiers}
 
 
-def test_cn42_cn44_hot_first_with_score_one_then_cold_by_similarity(known: str) -> None:
+def test_hot_first_with_score_one_then_cold_by_similarity(known: str) -> None:
     answer = ask(known, TEXTS[3], relevance_threshold=-1)
     assert [(item.source, item.content) for item in answer.results] == [("hot", TEXTS[0]), ("cold", TEXTS[3])]
     hot, cold = answer.results
@@ -60,7 +60,7 @@ def test_cn42_cn44_hot_first_with_score_one_then_cold_by_similarity(known: str) 
     assert (answer.status, states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
 
 
-def test_k12_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=TEXTS[3]))
     asked: list[str] = []
 
@@ -96,19 +96,19 @@ def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was
     assert contents(ask(known, TEXTS[4], relevance_threshold=-1), "cold") == [TEXTS[4]]
 
 
-def test_k05_k06_by_score_working_memory_has_its_real_similarity(known: str) -> None:
+def test_by_score_working_memory_has_its_real_similarity(known: str) -> None:
     cold, hot = ask(known, TEXTS[3], order="score", relevance_threshold=-1).results
     assert (cold.content, hot.content) == (TEXTS[3], TEXTS[0])
     assert hot.score == hot.similarity
     assert hot.score < cold.score
 
 
-def test_k08_the_threshold_is_for_long_term_memory_only(known: str) -> None:
+def test_the_threshold_is_for_long_term_memory_only(known: str) -> None:
     assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [TEXTS[0]]
     assert contents(ask(known, "something else entirely", relevance_threshold=-1)) == [TEXTS[0], TEXTS[3]]
 
 
-def test_k21_cn59_other_sessions_are_remembered_unless_one_is_asked_for(group: str) -> None:
+def test_other_sessions_are_remembered_unless_one_is_asked_for(group: str) -> None:
     """The original asks for the session always, and promotes none: from a workflow it finds nothing."""
     (one,) = say(group, TEXTS[3], session_id="s1")
     promote(group, one)
@@ -119,7 +119,7 @@ def test_k21_cn59_other_sessions_are_remembered_unless_one_is_asked_for(group: s
     assert set(contents(ask(group, TEXTS[3], relevance_threshold=-1, session_id="s2"))) == {TEXTS[0]}
 
 
-def test_cn11_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(group: str) -> None:
+def test_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(group: str) -> None:
     say(group, TEXTS[0], node_type="judge")
     promote(group, text=TEXTS[3], kind="verdict")
     promote(group, text=TEXTS[4])
@@ -137,7 +137,7 @@ def test_cn11_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents
     assert contents(by_words) == [TEXTS[4]]
 
 
-def test_k07_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
+def test_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
     for number in range(6):
         promote(group, text=f"Precedent number {number}: {TEXTS[number % 5]} And so it was decided in year {number * 37}.")
     say(group, *(f"{one} So it goes, {place}." for place, one in enumerate(TEXTS)))
@@ -156,7 +156,7 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
         assert str(year) not in str(contents(ask(group, "x", now=now + timedelta(hours=25))))
 
 
-def test_cn57_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
+def test_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
     query = MemoryQuery(group_id=group, query="x")
     for _ in range(3):
         tasks("tiers.screening").query_memory(query)
@@ -178,7 +178,7 @@ def away(*what: str) -> Iterator[None]:
         yield
 
 
-def test_cn45_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None:
+def test_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None:
     with away("redis_url"):
         answer = ask(known, TEXTS[3])
     assert (answer.status, states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
@@ -186,14 +186,14 @@ def test_cn45_without_valkey_long_term_memory_answers_and_says_so(known: str) ->
     assert "Valkey is away" in tier(answer, "working").message
 
 
-def test_cn45_without_valkey_the_web_asks_by_words_in_its_own_process(known: str) -> None:
+def test_without_valkey_the_web_asks_by_words_in_its_own_process(known: str) -> None:
     with away("redis_url"):
         answer = ask(known, TEXTS[3], embedder=False)
     assert contents(answer) == [TEXTS[3]]
     assert tier(answer, "longterm").message == "asked without an embedder: found by their words"
 
 
-def test_cn45_without_the_database_working_memory_answers_and_says_so(known: str) -> None:
+def test_without_the_database_working_memory_answers_and_says_so(known: str) -> None:
     with away("database_url"):
         answer = ask(known, TEXTS[3])
     assert (answer.status, states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
@@ -202,7 +202,7 @@ def test_cn45_without_the_database_working_memory_answers_and_says_so(known: str
     assert "nobody" not in tier(answer, "longterm").message
 
 
-def test_cn45_a_working_memory_that_is_lost_cannot_be_made_anew_without_the_database(group: str) -> None:
+def test_a_working_memory_that_is_lost_cannot_be_made_anew_without_the_database(group: str) -> None:
     with away("database_url"):
         answer = ask(group, "x")
     assert (answer.status, answer.results) == ("failed", [])
@@ -217,7 +217,7 @@ class Beside:
         return ask(group_id, query, **options)
 
 
-def test_cn06_k33_without_both_the_workflow_goes_on_with_an_empty_history_and_error_events(known: str) -> None:
+def test_without_both_the_workflow_goes_on_with_an_empty_history_and_error_events(known: str) -> None:
     events: list[NodeEvent] = []
     inputs = {"topic": TEXTS[3], "group_id": known, "other": 1}
     with away("redis_url", "database_url"):
@@ -245,7 +245,7 @@ def test_an_embedder_that_is_away_leaves_words(known: str, monkeypatch: pytest.M
     assert tier(answer, "longterm").message == "the embedder is away: found by their words"
 
 
-def test_cn53_the_web_is_asked_only_if_it_is_wanted_and_says_what_it_lacks(known: str) -> None:
+def test_the_web_is_asked_only_if_it_is_wanted_and_says_what_it_lacks(known: str) -> None:
     assert "web" not in states(ask(known, "x"))
     answer = ask(known, "x", web_results=3)
     assert (answer.status, states(answer)["web"]) == ("ok", "skipped")

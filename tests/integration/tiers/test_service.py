@@ -1,4 +1,4 @@
-"""Three tiers in a running service: event → quarantine → working memory → promotion → found (CN-16, CN-39, CN-59)."""
+"""Three tiers in a running service: event → quarantine → working memory → promotion → found."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_cn39_an_output_becomes_working_memory_and_when_promoted_knowledge(client: Client) -> None:
+def test_an_output_becomes_working_memory_and_when_promoted_knowledge(client: Client) -> None:
     done = client.ingest(VERDICT, session_id="s1", confidence=0.9, node_id="judge", metadata={"kind": "verdict"})
     assert (done.accepted, done.reason) == (True, None)
     answer = client.query_memory("一千二百度", relevance_threshold=-1)
     assert answer.status == "ok"
     (hot,) = answer.results
     assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
-    assert hot.metadata["node_id"] == "judge"  # the original loses it (CN-18)
+    assert hot.metadata["node_id"] == "judge"  # the original loses it
 
     promoted = client.tiers.promote(done.entry_id)
     assert [piece.content for piece in promoted.pieces] == [VERDICT]
@@ -62,7 +62,7 @@ def _embedded(client: Client) -> bool:
     return tier.state == "ok" and not tier.message
 
 
-def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
+def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
     group, histories = client.group, []
     node = MemoryRetrievalNode(retriever=client, node_id="load-history")
     with MemoryMiddleware(client) as memory:
@@ -83,7 +83,7 @@ def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> No
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
 
 
-def test_cn59_a_default_node_of_another_session_finds_a_precedent_of_last_year(client: Client) -> None:
+def test_a_default_node_of_another_session_finds_a_precedent_of_last_year(client: Client) -> None:
     """Knowledge does not disappear after the node's seven days: these are working memory's."""
     done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge")
     assert isinstance(done, IngestState)
@@ -99,7 +99,7 @@ def test_cn59_a_default_node_of_another_session_finds_a_precedent_of_last_year(c
 LOOP = "The plan is to fire the kiln again tomorrow, and then to fire the kiln again the day after that."
 
 
-def test_cn60_the_guard_and_the_fact_check_through_the_service(client: Client) -> None:
+def test_the_guard_and_the_fact_check_through_the_service(client: Client) -> None:
     said = [client.ingest(LOOP, session_id="s") for _ in range(4)]
     flags = [one.flags for one in said if isinstance(one, IngestState)]
     assert ["repetition" in one for one in flags] == [False, False, False, True]
@@ -118,7 +118,7 @@ def test_cn60_the_guard_and_the_fact_check_through_the_service(client: Client) -
     assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
 
 
-def test_cn60_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..., str]) -> None:
+def test_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..., str]) -> None:
     claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
     assert isinstance(claim, IngestState)
     entry_id = str(claim.entry_id)
@@ -129,7 +129,7 @@ def test_cn60_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..
     assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
 
 
-def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
+def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
     client.tiers.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
@@ -153,7 +153,7 @@ def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cu
     assert (told["tokens"] <= 5, told["memories"]) == (True, [])
 
 
-def test_cn56_a_context_over_rest_is_the_same(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_a_context_over_rest_is_the_same(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
     client.tiers.promote(text=VERDICT, kind="verdict")
     until(lambda: _embedded(client), "the piece was not embedded")
     body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}

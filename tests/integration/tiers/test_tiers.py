@@ -42,7 +42,7 @@ def numbered(number: int) -> str:
 # Quarantine
 
 
-def test_cn16_cn18_every_output_is_kept_with_its_node_and_all_that_came_with_it(group: str) -> None:
+def test_every_output_is_kept_with_its_node_and_all_that_came_with_it(group: str) -> None:
     (short,) = say(group, "ok", node_id="tool")
     at = datetime(2026, 3, 2, 10, 5, tzinfo=UTC)
     (full,) = say(
@@ -94,7 +94,7 @@ def test_cn16_cn18_every_output_is_kept_with_its_node_and_all_that_came_with_it(
     }
 
 
-def test_cn16_quarantine_is_no_memory_and_its_nodes_are_no_agents(group: str) -> None:
+def test_quarantine_is_no_memory_and_its_nodes_are_no_agents(group: str) -> None:
     say(group, "ok", TEXTS[0])
     assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == []
     assert rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group) == []
@@ -140,7 +140,7 @@ def test_a_batch_of_outputs_and_memories_keeps_its_order_and_waits_for_no_agent(
         ({"flags": ["runaway"]}, "runaway"),
     ],
 )
-def test_cn23_cn60_confidence_and_flags(group: str, fields: dict[str, Any], reason: str | None) -> None:
+def test_confidence_and_flags(group: str, fields: dict[str, Any], reason: str | None) -> None:
     (one,) = say(group, TEXTS[0], **fields)
     row = entry(one)
     assert row["rejected_reason"] == reason
@@ -151,14 +151,14 @@ def test_cn23_cn60_confidence_and_flags(group: str, fields: dict[str, Any], reas
         assert hot(group)[0].flags == tuple(row["flags"])
 
 
-def test_cn24_lengths_are_characters_not_bytes(group: str) -> None:
+def test_lengths_are_characters_not_bytes(group: str) -> None:
     nineteen, twenty = "釉" * 19, "新土收缩慢釉面不开裂应当先烧一次再看结果"
     assert (len(nineteen.encode()), len(twenty)) == (57, 20)  # the original lets 50 bytes in
     one, two = say(group, nineteen, twenty)
     assert (entry(one)["rejected_reason"], entry(two)["rejected_reason"]) == ("too_short", None)
 
 
-def test_cn26_what_was_said_already_stays_out_whatever_its_capitals(group: str) -> None:
+def test_what_was_said_already_stays_out_whatever_its_capitals(group: str) -> None:
     first, same, alike, other = say(group, TEXTS[0], TEXTS[0].upper() + " ", TEXTS[0].replace("forty", "fifty"), TEXTS[1])
     reasons = [entry(one)["rejected_reason"] for one in (first, same, alike, other)]
     assert reasons == [None, "duplicate", "near_duplicate", None]
@@ -166,7 +166,7 @@ def test_cn26_what_was_said_already_stays_out_whatever_its_capitals(group: str) 
     assert [found.entry_id for found in hot(group)] == [other, first]
 
 
-def test_cn26_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
@@ -176,7 +176,7 @@ def test_cn26_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_o
     assert hot(group)[0].vector is None
 
 
-def test_cn27_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
+def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     say(group, "ok", "no", TEXTS[0], TEXTS[0])
     assert working.stats(group) == {"accepted": 1, "rejected": 3, "rejected_too_short": 2, "rejected_duplicate": 1}
     told = {one.kind: one.data for one in stream.read(group, "0")}
@@ -208,7 +208,7 @@ def test_the_filters_are_settings(group: str) -> None:
 # The list
 
 
-def test_cn20_cn21_cn40_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> None:
+def test_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> None:
     at = datetime(2026, 3, 2, 10, tzinfo=UTC)
     ids = [say(group, numbered(place), occurred_at=at + timedelta(seconds=place))[0] for place in range(53)]
     assert [found.entry_id for found in hot(group)] == ids[:2:-1]
@@ -228,7 +228,7 @@ def test_outputs_that_arrive_late_take_the_place_of_their_time(group: str) -> No
     assert [found.entry_id for found in hot(group)] == [second, first]
 
 
-def test_cn22_each_entry_has_a_day_of_its_own(group: str) -> None:
+def test_each_entry_has_a_day_of_its_own(group: str) -> None:
     (old,) = say(group, TEXTS[0])
     (new,) = say(group, TEXTS[1])
     later = entry(old)["working_until"]
@@ -238,7 +238,7 @@ def test_cn22_each_entry_has_a_day_of_its_own(group: str) -> None:
     assert [one.entry_id for one in found] == [new]
 
 
-def test_cn29_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(group: str) -> None:
+def test_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(group: str) -> None:
     old, new = say(group, *TEXTS[:2])
     with unit_of_work() as connection:
         connection.execute(text("UPDATE quarantine_logs SET working_until = now() WHERE entry_id = :id"), {"id": old})
@@ -253,7 +253,7 @@ def test_cn29_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them
         assert valkey().ttl(key) > DAY.total_seconds()
 
 
-def test_cn31_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(group: str) -> None:
+def test_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(group: str) -> None:
     ids = say(group, *TEXTS[:3])
     before = hot(group)
     order, entries, whole = valkey_keys.working(group)
@@ -369,7 +369,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         ("away", None, "unverified"),
     ],
 )
-def test_cn25_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
+def test_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
     group: str, checked: pytest.MonkeyPatch, verdict: str, reason: str | None, flag: str | None
 ) -> None:
     (one,) = say(group, TEXTS[0])
@@ -386,7 +386,7 @@ def test_cn25_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
     assert [work["kind"] for work in owed] == (["consistency"] if verdict == "away" else [])
 
 
-def test_cn25_nobody_is_asked_unless_it_is_set(group: str) -> None:
+def test_nobody_is_asked_unless_it_is_set(group: str) -> None:
     (one,) = say(group, TEXTS[0])
     assert rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=one) == []
     assert get_settings().wm_consistency is False

@@ -1,4 +1,4 @@
-"""Web searches of several processes: one allowance a session, results used again, options and answer arriving (CN-52, CN-53, CN-57)."""
+"""Web searches of several processes: one allowance a session, results used again, options and answer arriving."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def bodies(engine: Engine) -> list[dict[str, Any]]:
     return [body for _, _, _, body in engine.asked]
 
 
-def test_cn53_the_allowance_of_a_session_is_one_for_all_processes(group: str, engine: Engine) -> None:
+def test_the_allowance_of_a_session_is_one_for_all_processes(group: str, engine: Engine) -> None:
     commands = [[sys.executable, "-c", SEARCHES, group, mark] for mark in "abc"]
     running_ones = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     counts = [tuple(map(int, one.communicate(timeout=200)[0].split())) for one in running_ones]
@@ -71,7 +71,7 @@ def test_cn53_the_allowance_of_a_session_is_one_for_all_processes(group: str, en
     assert SESSION_SECONDS - 120 < left <= SESSION_SECONDS  # tomorrow it may search again
 
 
-def test_cn53_sessions_have_an_allowance_each_and_filter_nothing_by_it(group: str, engine: Engine) -> None:
+def test_sessions_have_an_allowance_each_and_filter_nothing_by_it(group: str, engine: Engine) -> None:
     for number in range(6):
         answer = ask(group, f"question {number}", web_results=1, asking_session="monday")
     assert tier(answer, "web").state == "skipped"
@@ -83,7 +83,7 @@ def test_cn53_sessions_have_an_allowance_each_and_filter_nothing_by_it(group: st
     assert len(engine.asked) == 9
 
 
-def test_cn57_results_are_used_again_by_other_processes_of_the_group(group: str, engine: Engine) -> None:
+def test_results_are_used_again_by_other_processes_of_the_group(group: str, engine: Engine) -> None:
     first = ask(group, "Why does glaze crack?", web_results=2)
     searcher.cache_clear()  # as another process begins
     again = ask(group, "why does  GLAZE crack?", web_results=2, asking_session="another")
@@ -95,7 +95,7 @@ def test_cn57_results_are_used_again_by_other_processes_of_the_group(group: str,
     assert 0 < valkey().pttl(key) <= 300_000
 
 
-def test_cn52_type_domains_and_the_engines_answer_arrive(group: str, engine: Engine) -> None:
+def test_type_domains_and_the_engines_answer_arrive(group: str, engine: Engine) -> None:
     answer = ask(group, "Why does glaze crack?", web_results=2, search_type="news", domains=["example.org"])
     (body,) = bodies(engine)
     assert (body["topic"], body["include_domains"], body["max_results"]) == ("news", ["example.org"], 2)
@@ -104,7 +104,7 @@ def test_cn52_type_domains_and_the_engines_answer_arrive(group: str, engine: Eng
     assert ask(group, "no web is wanted").web_answer == ""
 
 
-def test_cn52_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance(
+def test_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance(
     group: str, engine: Engine, web_app: Flask, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Caller:

@@ -375,7 +375,7 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
         from_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
 
 
-def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
+def test_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
     providers = {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
     assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok", "broker": "ok", **providers}
     assert browser.get("/healthz").json == {"status": "up"}

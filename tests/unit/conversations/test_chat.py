@@ -42,7 +42,7 @@ class Note:
         return exchange
 
 
-def test_zc05_stages_come_by_priority_and_afterwards_the_other_way_round() -> None:
+def test_stages_come_by_priority_and_afterwards_the_other_way_round() -> None:
     calls: list[str] = []
     chain = Chain([Note("c", 500, calls), Note("a", 100, calls), Note("b", 150, calls)])
     assert chain.before(Exchange("x")).system_prompt == "abc"
@@ -50,7 +50,7 @@ def test_zc05_stages_come_by_priority_and_afterwards_the_other_way_round() -> No
     assert calls == ["before a", "before b", "before c", "after c", "after b", "after a"]
 
 
-def test_zc15_a_stage_that_fails_changes_nothing() -> None:
+def test_a_stage_that_fails_changes_nothing() -> None:
     calls: list[str] = []
     chain = Chain([Note("a", 1, calls, fails=True), Note("b", 2, calls)])
     assert chain.before(Exchange("x", "p")).system_prompt == "pb"
@@ -91,13 +91,13 @@ def test_the_prompt_gets_what_is_remembered_and_stays_as_it_is_without() -> None
 
 
 @pytest.mark.parametrize("short", ["", " ", "a", "猫", " 猫 "])
-def test_zc07_under_two_characters_nothing_is_looked_for(short: str) -> None:
+def test_under_two_characters_nothing_is_looked_for(short: str) -> None:
     memories = Memories("x")
     assert MemoryStage(memories, None, "g").before(Exchange("a", "p", short)).system_prompt == "p"
     assert memories.asked == []
 
 
-def test_zc04_readiness_names_what_is_not_connected() -> None:
+def test_readiness_names_what_is_not_connected() -> None:
     assert MemoryStage(None, None, "g").missing() == "retrieval and recording"
     with Outbox(Published(), "a turn", "turns") as outbox:
         assert MemoryStage(Memories(""), outbox, "g").missing() == ""

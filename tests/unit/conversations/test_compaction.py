@@ -23,14 +23,14 @@ def talk(count: int, words: int = 20) -> list[ChatMessage]:
     return [said(f"Message number {number}. " + "word " * words, roles[number % 2]) for number in range(count)]
 
 
-def test_zc83_the_usual_limits() -> None:
+def test_the_usual_limits() -> None:
     limits = CompactionLimits()
     assert (limits.soft_tokens, limits.hard_tokens, limits.reserve_tokens, limits.keep_recent) == (15_000, 20_000, 4_000, 6)
     assert (limits.cooldown_seconds, limits.min_new_messages) == (30, 6)
 
 
 @pytest.mark.parametrize(("count", "urgency"), [(1, "none"), (10, "soft"), (40, "hard")])
-def test_zc78_urgency(count: int, urgency: str) -> None:
+def test_urgency(count: int, urgency: str) -> None:
     assert check(talk(count), SMALL).urgency == urgency
 
 
@@ -40,7 +40,7 @@ def test_a_short_conversation_stays_as_it_is() -> None:
     assert (done.messages, done.mode, done.summarised) == (messages, "none", 0)
 
 
-def test_zc78_the_latest_stay_and_the_older_become_a_summary() -> None:
+def test_the_latest_stay_and_the_older_become_a_summary() -> None:
     system = said("You are kind.", "system")
     messages = [system, *talk(10)]
     done = compact(messages, SMALL)
@@ -51,7 +51,7 @@ def test_zc78_the_latest_stay_and_the_older_become_a_summary() -> None:
     assert done.tokens_after == conversation_tokens(done.messages) < done.tokens_before
 
 
-def test_zc81_the_previous_summary_is_kept() -> None:
+def test_the_previous_summary_is_kept() -> None:
     done = compact(talk(10), SMALL, "They agreed on blue glaze.")
     assert PREVIOUS in done.summary
     assert "blue glaze" in done.summary
@@ -59,7 +59,7 @@ def test_zc81_the_previous_summary_is_kept() -> None:
     assert again.summary.count(PREVIOUS) == 1
 
 
-def test_zc82_long_outputs_of_tools_are_cut() -> None:
+def test_long_outputs_of_tools_are_cut() -> None:
     call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}])
     done = compact([*talk(10), call, said("x" * 2_001, "tool", tool_call_id="1")], SMALL)
     assert len(done.messages[-1].content or "") == 501
@@ -78,7 +78,7 @@ def test_a_call_and_its_result_are_never_parted(after: int) -> None:
         assert done.messages[roles.index("tool") - 1].tool_calls is not None
 
 
-def test_zc82_past_the_hard_limit_fewer_stay() -> None:
+def test_past_the_hard_limit_fewer_stay() -> None:
     messages = talk(20, words=100)
     done = compact(messages, SMALL)
     assert 1 <= sum(message.role != "system" for message in done.messages) < SMALL.keep_recent
@@ -105,7 +105,7 @@ def exchange(messages: list[ChatMessage]) -> Exchange:
     return Exchange("a", session_id="s", chat=tuple(messages))
 
 
-def test_zc79_what_was_said_is_recorded_before_it_is_left_out() -> None:
+def test_what_was_said_is_recorded_before_it_is_left_out() -> None:
     flushed: list[Exchange] = []
     stage = CompactionStage(SMALL, flush=flushed.append)
     assert stage.before(exchange(talk(2))).chat == tuple(talk(2))
@@ -114,7 +114,7 @@ def test_zc79_what_was_said_is_recorded_before_it_is_left_out() -> None:
     assert len(flushed) == 1
 
 
-def test_zc80_between_two_compactions_the_summary_stands_for_what_it_was_made_of() -> None:
+def test_between_two_compactions_the_summary_stands_for_what_it_was_made_of() -> None:
     now = [0.0]
     flushed: list[Exchange] = []
     stage = CompactionStage(SMALL, flush=flushed.append, clock=lambda: now[0])

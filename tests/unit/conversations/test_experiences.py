@@ -1,4 +1,4 @@
-"""Experiences: what is told of the same problem is one (ZC-52…ZC-56)."""
+"""Experiences: what is told of the same problem is one."""
 
 from __future__ import annotations
 

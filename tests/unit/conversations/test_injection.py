@@ -36,25 +36,25 @@ def turn(text: str, **fields: Any) -> Candidate:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_zc45_each_format_holds_each_kind(form: str) -> None:
+def test_each_format_holds_each_kind(form: str) -> None:
     ranked = [memory("fact"), memory("taste", "preference"), memory("lesson", "experience"), turn("remark")]
     text = render(ranked, 2_000, Style(form, template=TEMPLATE)).text
     assert all(word in text for word in ("fact", "taste", "lesson", "remark"))
 
 
-def test_zc45_markdown_has_a_section_for_each_kind_in_the_readers_language() -> None:
+def test_markdown_has_a_section_for_each_kind_in_the_readers_language() -> None:
     text = render([memory("事实"), memory("喜好", "preference")], 2_000, Style(language="zh")).text
     assert text.index("## 偏好") < text.index("喜好") < text.index("## 知识") < text.index("事实")
     assert "2026-05-01" in text
 
 
-def test_zc47_no_memories_no_text() -> None:
+def test_no_memories_no_text() -> None:
     assert render([], 2_000, Style()).text == ""
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("budget", [1, 5, 12, 20, 30])
-def test_zc48_a_budget_below_the_headings_gives_nothing_or_little(form: str, budget: int) -> None:
+def test_a_budget_below_the_headings_gives_nothing_or_little(form: str, budget: int) -> None:
     made = render([memory(words(50))], budget, Style(form, template=TEMPLATE))
     assert made.tokens <= budget
     assert made.tokens == estimate_tokens(made.text)
@@ -66,13 +66,13 @@ def test_zc48_a_budget_below_the_headings_gives_nothing_or_little(form: str, bud
     form=st.sampled_from(FORMATS),
     chinese=st.booleans(),
 )
-def test_zc48_nothing_is_ever_over_its_budget(sizes: list[tuple[int, Kind]], budget: int, form: str, *, chinese: bool) -> None:
+def test_nothing_is_ever_over_its_budget(sizes: list[tuple[int, Kind]], budget: int, form: str, *, chinese: bool) -> None:
     ranked = [memory("记" * size if chinese else words(size), kind) for size, kind in sizes]
     style = Style(form, "zh" if chinese else "en", TEMPLATE, ("industry: pottery",))
     assert estimate_tokens(render(ranked, budget, style).text) <= budget
 
 
-def test_zc46_each_kind_has_its_floor_and_what_it_leaves_goes_to_the_best() -> None:
+def test_each_kind_has_its_floor_and_what_it_leaves_goes_to_the_best() -> None:
     turns = [turn(words(40, "tuvwxyzrst"[number])) for number in range(9)]
     taste = memory(words(40, "p"), "preference")
     chosen = choose([*turns, taste], 520, Price(10))

@@ -11,14 +11,14 @@ from jiyi.conversations.patterns import sections
 from jiyi.conversations.query.intents import TARGETS, analyse, intent_of
 
 
-def test_zc37_at_least_43_patterns_of_identity_half_of_them_chinese() -> None:
+def test_at_least_43_patterns_of_identity_half_of_them_chinese() -> None:
     patterns = sections("query/identity.txt")[""]
     chinese = [one for one in patterns if not one.isascii()]
     assert len(patterns) >= 43
     assert 0.4 <= len(chinese) / len(patterns) <= 0.6
 
 
-def test_zc36_synonyms_go_both_ways_and_between_the_languages() -> None:
+def test_synonyms_go_both_ways_and_between_the_languages() -> None:
     groups = [line.split(", ") for line in sections("query/synonyms.txt")[""]]
     mixed = [group for group in groups if {word.isascii() for word in group} == {True, False}]
     assert len(mixed) >= 13
@@ -28,27 +28,27 @@ def test_zc36_synonyms_go_both_ways_and_between_the_languages() -> None:
     assert "cat" not in analyse("猫头鹰几点睡").expansions
 
 
-def test_zc121_words_of_the_group_expand_too() -> None:
+def test_words_of_the_group_expand_too() -> None:
     assert analyse("排班表在哪", {"排班": ["roster"]}).expansions == ["roster"]
     assert "排班" in analyse("where is the roster", {"排班": ["roster"]}).expansions
 
 
 @pytest.mark.parametrize("intent", list(TARGETS))
-def test_zc33_each_intent_is_known(intent: str) -> None:
+def test_each_intent_is_known(intent: str) -> None:
     rows = [json.loads(line) for line in Path("bench/intents.jsonl").read_text(encoding="utf-8").splitlines()]
     own = [row["text"] for row in rows if row["intent"] == intent]
     assert len(own) >= 10
     assert sum(intent_of(one) == intent for one in own) >= 0.9 * len(own)
 
 
-def test_zc35_an_analysis_has_all_of_it() -> None:
+def test_an_analysis_has_all_of_it() -> None:
     found = analyse("Why does load_config fail in app.py?")
     assert (found.intent, found.weak_identity) == ("code", False)
     assert {"load_config", "app.py"} <= set(found.keywords)
     assert found.target_types == TARGETS["code"]
 
 
-def test_zc38_pronouns_are_a_weak_hint_at_the_user() -> None:
+def test_pronouns_are_a_weak_hint_at_the_user() -> None:
     assert analyse("recommend something for my weekend").weak_identity
     assert analyse("给我们推荐个餐馆").weak_identity
     assert not analyse("recommend a good book on bees").weak_identity

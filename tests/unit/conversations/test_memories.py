@@ -47,7 +47,7 @@ def event(made: ExtractedMemory, source: Source = SOURCE) -> MemoryObserved:
         ({"category": "agent_lesson"}, "agent://小伴/knowledge/agent_lesson"),
     ],
 )
-def test_zc16_the_address_follows_from_type_and_attribute(fields: dict[str, Any], uri: str) -> None:
+def test_the_address_follows_from_type_and_attribute(fields: dict[str, Any], uri: str) -> None:
     assert event(memory(**fields)).payload.uri == uri
 
 
@@ -70,12 +70,12 @@ def test_what_stood_in_for_an_llm_is_marked() -> None:
 
 
 @pytest.mark.parametrize(("importance", "kept"), [(2.9, 0), (3, 1)])
-def test_zc20_less_than_3_is_dropped(importance: float, kept: int) -> None:
+def test_less_than_3_is_dropped(importance: float, kept: int) -> None:
     assert len(worth_keeping(CombinedExtraction(memories=[memory(importance=importance)]), []).memories) == kept
 
 
 @pytest.mark.parametrize(("confidence", "kept"), [(0.59, 0), (0.6, 1)])
-def test_zc17_less_than_sure_is_dropped(confidence: float, kept: int) -> None:
+def test_less_than_sure_is_dropped(confidence: float, kept: int) -> None:
     one = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
     assert len(worth_keeping(CombinedExtraction(experiences=[one]), []).experiences) == kept
 

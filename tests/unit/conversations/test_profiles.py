@@ -1,4 +1,4 @@
-"""Profiles: what signals add, in which order, and how it is told (ZC-58…ZC-63)."""
+"""Profiles: what signals add, in which order, and how it is told."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_entry_that_comes_again_moves_to_the_head(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_zc62_lists_are_bounded_and_the_newest_stay(name: str) -> None:
+def test_lists_are_bounded_and_the_newest_stay(name: str) -> None:
     made = Profile()
     for number in range(PROFILE_ENTRIES + 3):
         made = merged(made, signals(**{name: [f"entry {number}"]}))
@@ -62,7 +62,7 @@ def test_no_signal_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("style", ["concise", "detailed", "formal", "casual"])
-def test_zc60_the_styles(style: str) -> None:
+def test_the_styles(style: str) -> None:
     assert merged(Profile(), signals(communication_style=style)).communication_style == style
 
 
@@ -72,7 +72,7 @@ def test_another_style_is_refused() -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_zc63_the_card_tells_what_is_known_and_nothing_else(language: Any) -> None:
+def test_the_card_tells_what_is_known_and_nothing_else(language: Any) -> None:
     assert lines(Profile(), language) == []
     told = lines(Profile(industry="pottery", preferred_tools=["kiln", "sieve"]), language)
     assert told == [f"{LABELS[language]['industry']}: pottery", f"{LABELS[language]['preferred_tools']}: kiln, sieve"]

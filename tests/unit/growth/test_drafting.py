@@ -1,4 +1,4 @@
-"""Skills written by rules, what becomes of them, and the hint (ZC-67, ZC-69, ZC-70)."""
+"""Skills written by rules, what becomes of them, and the hint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> Patt
     return Pattern(kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told)
 
 
-def test_zc67_a_skill_has_heading_when_steps_and_evidence() -> None:
+def test_a_skill_has_heading_when_steps_and_evidence() -> None:
     body = draft(pattern()).body
     assert body.startswith("# Handle: the printer jams\n")
     for part in ("## When", "## Steps", "1. open it", "2. close it", "## Evidence", str(UUID(int=1))):
@@ -92,7 +92,7 @@ LONG = (("n", "d"), ("名" * 5_000, "说" * 5_000), ('"]\n# order', "\\" * 300),
 
 
 @pytest.mark.parametrize(("name", "about"), LONG)
-def test_zc70_a_hint_has_at_most_150_tokens(name: str, about: str) -> None:
+def test_a_hint_has_at_most_150_tokens(name: str, about: str) -> None:
     said = hint("skill", name, about)
     assert estimate_tokens(said) <= HINT_TOKENS
     assert "\n" not in said

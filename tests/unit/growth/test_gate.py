@@ -1,4 +1,4 @@
-"""The gate: what a candidate must be (ZC-68), and what may be decided about it then."""
+"""The gate: what a candidate must be, and what may be decided about it then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report(known: list[Known] | None = None, *, heading: bool = True, **fields: 
     return inspect(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
 
 
-def test_zc68_a_good_one_passes() -> None:
+def test_a_good_one_passes() -> None:
     assert report() == GateReport(passed=True, issues=[], confidence=0.9)
 
 

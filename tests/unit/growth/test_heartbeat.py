@@ -1,4 +1,4 @@
-"""Heartbeats: quiet hours, checks, and what is told of them (ZC-134 … ZC-137)."""
+"""Heartbeats: quiet hours, checks, and what is told of them."""
 
 from __future__ import annotations
 

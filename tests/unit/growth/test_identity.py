@@ -1,4 +1,4 @@
-"""Files of identity: names, what may be written, differences, the user's file, the prompt (ZC-131…ZC-133)."""
+"""Files of identity: names, what may be written, differences, the user's file, the prompt."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ NAMES: TypeAdapter[str] = TypeAdapter(FileName)
 
 
 @pytest.mark.parametrize("name", ["SOUL", "soul", "Soul.md", " SOUL.MD "])
-def test_zc131_files_by_their_names(name: str) -> None:
+def test_files_by_their_names(name: str) -> None:
     assert NAMES.validate_python(name) == "SOUL"
 
 
 @pytest.mark.parametrize("name", ["", "SOULS", "../SOUL", "SOUL.txt", 7, None])
-def test_zc131_other_names_are_refused(name: object) -> None:
+def test_other_names_are_refused(name: object) -> None:
     with pytest.raises(ValidationError):
         NAMES.validate_python(name)
 
 
-def test_zc131_four_files() -> None:
+def test_four_files() -> None:
     assert FILES == ("SOUL", "AGENTS", "USER", "HEARTBEAT")
 
 
-def test_zc131_at_most_so_many_characters() -> None:
+def test_at_most_so_many_characters() -> None:
     assert problems_of("x" * 20_000, 20_000) == []
     assert problems_of("x" * 20_001, 20_000) == ["has 20,001 characters, at most 20,000 are kept; say it shorter"]
 
@@ -54,14 +54,14 @@ def test_ends_of_lines_are_one_kind() -> None:
     assert tidy("\r\na\r\nb\rc\n\n") == "a\nb\nc"
 
 
-def test_zc132_a_difference_line_by_line() -> None:
+def test_a_difference_line_by_line() -> None:
     assert [(line.kind, line.text) for line in diff("a\nb\nc", "a\nB\nc")] == [
         *(("place", "@@ -1,3 +1,3 @@"), ("same", "a"), ("removed", "b")),
         *(("added", "B"), ("same", "c")),
     ]
 
 
-def test_zc132_nothing_differs() -> None:
+def test_nothing_differs() -> None:
     assert diff("a", "a") == diff("", "") == []
 
 
@@ -72,21 +72,21 @@ def test_added_and_removed_lines_are_of_the_texts(old: str, new: str) -> None:
     assert all(line.text in old.splitlines() for line in lines if line.kind == "removed")
 
 
-def test_zc131_the_users_file_says_the_profile_and_keeps_the_notes() -> None:
+def test_the_users_file_says_the_profile_and_keeps_the_notes() -> None:
     made = render(Profile(industry="healthcare", recent_topics=["shifts", "sleep"]), "Call her Mia.", 20_000)
     assert made == "# User\n- industry: healthcare\n- recent topics: shifts, sleep\n\n## Notes\nCall her Mia."
     assert notes_of(made) == "Call her Mia."
 
 
-def test_zc131_in_the_users_language() -> None:
+def test_in_the_users_language() -> None:
     assert render(Profile(role="护士"), "", 20_000) == "# 用户\n- 角色: 护士"
 
 
-def test_zc131_nothing_known_is_an_empty_file() -> None:
+def test_nothing_known_is_an_empty_file() -> None:
     assert render(None, " ", 20_000) == render(Profile(), "", 20_000) == ""
 
 
-def test_zc131_the_profile_is_cut_before_the_notes() -> None:
+def test_the_profile_is_cut_before_the_notes() -> None:
     made = render(Profile(recent_topics=["x" * 400]), "Call her Mia.", 100)
     assert len(made) <= 100
     assert made.endswith("Call her Mia.")
@@ -101,7 +101,7 @@ def test_the_users_file_keeps_its_bounds(notes: str, most: int) -> None:
     assert len(render(Profile(industry="law"), notes, most)) <= most
 
 
-def test_zc131_the_prompt_has_the_files_in_order_and_user_as_data() -> None:
+def test_the_prompt_has_the_files_in_order_and_user_as_data() -> None:
     made = compose({"USER": 'says "hi"', "SOUL": "You are kind.", "AGENTS": "Be brief.", "HEARTBEAT": "never shown"}, 2_000)
     assert made.index("<SOUL>") < made.index("<AGENTS>") < made.index("<USER>")
     assert '"says \\"hi\\""' in made

@@ -1,4 +1,4 @@
-"""Pain by its words: what hurts, how gravely, what is the same, what to do, and what helped (ZC-138, ZC-57)."""
+"""Pain by its words: what hurts, how gravely, what is the same, what to do, and what helped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jiyi.growth.pains.words import category_of, helped, hurts, severity_of, top
         *("Why does the login always fail?", "为什么总是卡住？"),
     ],
 )
-def test_zc138_what_hurts(said: str) -> None:
+def test_what_hurts(said: str) -> None:
     assert hurts(said)
 
 
@@ -42,7 +42,7 @@ def test_zc138_what_hurts(said: str) -> None:
         *("What a nice day.", "If the build fails, what do I do?", "Did it crash?", "It works now, the error is gone."),
     ],
 )
-def test_zc138_what_does_not(said: str) -> None:
+def test_what_does_not(said: str) -> None:
     assert not hurts(said)
 
 
@@ -60,7 +60,7 @@ def test_zc138_what_does_not(said: str) -> None:
         *(("the total is incorrect", "wrong"), ("烦死了", "other")),
     ],
 )
-def test_zc138_its_category(said: str, category: str) -> None:
+def test_its_category(said: str, category: str) -> None:
     assert category_of(said) == category
 
 
@@ -68,16 +68,16 @@ def test_zc138_its_category(said: str, category: str) -> None:
     ("said", "severity"),
     [("线上丢数据了", "high"), ("it always fails", "high"), ("有点慢", "low"), ("a bit slow", "low"), ("登录失败", "medium")],
 )
-def test_zc138_its_severity(said: str, severity: str) -> None:
+def test_its_severity(said: str, severity: str) -> None:
     assert severity_of(said) == severity
 
 
-def test_zc138_of_two_the_graver_one() -> None:
+def test_of_two_the_graver_one() -> None:
     assert graver("low", "high") == graver("high", "medium") == "high"
 
 
 @pytest.mark.parametrize(("turns", "confidence"), [(0, 0), (1, 0.25), (2, 0.5), (3, 0.75), (4, 1), (9, 1)])
-def test_zc138_a_quarter_a_distinct_turn_and_at_most_one(turns: int, confidence: float) -> None:
+def test_a_quarter_a_distinct_turn_and_at_most_one(turns: int, confidence: float) -> None:
     assert confidence_of(turns, 0.25) == confidence
 
 
@@ -95,7 +95,7 @@ def test_confidence_grows_and_stays_within_bounds(turns: int, step: float) -> No
         ("the export of the report keeps failing", "exporting reports gives an error every time"),
     ],
 )
-def test_zc138_alike(one: str, other: str) -> None:
+def test_alike(one: str, other: str) -> None:
     assert most_alike(one, [other]) == 0
 
 
@@ -108,11 +108,11 @@ def test_zc138_alike(one: str, other: str) -> None:
         ("The printer is broken.", "My bike is broken."),
     ],
 )
-def test_zc138_that_both_hurt_makes_no_two_alike(one: str, other: str) -> None:
+def test_that_both_hurt_makes_no_two_alike(one: str, other: str) -> None:
     assert most_alike(one, [other]) is None
 
 
-def test_zc138_the_most_alike_of_several() -> None:
+def test_the_most_alike_of_several() -> None:
     known = ["登录页面太慢了", "报表导出又失败了", "会议室总是订不上"]
     assert most_alike("导出报表总是失败", known) == 1
     assert most_alike("导出报表总是失败", []) is None
@@ -152,7 +152,7 @@ def test_messages_before_were_read_before() -> None:
         "It works now, problem solved.",
     ],
 )
-def test_zc57_it_helped(said: str) -> None:
+def test_it_helped(said: str) -> None:
     assert helped(said)
 
 
@@ -169,7 +169,7 @@ def test_zc57_it_helped(said: str) -> None:
         "Nice weather.",
     ],
 )
-def test_zc57_it_did_not_or_says_nothing(said: str) -> None:
+def test_it_did_not_or_says_nothing(said: str) -> None:
     assert not helped(said)
 
 
@@ -182,35 +182,35 @@ def said(*texts: str) -> list[Message]:
     return [Message(role="assistant" if number % 2 else "user", text=text) for number, text in enumerate(texts)]
 
 
-def test_zc57_the_proposal_that_was_told_is_the_one_that_helped() -> None:
+def test_the_proposal_that_was_told_is_the_one_that_helped() -> None:
     export, login = offer("导出报表失败", "把报表拆成每月一份", "逐份导出"), offer("登录太慢", "清空浏览器缓存", "重新登录系统")
     messages = said("怎么办？", "可以清空浏览器缓存，然后重新登录系统。", "这个办法好用")
     assert confirmed(messages, 2, [export, login]) == login.proposal_id
 
 
-def test_zc57_so_is_the_one_whose_pain_the_user_names() -> None:
+def test_so_is_the_one_whose_pain_the_user_names() -> None:
     one = offer("导出季度报表失败", "换一个浏览器试试")
     assert confirmed(said("导出季度报表的办法好用"), 0, [one]) == one.proposal_id
 
 
-def test_zc57_what_was_told_long_before_is_not_meant() -> None:
+def test_what_was_told_long_before_is_not_meant() -> None:
     one = offer("登录太慢", "清空浏览器缓存", "重新登录系统")
     talk = said("怎么办？", "清空浏览器缓存，重新登录系统", *["好", "嗯"] * 4, "这个办法好用")
     assert confirmed(talk, len(talk) - 1, [one]) is None
 
 
-def test_zc57_nothing_is_confirmed_where_nothing_waits() -> None:
+def test_nothing_is_confirmed_where_nothing_waits() -> None:
     assert confirmed(said("a", "b", "这个办法好用"), 2, []) is None
 
 
-def test_zc138_first_what_helped_before_then_what_was_advised_then_first_steps() -> None:
+def test_first_what_helped_before_then_what_was_advised_then_first_steps() -> None:
     known = [KnownSolution(problem="报表导出超时", steps=["拆成每月一份"], outcome="success")]
     assert propose("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["拆成每月一份"]
     assert propose("登录太慢", "slow", "zh", experiences=known, advice=["重启", "重启"]).steps == ["重启"]
     assert len(propose("login is slow", "slow", "en").steps) == 3
 
 
-def test_zc138_what_failed_before_is_not_proposed() -> None:
+def test_what_failed_before_is_not_proposed() -> None:
     known = [KnownSolution(problem="报表导出超时", steps=["拆成每月一份"], outcome="failed")]
     assert propose("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["重启"]
 

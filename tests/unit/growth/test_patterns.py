@@ -1,4 +1,4 @@
-"""Patterns: the same problem in several wordings, and the steps that half of them share (ZC-65, ZC-66)."""
+"""Patterns: the same problem in several wordings, and the steps that half of them share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_no_experiences_are_no_patterns() -> None:
     assert aggregate([]) == []
 
 
-def test_zc66_wordings_of_the_same_problem_are_one_pattern() -> None:
+def test_wordings_of_the_same_problem_are_one_pattern() -> None:
     [found] = aggregate([lived(0), lived(1, "The printer jams on the second tray!"), lived(2, "printer jams on second tray")])
     assert found.title == PAIN
     assert len(found.wordings) == 3
@@ -62,7 +62,7 @@ def test_reuse_tools_industry_and_evidence_are_put_together() -> None:
     assert found.hashes == [pattern_hash(PAIN), pattern_hash(f"{PAIN} again")]
 
 
-def test_zc65_due_by_reuse_confidence_and_steps() -> None:
+def test_due_by_reuse_confidence_and_steps() -> None:
     [enough] = aggregate([lived(0, reuse_count=3)])
     [too_seldom] = aggregate([lived(0, reuse_count=2)])
     [unsure] = aggregate([lived(0, reuse_count=3, confidence=0.69)])

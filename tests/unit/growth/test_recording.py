@@ -31,7 +31,7 @@ def recorder() -> StepRecorder:
     return StepRecorder("g", clock=lambda: 1.0)
 
 
-def test_zc84_an_answer_is_its_calls_results_and_text() -> None:
+def test_an_answer_is_its_calls_results_and_text() -> None:
     found = recorder().answered("a", "s", [], CHAT)
     assert told(found) == [(0, "user_request", None), (1, "tool_call", "search"), (2, "tool_result", "search"), (3, "generation", None)]
     assert all(wire.build(one).type == "turn.step" for one in found)

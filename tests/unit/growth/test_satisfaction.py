@@ -1,4 +1,4 @@
-"""Satisfaction from the user's last words (ZC-88, ZC-89): the learned judgement where it is sure, short rules without it."""
+"""Satisfaction from the user's last words: the learned judgement where it is sure, short rules without it."""
 
 from __future__ import annotations
 

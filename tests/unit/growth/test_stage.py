@@ -1,4 +1,4 @@
-"""The chain takes down appointments, and changes nothing else (ZC-95)."""
+"""The chain takes down appointments, and changes nothing else."""
 
 from __future__ import annotations
 

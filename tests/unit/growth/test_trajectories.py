@@ -1,4 +1,4 @@
-"""Steps become trajectories: masked, in order, once, with what came of it (ZC-84…ZC-89)."""
+"""Steps become trajectories: masked, in order, once, with what came of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def neutral(_messages: Sequence[str]) -> Satisfaction | None:
     return "neutral"
 
 
-def test_zc87_no_steps_are_no_trajectory() -> None:
+def test_no_steps_are_no_trajectory() -> None:
     assert compress([], neutral) is None
 
 
@@ -108,7 +108,7 @@ def test_times_and_counts() -> None:
         ([*run("search"), step(8, "user_request", input="thanks")], "positive", "success"),
     ],
 )
-def test_zc89_how_it_ended(steps: list[object], verdict: Satisfaction, expected: Completion) -> None:
+def test_how_it_ended(steps: list[object], verdict: Satisfaction, expected: Completion) -> None:
     made = compress(steps, says(verdict))  # type: ignore[arg-type]
     assert made is not None
     assert made.outcome == expected

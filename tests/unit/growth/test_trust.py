@@ -1,4 +1,4 @@
-"""Trust: votes, score, recommendations (ZC-72…ZC-74)."""
+"""Trust: votes, score, recommendations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_no_votes_are_half_trust() -> None:
 
 
 @pytest.mark.parametrize(("positive", "negative", "score"), [(1, 0, 2 / 3), (0, 1, 1 / 3), (5, 0, 6 / 7), (3, 2, 4 / 7), (0, 8, 0.1)])
-def test_zc73_the_score(positive: int, negative: int, score: float) -> None:
+def test_the_score(positive: int, negative: int, score: float) -> None:
     assert Trust(positive=positive, negative=negative).score == pytest.approx(score)
 
 
@@ -39,7 +39,7 @@ def test_neutral_votes_do_not_count() -> None:
     ("positive", "negative", "expected"),
     [(4, 0, None), (0, 4, None), (5, 0, "promote"), (0, 5, "archive"), (1, 4, "optimise"), (2, 3, None), (4, 1, None), (10, 1, "promote")],
 )
-def test_zc74_from_five_votes_on_something_is_recommended(positive: int, negative: int, expected: Recommendation | None) -> None:
+def test_from_five_votes_on_something_is_recommended(positive: int, negative: int, expected: Recommendation | None) -> None:
     assert Trust(positive=positive, negative=negative).recommendation == expected
 
 
@@ -61,7 +61,7 @@ def test_order_makes_no_difference(votes: list[Sentiment]) -> None:
 
 @pytest.mark.parametrize("signal", get_args(Signal))
 @pytest.mark.parametrize("artifact", ["skill", "pipeline"])
-def test_zc72_every_signal_on_every_artifact(signal: str, artifact: str) -> None:
+def test_every_signal_on_every_artifact(signal: str, artifact: str) -> None:
     for sentiment in get_args(Sentiment):
         assert vote(signal=signal, artifact=artifact, sentiment=sentiment).type == "feedback.given"
 
@@ -80,7 +80,7 @@ def test_a_vote_is_explicit_unless_told_otherwise() -> None:
     assert event.payload.signal == "explicit"
 
 
-def test_zc75_an_evolution_event_holds_ids_and_numbers_only() -> None:
+def test_an_evolution_event_holds_ids_and_numbers_only() -> None:
     event = EvolutionEvent.model_validate({"kind": "proposed", "agent_id": "a", "artifact": "skill", "artifact_id": ID, "name": "secret"})
     assert "secret" not in event.model_dump_json()
     assert len(set(KINDS)) == len(KINDS) == 13

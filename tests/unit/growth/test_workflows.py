@@ -1,4 +1,4 @@
-"""Workflows: chains that worked, as YAML, run with the caller's functions (ZC-71)."""
+"""Workflows: chains that worked, as YAML, run with the caller's functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def three(*tools: str) -> list[Ran]:
     return [ran(n, f"s{n % 2}", *tools) for n in range(3)]
 
 
-def test_zc71_three_runs_of_two_sessions_are_a_pattern() -> None:
+def test_three_runs_of_two_sessions_are_a_pattern() -> None:
     [found] = chains(three("search", "mail"))
     assert (found.title, found.total_reuse, found.sessions, found.confidence) == ("search → mail", 3, 2, 0.8)
 

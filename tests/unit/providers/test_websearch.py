@@ -1,4 +1,4 @@
-"""jiyi.providers.websearch: two engines, one protocol, and nothing that leads elsewhere (CN-51…CN-53, CN-57)."""
+"""jiyi.providers.websearch: two engines, one protocol, and nothing that leads elsewhere."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ OPTIONS = SearchOptions()
 # Engines
 
 
-def test_cn52_tavily_is_asked_as_it_wants(engine: Engine) -> None:
+def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(TAVILY)
     found = tavily(engine).search("为什么釉面开裂 " + "x" * 1_000, SearchOptions(search_type="news", domains=("Example.org", "b.org")))
     ((method, path, headers, body),) = engine.asked
@@ -149,7 +149,7 @@ def test_cn52_tavily_is_asked_as_it_wants(engine: Engine) -> None:
     assert [(hit.url, hit.score) for hit in found.results] == [("https://b.org", 0.9), ("https://example.org/glaze", 0.8)]
 
 
-def test_cn52_searxng_is_asked_as_it_wants(engine: Engine) -> None:
+def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(SEARXNG, {"results": [], "answers": ["plain"]})
     found = searxng(engine).search("glaze & 釉", OPTIONS)
     searxng(engine).search("glaze", SearchOptions(domains=("b.org",)))
@@ -171,7 +171,7 @@ def test_cn52_searxng_is_asked_as_it_wants(engine: Engine) -> None:
         (500, b"<html>", "answered 500"),
     ],
 )
-def test_cn52_what_tavily_refuses_is_said_without_the_key(engine: Engine, status: int, said: Any, expected: str) -> None:
+def test_what_tavily_refuses_is_said_without_the_key(engine: Engine, status: int, said: Any, expected: str) -> None:
     engine.says(said, status=status)
     with pytest.raises(SearchUnavailable) as caught:
         tavily(engine).search("q", OPTIONS)
@@ -182,7 +182,7 @@ def test_cn52_what_tavily_refuses_is_said_without_the_key(engine: Engine, status
 @pytest.mark.parametrize(
     ("status", "expected"), [(403, "add json to search.formats"), (404, "no /search"), (429, "limiter"), (502, "answered 502")]
 )
-def test_cn52_what_searxng_refuses_is_said_with_what_to_do(engine: Engine, status: int, expected: str) -> None:
+def test_what_searxng_refuses_is_said_with_what_to_do(engine: Engine, status: int, expected: str) -> None:
     engine.says(b"<html>", status=status)
     with pytest.raises(SearchUnavailable, match=expected):
         searxng(engine).search("q", OPTIONS)
@@ -364,7 +364,7 @@ def test_any_json_gives_hits_or_none(found: Any) -> None:
         ("https://x.org/?b.org", "b.org", False),
     ],
 )
-def test_cn52_domains_are_whole_names(url: str, domain: str, inside: bool) -> None:
+def test_domains_are_whole_names(url: str, domain: str, inside: bool) -> None:
     assert within(url, [domain]) is inside
     assert within(url, [])
     assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=(domain,)))) is inside
@@ -378,7 +378,7 @@ def test_options_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         SearchOptions(**wrong)
 
 
-def test_cn53_items_are_marked_as_external() -> None:
+def test_items_are_marked_as_external() -> None:
     found = SearchResult(query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)])
     (item,) = items_of(found)
     assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
@@ -427,7 +427,7 @@ def made(engine: Any, *, most: int = 10) -> Searcher:
     return Searcher(engine, kept, kept, "nothing set up")
 
 
-def test_cn57_what_was_asked_lately_is_not_asked_again() -> None:
+def test_what_was_asked_lately_is_not_asked_again() -> None:
     engine = Counting()
     search = made(engine)
     for query in ("Why glaze?", " why  GLAZE? "):
@@ -440,7 +440,7 @@ def test_cn57_what_was_asked_lately_is_not_asked_again() -> None:
     assert len(engine.asked) == 5
 
 
-def test_cn53_a_session_searches_so_often_and_no_more() -> None:
+def test_a_session_searches_so_often_and_no_more() -> None:
     engine = Counting()
     search = made(engine, most=2)
     for number in range(2):
@@ -475,7 +475,7 @@ def test_an_engine_that_fails_is_left_alone_for_a_while_and_nothing_is_cached() 
         ({"web_search": "searxng"}, "set JIYI_WEB_SEARCH_BASE_URL to yours"),
     ],
 )
-def test_cn52_without_a_key_or_an_address_searches_are_skipped_and_say_why(
+def test_without_a_key_or_an_address_searches_are_skipped_and_say_why(
     configure: Callable[..., Settings], settings: dict[str, str], why: str
 ) -> None:
     engine, why_none = chosen(configure(**settings))
@@ -485,7 +485,7 @@ def test_cn52_without_a_key_or_an_address_searches_are_skipped_and_say_why(
         Searcher(engine, kept, kept, why_none).search("q", OPTIONS, group_id="g", session_id="s")
 
 
-def test_cn51_the_key_may_be_in_tavilys_own_variable(
+def test_the_key_may_be_in_tavilys_own_variable(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", "tvly-env")

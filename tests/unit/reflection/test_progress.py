@@ -1,4 +1,4 @@
-"""jiyi.reflection.progress: how far an agent is on the way to its next reflection (GA-48)."""
+"""jiyi.reflection.progress: how far an agent is on the way to its next reflection."""
 
 from __future__ import annotations
 

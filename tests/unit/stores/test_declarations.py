@@ -1,4 +1,4 @@
-"""Declarations: what is accepted, and what is wrong by its path (DA-01…DA-11, K-25)."""
+"""Declarations: what is accepted, and what is wrong by its path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problems(document: Any) -> list[str]:
     return raised.value.problems
 
 
-def test_da01_a_graph_declares_stores_and_config_is_required() -> None:
+def test_a_graph_declares_stores_and_config_is_required() -> None:
     found = parse_graph({"graph": {"memory": [SIMPLE, FILE]}})
     assert [(store.name, store.type) for store in found.stores] == [("notes", "simple"), ("docs", "file")]
     for config in ({}, {"config": None}):
@@ -37,7 +37,7 @@ def test_da01_a_graph_declares_stores_and_config_is_required() -> None:
         assert problem.startswith("memory[0].config: a memory store requires a config block")
 
 
-def test_da02_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_TYPES", {})
 
     class Shelf(BaseModel):
@@ -51,19 +51,19 @@ def test_da02_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> Non
     assert problem.startswith("memory[0].type: unknown type 'nope'; there are blackboard, file, mem0, memory, shelf, simple")
 
 
-def test_da03_the_built_in_types() -> None:
+def test_the_built_in_types() -> None:
     assert {"simple", "file", "blackboard", "memory", "mem0"} <= set(type_names())
 
 
-def test_da04_names_are_unique() -> None:
+def test_names_are_unique() -> None:
     assert problems({"memory": [SIMPLE, SIMPLE]}) == ["memory[1].name: duplicated memory store name 'notes'"]
 
 
-def test_da05_a_reference_to_no_store_is_an_error() -> None:
+def test_a_reference_to_no_store_is_an_error() -> None:
     assert problems(attached({"name": "nope"})) == ["nodes[0].config.memories[0].name: memory reference 'nope' not defined in memory"]
 
 
-def test_da06_attachments_have_defaults_and_strict_values() -> None:
+def test_attachments_have_defaults_and_strict_values() -> None:
     [one] = parse_graph(attached({"name": "notes"})).nodes["answer"]
     assert (one.retrieve_stage, one.top_k, one.similarity_threshold, one.read, one.write) == (None, 3, -1, True, True)
     for field, value in (("top_k", 0), ("top_k", True), ("read", "yes"), ("write", 1), ("similarity_threshold", "x"), ("topk", 3)):
@@ -75,44 +75,44 @@ def test_da06_attachments_have_defaults_and_strict_values() -> None:
     ("name", "stage"),
     [("pre", Stage.PRE_GEN_THINKING), ("plan", Stage.PRE_GEN_THINKING), ("GEN", Stage.GEN), ("critique", Stage.POST_GEN_THINKING)],
 )
-def test_da07_k25_stages_have_aliases(name: str, stage: Stage) -> None:
+def test_stages_have_aliases(name: str, stage: Stage) -> None:
     assert stage_of(name) is stage
     [one] = parse_graph(attached({"name": "notes", "retrieve_stage": [name]})).nodes["answer"]
     assert one.reads_at(stage)
     assert not one.reads_at(Stage.FINISHED)
 
 
-def test_da07_an_unknown_stage_is_an_error() -> None:
+def test_an_unknown_stage_is_an_error() -> None:
     [problem] = problems(attached({"name": "notes", "retrieve_stage": ["gen", "later"]}))
     assert "unknown stage 'later'; there are pre_gen_thinking, gen" in problem
 
 
-def test_da08_the_schema_has_types_with_summaries() -> None:
+def test_the_schema_has_types_with_summaries() -> None:
     found = schema()
     options = found["properties"]["memory"]["items"]["properties"]["type"]["enum_options"]
     assert {one["value"]: one["description"] for one in options} == {name: one.summary for name, one in store_types().items()}
     assert set(found["$defs"]["Stage"]["enum"]) >= {*Stage, "critique"}
 
 
-def test_da09_variables_are_filled_in_by_whoever_reads_the_file() -> None:
+def test_variables_are_filled_in_by_whoever_reads_the_file() -> None:
     text = "memory:\n- name: a\n  type: simple\n  config: {embedding: {provider: openai, api_key: '${KEY}'}}\nprompt: '${NOT_OURS}'"
     assert read_graph(text, {"KEY": "k1"})["memory"][0]["config"]["embedding"]["api_key"] == "k1"
     with pytest.raises(ConfigError, match="the variable KEY is not set"):
         read_graph(text, {})
 
 
-def test_da11_the_legacy_key_of_a_node_is_refused() -> None:
+def test_the_legacy_key_of_a_node_is_refused() -> None:
     document = {"memory": [SIMPLE], "nodes": [{"id": "a", "config": {"memory": "notes"}}]}
     assert problems(document) == ["nodes[0].config.memory: no longer known; list the node's stores in `memories`"]
 
 
-def test_da46_a_file_store_without_an_embedding_is_refused() -> None:
+def test_a_file_store_without_an_embedding_is_refused() -> None:
     file = {**FILE, "config": {**FILE["config"], "embedding": "none"}}
     [problem] = problems({"memory": [SIMPLE, file]})
     assert problem.startswith("memory[1].config.embedding: a file store needs an embedding")
 
 
-def test_da53_unknown_embedders_are_refused() -> None:
+def test_unknown_embedders_are_refused() -> None:
     store = {"name": "a", "type": "simple", "config": {"embedding": {"provider": "nobody"}}}
     [problem] = problems({"memory": [store]})
     assert problem.startswith("memory[0].config.embedding.provider: unknown provider 'nobody'")

@@ -63,7 +63,7 @@ def manager(stores: dict[str, Any], *memories: dict[str, Any], **options: Any) -
     return MemoryManager("answer", attached, stores, clock=lambda: NOW, **options)
 
 
-def test_da13_stores_of_the_stage_are_asked_in_order() -> None:
+def test_stores_of_the_stage_are_asked_in_order() -> None:
     one, two, three = Shelf("one text here"), Shelf("two texts here"), Shelf("three texts")
     made = manager(
         {"one": one, "two": two, "three": three},
@@ -77,7 +77,7 @@ def test_da13_stores_of_the_stage_are_asked_in_order() -> None:
     assert [item.store for item in found.items] == ["two"]
 
 
-def test_da14_the_text_and_its_label() -> None:
+def test_the_text_and_its_label() -> None:
     made = manager({"notes": Shelf("first\n===== End of Memory =====", "second item")}, {"name": "notes"})
     text = made.retrieve("writer", "where?", "gen").text
     lines = (text or "").splitlines()
@@ -88,19 +88,19 @@ def test_da14_the_text_and_its_label() -> None:
     assert (styled.retrieve("writer", "where?", "gen").text or "").startswith("===== Related Memories =====")
 
 
-def test_da14_the_text_keeps_to_its_budget() -> None:
+def test_the_text_keeps_to_its_budget() -> None:
     made = manager({"notes": Shelf(*["many words " * 100] * 5)}, {"name": "notes", "top_k": 5}, style=Style(max_tokens=200))
     found = made.retrieve("writer", "where?", "gen")
     assert len(found.items) == 1
     assert len((found.text or "").split()) < 200
 
 
-def test_da16_no_hit_is_none() -> None:
+def test_no_hit_is_none() -> None:
     found = manager({"notes": Shelf()}, {"name": "notes"}).retrieve("writer", "where?", "gen")
     assert (found.text, found.items) == (None, [])
 
 
-def test_da17_injection_into_a_prompt_and_into_messages() -> None:
+def test_injection_into_a_prompt_and_into_messages() -> None:
     assert into_prompt("memory", "question") == "memory\n\nquestion"
     assert into_prompt(None, "question") == "question"
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
@@ -109,7 +109,7 @@ def test_da17_injection_into_a_prompt_and_into_messages() -> None:
     assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {"role": "user", "content": "memory"}
 
 
-def test_da18_thinking_gets_the_blocks_with_their_attachments() -> None:
+def test_thinking_gets_the_blocks_with_their_attachments() -> None:
     block = {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}
 
     class WithBlocks(Shelf):
@@ -126,7 +126,7 @@ def test_da18_thinking_gets_the_blocks_with_their_attachments() -> None:
     assert found.payload == {"text": found.text, "blocks": [{"role": "user", "block": block}]}
 
 
-def test_da19_da25_what_was_said_goes_to_stores_that_are_written() -> None:
+def test_what_was_said_goes_to_stores_that_are_written() -> None:
     one, two = Shelf(), Shelf()
     made = manager({"one": one, "two": two}, {"name": "one"}, {"name": "two", "write": False})
     done = made.update("writer", [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}], "said")
@@ -136,7 +136,7 @@ def test_da19_da25_what_was_said_goes_to_stores_that_are_written() -> None:
     assert (one.saved, two.saved) == (1, 0)
 
 
-def test_da20_operations_are_logged() -> None:
+def test_operations_are_logged() -> None:
     log: list[LogOperation] = []
     made = manager({"notes": Shelf("a text")}, {"name": "notes"}, note=log.append, graph="team", run_id="r1")
     made.retrieve("writer", "where?", "gen")
@@ -145,7 +145,7 @@ def test_da20_operations_are_logged() -> None:
     assert kinds == [("RETRIEVE", "gen", 1, 6, True, "team", "r1"), ("UPDATE", "finished", 1, 6, True, "team", "r1")]
 
 
-def test_da21_a_store_that_cannot_be_loaded_is_the_graphs_error() -> None:
+def test_a_store_that_cannot_be_loaded_is_the_graphs_error() -> None:
     with pytest.raises(StoreFailed, match="Failed to create memory 'notes': OSError: the shelf fell down"):
         manager({"notes": Shelf(fails=True)}, {"name": "notes"}).load()
 
@@ -161,12 +161,12 @@ def test_a_store_that_fails_later_stops_no_node() -> None:
     assert set(made.save()) == {"bad"}
 
 
-def test_da05_a_manager_knows_its_stores() -> None:
+def test_a_manager_knows_its_stores() -> None:
     with pytest.raises(ValueError, match="'nope', which the graph does not declare"):
         manager({}, {"name": "nope"})
 
 
-def test_da10_da12_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_TYPES", {})
     made: list[tuple[int, str, str]] = []
 

@@ -1,4 +1,4 @@
-"""What counts of a text, likeness, order across stores, vectors of long texts: hand-computed (DA-15, DA-27…DA-31, DA-54, K-27)."""
+"""What counts of a text, likeness, order across stores, vectors of long texts: hand-computed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
     return Hit(item=MemoryItem(id=text[:9], content_summary=text, timestamp=NOW.timestamp() - hours * 3_600), score=score)
 
 
-def test_da27_a_short_question_is_asked_as_it_is() -> None:
+def test_a_short_question_is_asked_as_it_is() -> None:
     assert query_text("  Where does\n Mia live? ") == "Where does Mia live?"
     assert query_text("Where?", fidelity="devall") == "Query: Where?"
 
 
-def test_da28_instructions_are_left_out_at_the_beginning_only() -> None:
+def test_instructions_are_left_out_at_the_beginning_only() -> None:
     told = "You are a patient poet, write about the harbour at night. The boats come home late. They bring herrings and stories along."
     assert key_content(told) == "write about the harbour at night. The boats come home late. They bring herrings and stories along."
     chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
     assert key_content(chinese).startswith("请写夜里的港口。")
 
 
-def test_da28_an_ordinary_you_are_deletes_nothing() -> None:
+def test_an_ordinary_you_are_deletes_nothing() -> None:
     """The original deletes from "You are" to the next comma, wherever it stands."""
     text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups that are left of the fair."
     assert "the blue teapot" in key_content(text)
     assert "the blue teapot" not in key_content(text, fidelity="devall")
 
 
-def test_da28_english_is_split_and_short_sentences_stay() -> None:
+def test_english_is_split_and_short_sentences_stay() -> None:
     """The original knows no full stop, and drops sentences under 20 characters."""
     text = "Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12
     found = key_content(text)
@@ -54,7 +54,7 @@ def test_da28_english_is_split_and_short_sentences_stay() -> None:
     assert "他赢了" not in key_content(short, fidelity="devall")
 
 
-def test_da31_likeness_by_hand() -> None:
+def test_likeness_by_hand() -> None:
     [same] = likenesses("blue teapot", ["blue teapot"])
     assert same.parts == {"jaccard": 1, "lcs": 1, "keyword": 1, "length": 1}
     assert same.total == pytest.approx(1)
@@ -66,12 +66,12 @@ def test_da31_likeness_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("chars", "factor"), [(10, 1.0), (5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)])
-def test_da31_length_factor(chars: int, factor: float) -> None:
+def test_length_factor(chars: int, factor: float) -> None:
     [found] = likenesses("a" * 10, ["b" * chars], "devall")
     assert found.length == pytest.approx(factor)
 
 
-def test_da30_the_score_is_cosine_and_likeness() -> None:
+def test_the_score_is_cosine_and_likeness() -> None:
     assert combined(0.8, Likeness(1, 0, 0.5, 1)) == pytest.approx(0.7 * 0.8 + 0.3 * (0.4 + 0.1 + 0.1))
 
 
@@ -87,13 +87,13 @@ def test_rare_words_count_more() -> None:
     assert found[2].keyword > found[0].keyword
 
 
-def test_da34_labels_are_in_the_summary_and_not_compared() -> None:
+def test_labels_are_in_the_summary_and_not_compared() -> None:
     assert summary_of("Where?", "In Porto.", 500) == "Input: Where?\nOutput: In Porto."
     assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
     assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
 
 
-def test_da15_k27_the_order_across_stores_by_hand() -> None:
+def test_the_order_across_stores_by_hand() -> None:
     fresh, old = hit("a text of some twenty-five", score=0.9), hit("another text of that length", hours=1_000)
     first, second = rank({"notes": [fresh], "board": [old]}, "nothing alike", NOW)
     assert first.score == pytest.approx(0.7 * 0.9 + 0.3 * 0.7)
@@ -108,17 +108,17 @@ def test_the_stores_score_is_not_discarded() -> None:
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
 
 
-def test_da15_length_and_overlap_by_hand() -> None:
+def test_length_and_overlap_by_hand() -> None:
     long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
     assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
     assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
 
 
-def test_da52_headers_are_left_out() -> None:
+def test_headers_are_left_out() -> None:
     assert without_headers("=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ===") == "Find cups."
 
 
-def test_da54_long_texts_are_cut_or_embedded_in_pieces() -> None:
+def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
     text = "a" * 250
     assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
     chunked = EmbeddingParams(max_length=100, use_chunking=True)
@@ -126,7 +126,7 @@ def test_da54_long_texts_are_cut_or_embedded_in_pieces() -> None:
     assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == ["a" * 50]
 
 
-def test_da54_joined_vectors_by_hand_and_of_length_one() -> None:
+def test_joined_vectors_by_hand_and_of_length_one() -> None:
     vectors = np.array([[1, 0], [0, 1]], dtype=np.float32)
     assert combine(vectors, "first") == pytest.approx([1, 0])
     assert combine(vectors, "average") == pytest.approx([0.5**0.5, 0.5**0.5])
@@ -135,7 +135,7 @@ def test_da54_joined_vectors_by_hand_and_of_length_one() -> None:
     assert float(np.linalg.norm(weighted)) == pytest.approx(1)
 
 
-def test_da54_all_pieces_are_embedded_in_one_call() -> None:
+def test_all_pieces_are_embedded_in_one_call() -> None:
     calls: list[list[str]] = []
 
     def passages(texts: list[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Snapshots and attachments: bytes are taken out once, and come back equal (DA-22…DA-24); the original's files (DA-51)."""
+"""Snapshots and attachments: bytes are taken out once, and come back equal; the original's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(text: str) -> list[Any]:
         {"type": "audio", "data": TEXT, "mime_type": "image/png", "name": "b.png"},
     ],
 )
-def test_da23_bytes_come_back_equal(block: dict) -> None:
+def test_bytes_come_back_equal(block: dict) -> None:
     snapshot = Snapshot(text="see", blocks=[SnapshotBlock(role="user", block=block)])
     bare, [attached] = detach(snapshot)
     assert attached.data == BYTES
@@ -65,7 +65,7 @@ def test_a_block_that_is_nested_too_deeply_is_refused() -> None:
         detach(Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))
 
 
-def test_da23_several_messages_are_joined_with_their_roles() -> None:
+def test_several_messages_are_joined_with_their_roles() -> None:
     parts = [{"type": "text", "text": "look"}, {"type": "image", "data": TEXT, "mime_type": "image/png"}]
     found = snapshot_of([{"role": "user", "content": parts}, {"role": "assistant", "content": "seen"}])
     assert found.text == "(user) look\n\n(assistant) seen"
@@ -74,19 +74,19 @@ def test_da23_several_messages_are_joined_with_their_roles() -> None:
     assert snapshot_of([{"role": "user", "content": "alone"}]).text == "alone"
 
 
-def test_da24_metadata() -> None:
+def test_metadata() -> None:
     found = metadata_of("writer", "x" * 300, [], 12)
     assert found == {"agent_role": "writer", "input_preview": "x" * 200, "content_length": 12, "attachments": []}
 
 
-def test_da50_output_else_input_else_text() -> None:
+def test_output_else_input_else_text() -> None:
     assert said("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
     assert said("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
     assert said("text", None, None) == "text"
     assert said(" ", None, None) == ""
 
 
-def test_da22_items_are_written_and_read_as_the_original_does() -> None:
+def test_items_are_written_and_read_as_the_original_does() -> None:
     item = MemoryItem(
         id="a", content_summary="Input: x\nOutput: y", timestamp=1_770_000_000.5, metadata={"agent_role": "w"}, embedding=[0.5]
     )
@@ -97,7 +97,7 @@ def test_da22_items_are_written_and_read_as_the_original_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '"x"', '{"a": 1}', "[1]", '[{"id": "a"}]', "[" * 100_000])
-def test_da51_a_corrupt_file_is_told(text: str) -> None:
+def test_a_corrupt_file_is_told(text: str) -> None:
     with pytest.raises(Refused, match="malformed"):
         read(text)
 

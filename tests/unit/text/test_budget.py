@@ -1,4 +1,4 @@
-"""jiyi.text.budget: token estimates that are rather high, and cuts that keep within them (K-32, ZC-49)."""
+"""jiyi.text.budget: token estimates that are rather high, and cuts that keep within them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = st.one_of(st.text(max_size=300), st.text(alphabet="ab 。，.,\n土火x1
         ("土 and fire", 5),
     ],
 )
-def test_k32_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str, estimate: int) -> None:
+def test_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str, estimate: int) -> None:
     assert estimate_tokens(text) == estimate
 
 

@@ -1,4 +1,4 @@
-"""A budget is kept, whatever the text: everything that takes one, by any text that there is (K-32, CN-56)."""
+"""A budget is kept, whatever the text: everything that takes one, by any text that there is."""
 
 from __future__ import annotations
 

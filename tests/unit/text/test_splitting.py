@@ -1,4 +1,4 @@
-"""jiyi.text.splitting: nothing is lost, nothing is said twice but the overlap, and pieces end where something ends (CN-35, K-30)."""
+"""jiyi.text.splitting: nothing is lost, nothing is said twice but the overlap, and pieces end where something ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def without_overlaps(text: str, pieces: list[Piece]) -> str:
 
 
 @given(TEXTS, SIZES)
-def test_cn35_nothing_is_lost_and_nothing_but_the_overlap_is_there_twice(text: str, sizes: tuple[int, int]) -> None:
+def test_nothing_is_lost_and_nothing_but_the_overlap_is_there_twice(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
     pieces = split(text, size, overlap)
     assert "".join(without_overlaps(text, pieces).split()) == "".join(text.split())
@@ -42,7 +42,7 @@ def test_cn35_nothing_is_lost_and_nothing_but_the_overlap_is_there_twice(text: s
         assert 0 < len(piece.text) <= size
     for one, next_ in pairwise(pieces):
         assert one.start < next_.start
-        assert one.end < next_.end  # no tail that only repeats (K-30)
+        assert one.end < next_.end  # no tail that only repeats
         assert one.end - next_.start <= overlap
 
 
@@ -58,7 +58,7 @@ def test_there_are_not_many_more_pieces_than_needed(text: str, sizes: tuple[int,
     assert len(split(text, size, overlap)) <= 1 + len(text) / (size // 2 - overlap)
 
 
-def test_cn35_sizes_are_characters_not_bytes() -> None:
+def test_sizes_are_characters_not_bytes() -> None:
     """The original counted bytes: 500 of them are 166 Chinese characters."""
     assert [len(piece.text) for piece in split("土" * SIZE)] == [SIZE]
     first, second = split("土" * (SIZE + 1))
@@ -66,7 +66,7 @@ def test_cn35_sizes_are_characters_not_bytes() -> None:
 
 
 @pytest.mark.parametrize(("length", "lengths"), [(501, [500, 51]), (950, [500, 500]), (951, [500, 500, 51])])
-def test_k30_no_piece_only_repeats_the_one_before(length: int, lengths: list[int]) -> None:
+def test_no_piece_only_repeats_the_one_before(length: int, lengths: list[int]) -> None:
     """950 characters made three pieces in the original, the last of them the overlap alone."""
     assert [len(piece.text) for piece in split("x" * length)] == lengths
 

@@ -1,4 +1,4 @@
-"""jiyi.tiers.context: parts by priority within a budget, and an account of what was cut (CN-56)."""
+"""jiyi.tiers.context: parts by priority within a budget, and an account of what was cut."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECTIONS = st.lists(
 )
 
 
-def test_cn56_all_parts_in_their_order_with_the_five_best_and_the_three_best() -> None:
+def test_all_parts_in_their_order_with_the_five_best_and_the_three_best() -> None:
     context = build_context(COUNCIL)
     parts = context.text.split(SEPARATOR)
     assert SEPARATOR == "\n\n---\n\n"
@@ -53,7 +53,7 @@ def test_cn56_all_parts_in_their_order_with_the_five_best_and_the_three_best() -
     assert context.cut == ["memories: 3 of 8 items are more than its limit of 5", "experiences: 5 of 8 items are more than its limit of 3"]
 
 
-def test_cn56_what_must_be_there_is_cut_last() -> None:
+def test_what_must_be_there_is_cut_last() -> None:
     essential = build_context([section for section in COUNCIL if section.essential]).tokens
     context = build_context(COUNCIL, essential + 62)
     assert context.text.startswith("You sit on a council.")

@@ -1,4 +1,4 @@
-"""jiyi.tiers.digest and the rules' summaries: what quarantine is about, the same each time (CN-38)."""
+"""jiyi.tiers.digest and the rules' summaries: what quarantine is about, the same each time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ids(found: Digest) -> list[list[str]]:
 ENTRIES = [entry(number, text) for number, text in enumerate([*GLAZE, *FERRY, LONELY])]
 
 
-def test_cn38_entries_that_share_words_are_one_cluster_in_either_language() -> None:
+def test_entries_that_share_words_are_one_cluster_in_either_language() -> None:
     found = digest(ENTRIES)
     assert sorted(sorted(cluster) for cluster in ids(found)) == [["e0", "e1", "e2"], ["e3", "e4"], ["e5"]]
     glaze = found.clusters[0]
@@ -45,7 +45,7 @@ def test_cn38_entries_that_share_words_are_one_cluster_in_either_language() -> N
     assert {"glaze", "kiln"} <= set(glaze.keywords)
 
 
-def test_cn38_the_order_in_which_entries_come_changes_nothing() -> None:
+def test_the_order_in_which_entries_come_changes_nothing() -> None:
     shuffled = [*ENTRIES, *ENTRIES]
     random.Random(7).shuffle(shuffled)
     assert digest(shuffled) == digest(ENTRIES)
@@ -98,7 +98,7 @@ def summary(statements: list[str], language: Any = "en") -> ask.Digested:
     return answer
 
 
-def test_cn38_the_rules_quote_the_most_central_sentences() -> None:
+def test_the_rules_quote_the_most_central_sentences() -> None:
     found = summary([f"{text} Good morning everybody." for text in GLAZE])
     assert found.evidence
     quoted = [text for text in GLAZE if text in found.summary]
@@ -124,7 +124,7 @@ def test_evidence_must_be_among_the_statements() -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_cn25_the_rules_do_not_pretend_to_know_whether_a_text_is_right(language: Any) -> None:
+def test_the_rules_do_not_pretend_to_know_whether_a_text_is_right(language: Any) -> None:
     answer = Rules().ask(ask.Consistency(agent_id="a", language=language, text="He is five and has ten grandchildren."))
     assert answer.verdict == "unknown"
     assert answer.why

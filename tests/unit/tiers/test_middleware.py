@@ -1,4 +1,4 @@
-"""jiyi.tiers.middleware: outputs are published beside the workflow, which never notices (CN-16…CN-18, CN-28, K-18)."""
+"""jiyi.tiers.middleware: outputs are published beside the workflow, which never notices."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def event(output: Any, **fields: Any) -> NodeExecuted:
 # Events
 
 
-def test_cn18_the_event_says_who_where_and_how_sure() -> None:
+def test_the_event_says_who_where_and_how_sure() -> None:
     """The original writes the metadata before it adds the node's id, and has no group."""
     output = {"content": "裁决：烧一次", "metadata": {"agent_id": "林岚", "confidence": 0.9, "model": "m"}, "other": 1}
     made = event(output, session_id="s1", node_type="vote", provenance={"run": 7})
@@ -75,7 +75,7 @@ def test_cn18_the_event_says_who_where_and_how_sure() -> None:
 @pytest.mark.parametrize(
     "output", [None, 7, "", " \n", {}, {"content": None}, {"content": 7}, {"content": " "}, {"text": "x"}, ["x"], "\x00"]
 )
-def test_cn17_outputs_without_text_are_skipped(output: Any) -> None:
+def test_outputs_without_text_are_skipped(output: Any) -> None:
     assert of(output) is None
 
 
@@ -102,24 +102,24 @@ def test_somebody_always_speaks(fields: dict[str, Any], speaker: str) -> None:
         ({}, None, {}),
     ],
 )
-def test_k14_a_confidence_that_is_none_leaves_the_output_unscored(metadata: Any, confidence: Any, left: Any) -> None:
+def test_a_confidence_that_is_none_leaves_the_output_unscored(metadata: Any, confidence: Any, left: Any) -> None:
     made = event("fire once", metadata=metadata)
     assert (made.payload.confidence, made.payload.metadata) == (confidence, left)
 
 
-def test_cn60_verify_pending_becomes_a_flag() -> None:
+def test_verify_pending_becomes_a_flag() -> None:
     assert event({"content": "x", "metadata": {"verify_pending": True}}, flags=["reviewed"]).payload.flags == ["reviewed", "verify_pending"]
     assert event({"content": "x", "metadata": {"verify_pending": False}}).payload.flags == []
 
 
 @pytest.mark.parametrize("metadata", [{"x": "y" * 9_000}, {"x": float("nan")}, {"x": "\x00"}, {"x": object()}, {"x": "\ud800"}])
-def test_cn16_a_text_is_not_lost_for_its_metadata(metadata: dict[str, Any]) -> None:
+def test_a_text_is_not_lost_for_its_metadata(metadata: dict[str, Any]) -> None:
     made = event({"content": "fire once", "metadata": metadata})
     assert made.payload.output == "fire once"
     assert made.payload.metadata["left_out"].startswith("metadata: ")
 
 
-def test_cn16_a_text_is_not_lost_for_its_length_or_a_character() -> None:
+def test_a_text_is_not_lost_for_its_length_or_a_character() -> None:
     made = event("x" * 100_001)
     assert (len(made.payload.output), made.payload.metadata) == (100_000, {"truncated_from": 100_001})
     assert event("fi\x00re\ud800").payload.output == "fire"
@@ -147,7 +147,7 @@ def test_outputs_are_published_in_order_and_given_back_as_they_are() -> None:
     assert (memory.counts.published, memory.counts.skipped, memory.counts.refused, memory.counts.lost) == (250, 1, 0, 0)
 
 
-def test_k18_while_the_broker_is_away_outputs_wait_and_keep_their_ids() -> None:
+def test_while_the_broker_is_away_outputs_wait_and_keep_their_ids() -> None:
     broker = Broker(*[BrokerUnavailable("away")] * 4)
     with MemoryMiddleware(broker) as memory:
         for number in range(3):
@@ -158,7 +158,7 @@ def test_k18_while_the_broker_is_away_outputs_wait_and_keep_their_ids() -> None:
     assert memory.counts.lost == 0
 
 
-def test_k18_the_workflow_does_not_wait_for_a_broker_that_hangs() -> None:
+def test_the_workflow_does_not_wait_for_a_broker_that_hangs() -> None:
     begun, release = threading.Event(), threading.Event()
 
     class Hanging(Broker):
@@ -197,7 +197,7 @@ def test_one_wrong_output_does_not_take_the_others_along() -> None:
     assert said == ["an output is not remembered: 0.payload.output: bad"]
 
 
-def test_cn28_a_wrong_call_is_counted_and_raises_nothing() -> None:
+def test_a_wrong_call_is_counted_and_raises_nothing() -> None:
     def fail(sentence: str) -> None:
         raise RuntimeError(sentence)
 

@@ -1,4 +1,4 @@
-"""jiyi.tiers.promotion and jiyi.protocol.tiers: what is stored of a promotion, and what may be asked for (CN-34…CN-37, K-22)."""
+"""jiyi.tiers.promotion and jiyi.protocol.tiers: what is stored of a promotion, and what may be asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATER = datetime(2026, 3, 9, 9, tzinfo=UTC)
 LONG = " ".join(f"窑温到了{number}度。托马斯担心釉面会裂，林岚并不同意！The kiln held {number} times." for number in range(60))
 
 
-def test_cn35_cn36_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
+def test_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
     entry = UUID(int=7)
     planned = plan(LONG, group_id="g", promoted_at=NOW, entry_ids=[entry], metadata={"node_id": "judge", "source": "forged"})
     assert len(planned) > 3
@@ -36,7 +36,7 @@ def test_cn35_cn36_a_long_text_becomes_pieces_that_say_where_they_come_from() ->
     assert all(len(piece.content) <= 500 for piece in planned)
 
 
-def test_cn36_promoting_again_meets_the_same_ids() -> None:
+def test_promoting_again_meets_the_same_ids() -> None:
     """In the original a promotion that fails in the middle leaves its first pieces, and stores them again."""
     first, again = plan(LONG, group_id="g", promoted_at=NOW), plan(f"\n{LONG} ", group_id="g", promoted_at=LATER)
     assert [piece.knowledge_id for piece in first] == [piece.knowledge_id for piece in again]
@@ -54,7 +54,7 @@ def test_names_with_colons_are_not_taken_for_others(one: tuple[str, str | None],
     assert (knowledge_id(*one, b"x") == knowledge_id(*other, b"x")) == (one == other)
 
 
-def test_k28_what_is_said_twice_is_stored_once() -> None:
+def test_what_is_said_twice_is_stored_once() -> None:
     paragraph = "The verdict stands. " * 20
     (first,) = plan(f"{paragraph}\n\n{paragraph.upper()}", group_id="g", promoted_at=NOW, overlap=0)
     assert (first.content, first.metadata["piece"]) == (paragraph.strip(), 1)
@@ -85,6 +85,6 @@ def test_what_is_wrong_is_refused_by_name(model: type[BaseModel], fields: dict[s
         model.model_validate(fields)
 
 
-def test_k22_entries_or_a_text_or_a_text_for_the_entries() -> None:
+def test_entries_or_a_text_or_a_text_for_the_entries() -> None:
     for fields in ({"entry_ids": [UUID(int=1)]}, {"text": "so it is"}, {"entry_ids": [UUID(int=1)], "text": "in short"}):
         assert PromoteBody.model_validate(fields).preview is False

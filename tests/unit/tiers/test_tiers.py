@@ -1,4 +1,4 @@
-"""jiyi.protocol.tiers.query, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
+"""jiyi.protocol.tiers.query, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ HOTS, COLDS = [hot(number) for number in range(50)], [cold(number, 0.9 - number 
 # How many
 
 
-def test_cn40_k09_ten_of_working_memory_not_eleven() -> None:
+def test_ten_of_working_memory_not_eleven() -> None:
     """The original reads its list from 0 to 10, both included."""
     assert ask(HOTS) == [f"h{number}" for number in range(10)]
 
 
-def test_cn42_cn46_ten_hot_then_five_cold_unless_told_otherwise() -> None:
+def test_ten_hot_then_five_cold_unless_told_otherwise() -> None:
     assert ask(HOTS, COLDS) == [*(f"h{number}" for number in range(10)), *(f"c{number}" for number in range(5))]
 
 
 @pytest.mark.parametrize(("limit", "hots", "colds"), [(1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)])
-def test_k07_max_results_is_the_total_and_leaves_room_for_long_term_memory(limit: int, hots: int, colds: int) -> None:
+def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(limit: int, hots: int, colds: int) -> None:
     """Hot first and then cut would hide every precedent behind ten new entries."""
     assert ask(HOTS, COLDS, max_results=limit) == [*(f"h{n}" for n in range(hots)), *(f"c{n}" for n in range(colds))]
 
 
-def test_k07_what_one_tier_lacks_the_other_may_have() -> None:
+def test_what_one_tier_lacks_the_other_may_have() -> None:
     assert ask([], COLDS, max_results=5) == ["c0", "c1", "c2", "c3", "c4"]
     assert ask(HOTS, [], max_results=5) == ["h0", "h1", "h2", "h3", "h4"]
     assert ask(HOTS[:1], COLDS, max_results=4) == ["h0", "c0", "c1", "c2"]
@@ -95,27 +95,27 @@ def test_limits_threshold_and_order_hold_whatever_there_is(
 # Scores and order
 
 
-def test_cn41_long_term_memory_comes_by_similarity_whatever_order_it_is_given_in() -> None:
+def test_long_term_memory_comes_by_similarity_whatever_order_it_is_given_in() -> None:
     assert ask([], [cold(1, 0.75), cold(2, 0.95), cold(3, 0.85), cold(4, 0.95)]) == ["c2", "c4", "c3", "c1"]
 
 
-def test_cn40_k06_hot_counts_one_and_its_similarity_is_shown_beside() -> None:
+def test_hot_counts_one_and_its_similarity_is_shown_beside() -> None:
     (found,) = merge([hot(0, score=0.4, similarity=0.4)], [], MemoryQuestion(query="q"), NOW)
     assert (found.score, found.similarity) == (1.0, 0.4)
 
 
-def test_k05_by_score_the_most_similar_comes_first_of_either_tier() -> None:
+def test_by_score_the_most_similar_comes_first_of_either_tier() -> None:
     hots = [hot(0, similarity=0.3), hot(1, similarity=0.9), hot(2)]
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score") == ["h2", "c1", "h1", "c0", "h0"]
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score", max_results=2) == ["h2", "c1"]
 
 
-def test_k08_the_threshold_is_for_long_term_memory_only() -> None:
+def test_the_threshold_is_for_long_term_memory_only() -> None:
     assert ask([hot(0, similarity=0.1)], [cold(0, 0.69), cold(1, 0.7)]) == ["h0", "c1"]
     assert ask([hot(0, similarity=0.1)], [cold(0, 0.2), cold(1, -0.4)], relevance_threshold=-1) == ["h0", "c0", "c1"]
 
 
-def test_k08_unless_given_the_threshold_is_the_models() -> None:
+def test_unless_given_the_threshold_is_the_models() -> None:
     found = merge([], [cold(0, 0.8), cold(1, 0.83)], MemoryQuestion(query="q"), NOW, default_threshold=0.82)
     assert [item.item_id for item in found] == ["c1"]
 
@@ -127,19 +127,19 @@ def test_a_similarity_that_is_no_number_is_nothing() -> None:
 # Filters
 
 
-def test_cn11_cn59_the_time_range_binds_working_memory_only() -> None:
+def test_the_time_range_binds_working_memory_only() -> None:
     assert ask(HOTS, COLDS, time_range_days=1) == ask(HOTS, COLDS)
     ancient = cold(9, created_at=NOW - timedelta(days=4_000))
     assert ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1) == ["h20", "c8", "c7", "c9"]
     assert ask([hot(0, created_at=None)], [cold(0, created_at=None)], time_range_days=1) == ["h0", "c0"]
 
 
-def test_cn22_what_has_expired_is_not_shown_though_it_is_still_stored() -> None:
+def test_what_has_expired_is_not_shown_though_it_is_still_stored() -> None:
     entries = [hot(0, expires_at=NOW + timedelta(seconds=1)), hot(1, expires_at=NOW)]
     assert ask(entries) == ["h0"]
 
 
-def test_cn11_verdicts_can_be_left_out_of_both_tiers() -> None:
+def test_verdicts_can_be_left_out_of_both_tiers() -> None:
     hots, colds = [hot(0, kind="verdict"), hot(1)], [cold(0, kind="verdict"), cold(1)]
     assert ask(hots, colds) == ["h0", "h1", "c0", "c1"]
     assert ask(hots, colds, include_verdicts=False) == ["h1", "c1"]
@@ -150,14 +150,14 @@ def test_filters_come_before_the_limit_of_ten() -> None:
     assert ask(entries, include_verdicts=False) == [f"h{number}" for number in range(20, 30)]
 
 
-def test_k21_the_session_is_a_filter_only_if_it_is_asked_for() -> None:
+def test_the_session_is_a_filter_only_if_it_is_asked_for() -> None:
     """The original always filtered by session, and promotion stored none: long-term memory found nothing."""
     hots, colds = [hot(0, session_id="s1"), hot(1)], [cold(0, session_id=None), cold(1, session_id="s1")]
     assert ask(hots, colds) == ["h0", "h1", "c0", "c1"]
     assert ask(hots, colds, session_id="s1") == ["h0", "c1"]
 
 
-def test_cn30_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verified() -> None:
+def test_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verified() -> None:
     question = MemoryQuestion(query="q")
     found = merge([hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)], question, NOW)
     assert [(item.item_id, item.verified, item.temporary) for item in found] == [
@@ -167,7 +167,7 @@ def test_cn30_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_
     ]
 
 
-def test_cn53_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None:
+def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None:
     web = [Item(item_id=f"w{n}", source="external", content="found", score=0.99) for n in range(5)]
     for order in ("tier", "score"):
         question = MemoryQuestion(query="q", max_results=2, web_results=3, order=order)  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def test_questions_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         MemoryQuestion.model_validate({"query": "glaze"} | wrong)
 
 
-def test_cn03_a_query_without_a_group_is_refused() -> None:
+def test_a_query_without_a_group_is_refused() -> None:
     with pytest.raises(ValidationError):
         MemoryQuery(query="glaze", group_id=" ")
 
@@ -236,7 +236,7 @@ def test_verdicts_are_what_says_so_or_comes_from_a_node_that_decides(node_type: 
         ([], "ok"),
     ],
 )
-def test_k33_the_answer_says_whether_all_tiers_answered(states: list[Any], status: str) -> None:
+def test_the_answer_says_whether_all_tiers_answered(states: list[Any], status: str) -> None:
     answer = MemoryAnswer(tiers=[TierStatus(tier="working", state=state) for state in states])
     assert answer.status == status
     assert answer.model_dump(mode="json")["status"] == status
@@ -253,7 +253,7 @@ def failing(error: Exception) -> Callable[[], list[Item]]:
     return read
 
 
-def test_cn43_tiers_are_asked_at_the_same_time() -> None:
+def test_tiers_are_asked_at_the_same_time() -> None:
     both = threading.Barrier(2, timeout=20)
 
     def reader(item: Item) -> Callable[[], list[Item]]:
@@ -265,7 +265,7 @@ def test_cn43_tiers_are_asked_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("broken", ["working", "longterm"])
-def test_cn45_one_tier_failing_is_reported_and_hides_nothing(broken: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_tier_failing_is_reported_and_hides_nothing(broken: Any, caplog: pytest.LogCaptureFixture) -> None:
     readers: dict[Any, Callable[[], list[Item]]] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
     readers[broken] = failing(EmbeddingUnavailable("the vendor is away"))
     with caplog.at_level(logging.ERROR):

@@ -1,6 +1,6 @@
 """The parts of the three tiers, put together as the service will, with lists for tables: a debate of two sessions.
 
-Middleware → event → filters → working memory → gathering → merging → node (CN-13, CN-16, CN-39, CN-59).
+Middleware → event → filters → working memory → gathering → merging → node.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def debate(service: Service, group_id: str, session_id: str) -> list[str]:
     return histories
 
 
-def test_cn16_cn59_later_rounds_know_the_earlier_ones_and_later_sessions_the_verdict() -> None:
+def test_later_rounds_know_the_earlier_ones_and_later_sessions_the_verdict() -> None:
     service = Service()
     first, second, third = debate(service, "council", "s1")
     assert first == ""
@@ -116,14 +116,14 @@ def test_cn16_cn59_later_rounds_know_the_earlier_ones_and_later_sessions_the_ver
     assert debate(service, "another council", "s3")[0] == ""
 
 
-def test_cn13_quarantine_is_never_shown() -> None:
+def test_quarantine_is_never_shown() -> None:
     service = Service()
     debate(service, "council", "s1")
     shown = MemoryRetrievalNode({"max_results": 100}, retriever=service).process({"topic": "tool", "group_id": "council"})
     assert '\n"ok"\n' not in shown["history_context"]
 
 
-def test_cn45_each_tier_answers_without_the_other_and_the_workflow_without_both() -> None:
+def test_each_tier_answers_without_the_other_and_the_workflow_without_both() -> None:
     service, events = Service(), list[NodeEvent]()
     debate(service, "council", "s1")
     service.promote("council", "A precedent: in March the kiln was fired once, and nothing cracked.")

@@ -1,4 +1,4 @@
-"""Identity: the files that say who an agent is, their versions, and proposals to change them with what would differ (ZC-131…ZC-133)."""
+"""Identity: the files that say who an agent is, their versions, and proposals to change them with what would differ."""
 
 from __future__ import annotations
 

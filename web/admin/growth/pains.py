@@ -1,4 +1,4 @@
-"""Pain points: what hurts users, which turns told of it, what is proposed; decided on here (ZC-138, ZC-57)."""
+"""Pain points: what hurts users, which turns told of it, what is proposed; decided on here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prompt with what the group knows (CN-56)."""
+"""A prompt with what the group knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of quarantine, for those who promote (CN-38)."""
+"""Digests of quarantine, for those who promote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the tiers, and what people do with it: promote, demote, edit (CN-16, CN-19, CN-34, CN-55).
+"""What is in the tiers, and what people do with it: promote, demote, edit.
 
 Quarantine is for whoever may change the group's memory, and for nobody else: agents' keys have not the right to see it.
 """

@@ -1,4 +1,4 @@
-"""The memory-retrieval node for workflow engines in other languages (CN-01…CN-15).
+"""The memory-retrieval node for workflow engines in other languages.
 
 ``/nodes/memory-retrieval`` stands beside ``/nodes/<uuid:node_id>``, a memory: the two cannot be taken for each other, since
 ``memory-retrieval`` is no UUID, and the route's converter takes nothing else.

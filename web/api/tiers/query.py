@@ -1,4 +1,4 @@
-"""Working memory, and asking it together with long-term memory (CN-40…CN-46, CN-54)."""
+"""Working memory, and asking it together with long-term memory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Summarised(BaseModel):
 
 
 class Summary(Question[Summarised]):
-    """What does a text come to, in one or two sentences and in keywords, in its own language (ZC-77)?"""
+    """What does a text come to, in one or two sentences and in keywords, in its own language?"""
 
     prompt: ClassVar[str] = "summary"
     answer: ClassVar[type[BaseModel]] = Summarised
@@ -26,7 +26,7 @@ class Summary(Question[Summarised]):
 
 
 class Compaction(Question[OneSentence]):
-    """What of this part of a conversation has to be known to go on with it (ZC-81)?"""
+    """What of this part of a conversation has to be known to go on with it?"""
 
     prompt: ClassVar[str] = "compaction"
     answer: ClassVar[type[BaseModel]] = OneSentence
@@ -37,7 +37,7 @@ class Compaction(Question[OneSentence]):
 
 
 class Extraction(Question[CombinedExtraction]):
-    """What do the new messages of a conversation tell that is worth remembering (ZC-14)?
+    """What do the new messages of a conversation tell that is worth remembering?
 
     Messages before ``since`` were asked about before: they are there to understand the others by.
     """

@@ -14,7 +14,7 @@ from jiyi.providers.llms.questions.base import Question, speaker
 
 
 class SkillDraft(Question[SkillCandidate]):
-    """Which skill comes of what helped with the same problem several times (ZC-67)?"""
+    """Which skill comes of what helped with the same problem several times?"""
 
     prompt: ClassVar[str] = "skill"
     answer: ClassVar[type[BaseModel]] = SkillCandidate
@@ -39,7 +39,7 @@ class SkillDraft(Question[SkillCandidate]):
 
 
 class Pains(Question[FoundPains]):
-    """Which trouble do the new messages of a conversation tell of, and which say that something helped (ZC-138, ZC-57)?"""
+    """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
 
     prompt: ClassVar[str] = "pains"
     answer: ClassVar[type[BaseModel]] = FoundPains
@@ -66,7 +66,7 @@ class Pains(Question[FoundPains]):
 
 
 class Solution(Question[ProposedSolution]):
-    """What might be done about a pain point (ZC-138)?"""
+    """What might be done about a pain point?"""
 
     prompt: ClassVar[str] = "solution"
     answer: ClassVar[type[BaseModel]] = ProposedSolution
@@ -90,7 +90,7 @@ class Solution(Question[ProposedSolution]):
 
 
 class SelfReflection(Question[SelfReflected]):
-    """What do an agent's conversations say about the agent itself (ZC-141)? ``text``: its files as they are."""
+    """What do an agent's conversations say about the agent itself? ``text``: its files as they are."""
 
     prompt: ClassVar[str] = "self_reflection"
     answer: ClassVar[type[BaseModel]] = SelfReflected

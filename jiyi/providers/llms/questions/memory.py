@@ -10,7 +10,7 @@ from jiyi.providers.llms.questions.base import MAX_KEYWORDS, Question, ShortName
 
 
 class Poignant(BaseModel):
-    #: 1 (brushing teeth) … 10 (a break-up), GA-49.
+    #: 1 (brushing teeth) … 10 (a break-up).
     poignancy: int = Field(ge=1, le=10, strict=True)
 
 

@@ -17,7 +17,7 @@ class Digested(BaseModel):
 
 
 class Digest(Question[Digested]):
-    """What do these outputs of a workflow, which say similar things, come to (CN-38)?"""
+    """What do these outputs of a workflow, which say similar things, come to?"""
 
     prompt: ClassVar[str] = "digest"
     answer: ClassVar[type[BaseModel]] = Digested
@@ -35,7 +35,7 @@ class Checked(BaseModel):
 
 
 class Consistency(Question[Checked]):
-    """Does the text contradict itself, or state what obviously cannot be so (CN-25)?"""
+    """Does the text contradict itself, or state what obviously cannot be so?"""
 
     prompt: ClassVar[str] = "consistency"
     answer: ClassVar[type[BaseModel]] = Checked

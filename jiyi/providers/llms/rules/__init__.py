@@ -22,7 +22,7 @@ from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import keywords_ranked
 
-#: What a summary has: sentences, tokens, keywords (ZC-28).
+#: What a summary has: sentences, tokens, keywords.
 SUMMARY_SENTENCES, SUMMARY_TOKENS, SUMMARY_KEYWORDS = 2, 200, 5
 #: Kept with what is made from the answers; goes up when they change.
 MODEL = "rules-2"
@@ -50,7 +50,7 @@ def _keywords(question: ask.Keywords) -> ask.KeywordList:
 
 
 def _consistency(question: ask.Consistency) -> ask.Checked:
-    """Words do not show whether a text is right: no rule pretends to know (CN-25, fail-open)."""
+    """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
     why = "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
     return ask.Checked(verdict="unknown", why=why)
 

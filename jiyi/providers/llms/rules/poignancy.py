@@ -1,4 +1,4 @@
-"""How poignant a memory is, from its words (GA-49): what weighs most in it decides.
+"""How poignant a memory is, from its words: what weighs most in it decides.
 
 =====  ==============================================================
 1 – 2  small talk; routine: sleeping, brushing teeth, meals, coffee, tidying up

@@ -1,4 +1,4 @@
-"""The text of a file, by its suffix (DA-38)."""
+"""The text of a file, by its suffix."""
 
 from __future__ import annotations
 

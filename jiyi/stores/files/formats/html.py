@@ -1,4 +1,4 @@
-"""HTML as text: what a browser would show, a block a line (DA-38)."""
+"""HTML as text: what a browser would show, a block a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as text: an object of plain values a line, each value with its name (DA-38)."""
+"""JSON as text: an object of plain values a line, each value with its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF as text, page by page (DA-38)."""
+"""PDF as text, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV as text: a row a line, each value with the name of its column, so that a row is understood without the first one (DA-38)."""
+"""CSV as text: a row a line, each value with the name of its column, so that a row is understood without the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules end to end: taken down, fired once for each time, made good, delivered until acknowledged (K-37)."""
+"""Schedules end to end: taken down, fired once for each time, made good, delivered until acknowledged."""
 
 from __future__ import annotations
 

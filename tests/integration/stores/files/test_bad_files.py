@@ -140,7 +140,7 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFol
 
 
 @pytest.mark.parametrize("path", ["..", "../secret.md", "/etc", "/proc", "/proc/self/root", "/", "\0"])
-def test_da55_a_source_outside_the_folders_is_refused(roots: Path, group: str, path: str) -> None:
+def test_a_source_outside_the_folders_is_refused(roots: Path, group: str, path: str) -> None:
     from jiyi.stores.config.types import FileMemoryConfig
 
     given = path if path.startswith("/") else f"{roots}/{path}"

@@ -1,4 +1,4 @@
-"""A store of files follows its folder: what is added, changed, renamed or gone, each file in one transaction (DA-38…DA-43)."""
+"""A store of files follows its folder: what is added, changed, renamed or gone, each file in one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORANGE = "林岚在院子里种了两棵橘子树。"
 LONG = "The tomatoes need water every day. " * 40
 
 
-def test_da38_files_are_found_by_meaning_and_by_words(folder: MakeFolder) -> None:
+def test_files_are_found_by_meaning_and_by_words(folder: MakeFolder) -> None:
     docs = folder()
     docs.write("kiln.MD", KILN)
     docs.write("deep/er/garden.txt", ORANGE)
@@ -52,7 +52,7 @@ def test_da38_files_are_found_by_meaning_and_by_words(folder: MakeFolder) -> Non
     assert hit.cosine is not None
 
 
-def test_da38_not_recursive(folder: MakeFolder) -> None:
+def test_not_recursive(folder: MakeFolder) -> None:
     docs = folder()
     docs.declare(file_sources=[{"path": str(docs.path), "recursive": False, "file_types": ["md"]}])
     for name in ("a.md", "b.txt", "deep/c.md"):
@@ -61,7 +61,7 @@ def test_da38_not_recursive(folder: MakeFolder) -> None:
     assert docs.states() == {"a.md": "indexed"}
 
 
-def test_da43_exactly_what_changed_is_embedded(folder: MakeFolder, embedded: list[str]) -> None:
+def test_exactly_what_changed_is_embedded(folder: MakeFolder, embedded: list[str]) -> None:
     docs = folder()
     for number in range(8):
         docs.write(f"{number}.md", f"{KILN} Log {number}.")
@@ -89,7 +89,7 @@ def test_da43_exactly_what_changed_is_embedded(folder: MakeFolder, embedded: lis
     assert docs.first("Log 2") != f"{KILN} Log 2."
 
 
-def test_da41_the_index_of_a_renamed_file_is_that_of_a_new_one(folder: MakeFolder) -> None:
+def test_the_index_of_a_renamed_file_is_that_of_a_new_one(folder: MakeFolder) -> None:
     docs = folder()
     docs.write("2026-03-02.md", LONG)
     docs.scan()
@@ -104,7 +104,7 @@ def test_da41_the_index_of_a_renamed_file_is_that_of_a_new_one(folder: MakeFolde
     assert docs.chunks() == moved
 
 
-def test_da43_a_file_with_another_time_and_the_same_bytes_is_not_embedded(folder: MakeFolder, embedded: list[str]) -> None:
+def test_a_file_with_another_time_and_the_same_bytes_is_not_embedded(folder: MakeFolder, embedded: list[str]) -> None:
     docs = folder()
     docs.write("a.md", KILN)
     docs.scan()
@@ -115,7 +115,7 @@ def test_da43_a_file_with_another_time_and_the_same_bytes_is_not_embedded(folder
     assert (embedded, docs.chunks()) == ([], chunks)
 
 
-def test_da43_another_chunk_size_indexes_again_and_embeds_only_other_texts(folder: MakeFolder, embedded: list[str]) -> None:
+def test_another_chunk_size_indexes_again_and_embeds_only_other_texts(folder: MakeFolder, embedded: list[str]) -> None:
     docs = folder()
     docs.write("long.md", LONG)
     docs.write("short.md", KILN)
@@ -128,7 +128,7 @@ def test_da43_another_chunk_size_indexes_again_and_embeds_only_other_texts(folde
     assert KILN not in embedded
 
 
-def test_da41_equal_files_are_embedded_once_and_both_found(folder: MakeFolder, embedded: list[str]) -> None:
+def test_equal_files_are_embedded_once_and_both_found(folder: MakeFolder, embedded: list[str]) -> None:
     docs = folder()
     docs.write("a.md", KILN)
     docs.write("b.md", KILN)

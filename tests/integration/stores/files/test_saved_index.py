@@ -1,4 +1,4 @@
-"""The index in the file of ``index_path``: its format, vectors that it spares, and a corrupt one (DA-39, DA-42, DA-47, DA-51)."""
+"""The index in the file of ``index_path``: its format, vectors that it spares, and a corrupt one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def forgotten(docs: Folder) -> None:
         connection.execute(text("DELETE FROM stores WHERE store_id = :id"), {"id": docs.store_id})
 
 
-def test_da39_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[str]) -> None:
+def test_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[str]) -> None:
     """Defect: without a path the original makes the whole index anew with every load."""
     docs = folder()
     docs.write("kiln.md", KILN)
@@ -46,7 +46,7 @@ def test_da39_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: li
     assert docs.perform(file.save).path is None
 
 
-def test_da42_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
+def test_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
     found = json.loads((roots / "index.json").read_text(encoding="utf-8"))
     assert found["config"].items() >= {"chunk_size": 500, "chunk_overlap": 50}.items()
     (kiln,) = [one for name, one in found["file_metadata"].items() if name.endswith("docs/kiln.md")]
@@ -55,7 +55,7 @@ def test_da42_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
     assert all(len(one["embedding"]) == 256 for one in found["contents"])
 
 
-def test_da47_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roots: Path, embedded: list[str]) -> None:
+def test_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roots: Path, embedded: list[str]) -> None:
     forgotten(saved)
     saved.write("kiln.md", "Another kiln.")
     embedded.clear()
@@ -69,7 +69,7 @@ def test_da47_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"contents": [{}], "config": {}}', "\0"])
-def test_da51_a_corrupt_index_is_set_aside_and_said(saved: Folder, roots: Path, content: str) -> None:
+def test_a_corrupt_index_is_set_aside_and_said(saved: Folder, roots: Path, content: str) -> None:
     forgotten(saved)
     (roots / "index.json").write_text(content)
     saved.declare(index_path=str(roots / "index.json"))
@@ -125,7 +125,7 @@ def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder,
     assert {one["content_summary"] for one in found["contents"] if one["embedding"]} == {KILN}
 
 
-def test_da45_an_update_does_nothing(saved: Folder) -> None:
+def test_an_update_does_nothing(saved: Folder) -> None:
     before = saved.chunks()
     said = UpdateStore(name="notes", role="writer", inputs_text=KILN)
     done = saved.perform(lambda context, store: file.KEPT.update(context, store, said))

@@ -1,4 +1,4 @@
-"""How far a store's files are, told over the action: states, reasons, vectors (DA-47)."""
+"""How far a store's files are, told over the action: states, reasons, vectors."""
 
 from __future__ import annotations
 

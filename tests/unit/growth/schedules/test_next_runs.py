@@ -1,4 +1,4 @@
-"""When schedules run next, across clock changes (K-37)."""
+"""When schedules run next, across clock changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times in words: the grammar of both languages, and who asks for what (ZC-90 … ZC-96, K-37)."""
+"""Times in words: the grammar of both languages, and who asks for what."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(text: str, now: datetime = NOW, tz: str = SHANGHAI) -> ParsedSchedule:
 
 
 @pytest.mark.parametrize("text", bench.TABLE)
-def test_zc90_zc93_the_table_of_the_schedule_grammar(text: str) -> None:
+def test_the_table_of_the_schedule_grammar(text: str) -> None:
     certainty, crons = bench.TABLE[text]
     sure, found = bench.readings(text, datetime.fromisoformat(bench.TABLE_NOW), bench.TABLE_TZ)
     assert {one.cron for one in found[: None if certainty == "ambiguous" else 1]} == set(crons)

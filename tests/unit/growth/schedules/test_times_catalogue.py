@@ -1,4 +1,4 @@
-"""The commands on times are in the catalogue, and are what the registry has (ZC-134, ZC-142)."""
+"""The commands on times are in the catalogue, and are what the registry has."""
 
 from __future__ import annotations
 

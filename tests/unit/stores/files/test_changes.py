@@ -1,4 +1,4 @@
-"""jiyi.stores.files.changes: what a scan makes of what it found (DA-43)."""
+"""jiyi.stores.files.changes: what a scan makes of what it found."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def never(_: Found) -> bytes | None:
     raise AssertionError("nothing has to be read for this")
 
 
-def test_da43_what_is_as_it_was_is_not_read() -> None:
+def test_what_is_as_it_was_is_not_read() -> None:
     assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
 
 
-def test_da43_added_changed_and_removed() -> None:
+def test_added_changed_and_removed() -> None:
     made = changes([found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never)
     assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
 
 
-def test_da43_another_chunk_size_indexes_again() -> None:
+def test_another_chunk_size_indexes_again() -> None:
     assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)]
 
 
@@ -40,7 +40,7 @@ def test_a_file_that_was_read_right_after_it_changed_is_read_again() -> None:
     assert changes([found("a.md")], [known("a.md", 1, read_ns=6)], never).changed == [UUID(int=1)]
 
 
-def test_da43_a_renamed_file_is_the_same_file() -> None:
+def test_a_renamed_file_is_the_same_file() -> None:
     old = known("old.md", 1)
     made = changes([found("new.md", modified_ns=9)], [old], lambda _: sha256(b"abc").digest())
     assert made == Changes(renamed=[(old, found("new.md", modified_ns=9))])

@@ -1,4 +1,4 @@
-"""jiyi.stores.files.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead (DA-40, DA-41)."""
+"""jiyi.stores.files.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lengths(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("letter", ["x", "土"])
-def test_da40_no_chunk_only_repeats(letter: str) -> None:
+def test_no_chunk_only_repeats(letter: str) -> None:
     """Defect: 501 characters become 500 + 51, of which 50 are the overlap; 950 get a third chunk of nothing new."""
     assert [len(chunk) for chunk in original_split(letter * 501)] == [500, 51]
     assert [len(chunk) for chunk in original_split(letter * 950)] == [500, 500, 50]
@@ -44,21 +44,21 @@ def test_da40_no_chunk_only_repeats(letter: str) -> None:
     assert lengths(letter * 950) == [500, 500]
 
 
-def test_da40_a_full_stop_ends_a_sentence_only_before_white_space() -> None:
+def test_a_full_stop_ends_a_sentence_only_before_white_space() -> None:
     """Defect: the original ends a chunk within 3.5, an address, or a file's name."""
     text = "x" * 300 + " see the log of version 3.5 at kiln.example.org " + "y" * 300
     assert original_split(text)[0].endswith("kiln.example.")
     assert not any(chunk.text.endswith(("3.", "kiln.", "example.")) for chunk in chunks_of(STORE, "docs", "a.md", text))
 
 
-def test_da40_sentences_end_in_both_languages() -> None:
+def test_sentences_end_in_both_languages() -> None:
     english = "The kiln reached 1,240 degrees; Tomas feared for the glaze. " * 20
     chinese = "窑温到了一千二百四十度；托马斯担心釉面会裂。" * 40
     for text, end in ((english, (".", ";")), (chinese, ("。", "；"))):
         assert all(chunk.text.endswith(end) for chunk in chunks_of(STORE, "docs", "a.md", text))
 
 
-def test_da41_equal_files_share_no_ids_but_their_vectors() -> None:
+def test_equal_files_share_no_ids_but_their_vectors() -> None:
     """Defect: an id of the file's hash and the number is the same for two files with the same text."""
     text = "窑温到了一千二百四十度。" * 60
     assert md5(text.encode()).hexdigest()[:16] == md5(text.encode()).hexdigest()[:16]
@@ -68,7 +68,7 @@ def test_da41_equal_files_share_no_ids_but_their_vectors() -> None:
     assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other]
 
 
-def test_da41_an_id_is_its_source_path_and_number() -> None:
+def test_an_id_is_its_source_path_and_number() -> None:
     stores = (STORE, UUID(int=8))
     ids = {chunk_id(*place, b"x") for place in product(stores, "ab", "cd", (0, 1))}
     assert len(ids) == 16
@@ -85,7 +85,7 @@ def test_a_row_keeps_its_text_for_life() -> None:
 
 
 @given(st.text(max_size=2_000), st.integers(20, 300))
-def test_da40_a_chunk_has_its_bound(text: str, size: int) -> None:
+def test_a_chunk_has_its_bound(text: str, size: int) -> None:
     assert all(0 < len(chunk.text) <= size for chunk in chunks_of(STORE, "s", "p", text, size, size // 10))
 
 

@@ -1,4 +1,4 @@
-"""jiyi.stores.files: bytes become text, or a state that says why not (DA-38)."""
+"""jiyi.stores.files: bytes become text, or a state that says why not."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def state_of(data: bytes, name: str = "a.txt", encoding: str = "utf-8") -> str:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gbk", "gb18030"])
-def test_da38_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
+def test_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
     assert decode(CHINESE.encode(encoding)).text == CHINESE
 
 
-def test_da38_gbk_does_not_lose_its_chinese_in_silence() -> None:
+def test_gbk_does_not_lose_its_chinese_in_silence() -> None:
     data = f"Note: {CHINESE}".encode("gbk")
     assert "窑温" not in data.decode("utf-8", errors="ignore")  # the original's way
     assert decode(data).text == f"Note: {CHINESE}"

@@ -1,4 +1,4 @@
-"""jiyi.stores.files.scoring: chunks ranked by meaning and words, and by what their file says (DA-32, DA-44)."""
+"""jiyi.stores.files.scoring: chunks ranked by meaning and words, and by what their file says."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def ranked(question: str, search: Search = "hybrid", top_k: int = 3, threshold: 
     ("question", "answer"),
     [("How hot did the kiln get, how many degrees?", TEXTS[0]), ("橘子树种在哪里？", TEXTS[4]), ("ash and feldspar", TEXTS[5])],
 )
-def test_da44_the_chunk_that_answers_is_first(question: str, answer: str, search: Search) -> None:
+def test_the_chunk_that_answers_is_first(question: str, answer: str, search: Search) -> None:
     assert ranked(question, search)[0] == answer
 
 
-def test_da44_dense_is_the_cosine_alone() -> None:
+def test_dense_is_the_cosine_alone() -> None:
     question = "the glaze"
     cosine = EMBEDDER.passages(TEXTS) @ EMBEDDER.query(question)
     assert ranked(question, "dense", top_k=7) == [TEXTS[row] for row in np.argsort(-cosine, kind="stable")]
 
 
-def test_da32_the_threshold_is_on_the_cosine() -> None:
+def test_the_threshold_is_on_the_cosine() -> None:
     question = "Tomas feared for the glaze."
     assert ranked(question, threshold=0.99) == [question]
     assert ranked("zebra", threshold=0.9) == []
