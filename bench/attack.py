@@ -39,8 +39,8 @@ from bench.support.attacks import AGENT, ATTACKS, GROUP
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from jiyi import Client
-from jiyi.accounts.api_keys import KeyScope, new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
+from jiyi.protocol.wire.api_keys import KeyScope, new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from workers import ephemeral

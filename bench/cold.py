@@ -24,8 +24,8 @@ from rich.table import Table
 from bench.latency import PATIENCE, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, milliseconds, sentences, unit_vectors
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
+from engine.providers.embedders import embedder
 from jiyi import Client
-from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from workers import ephemeral
 

@@ -29,10 +29,10 @@ from bench.ingest import SENTENCES
 from bench.latency import fill
 from bench.support.endpoint import listening
 from bench.support.service import machine, running
+from engine.providers.embedders import embedder
 from jiyi.polling import poll
 from jiyi.protocol import events
-from jiyi.providers.embedders import embedder
-from jiyi.providers.presets import PRESETS
+from jiyi.protocol.presets import PRESETS
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations.embedding_models import EMBED

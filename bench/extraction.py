@@ -42,7 +42,7 @@ from bench.injection import Talk
 from bench.support.quality import Agent
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
-from jiyi.heads.judgements import RETIRING
+from engine.heads.judgements import RETIRING
 from jiyi.text.tokens import telling
 from models.db.connection import unit_of_work
 

@@ -41,7 +41,7 @@ from bench.support.quality import Agent, settle
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
 from jiyi import Client
-from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.chat.loop import ConversationLoop
 from jiyi.polling import poll
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.tokens import tokens

@@ -28,11 +28,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jiyi.growth.satisfaction import detect
-from jiyi.growth.schedules.asking.judging import asked_of
-from jiyi.heads.judgements import FACTS, LASTING, RETIRING, Heads
-from jiyi.heads.local import heads, learned
-from jiyi.heads.retiring import retires
+from engine.growth.satisfaction import detect
+from engine.growth.schedules.asking.judging import asked_of
+from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
+from engine.heads.local import heads, learned
+from engine.heads.retiring import retires
 
 DECIMALS = 3
 NEUTRAL = "neutral"

@@ -40,6 +40,7 @@ from sqlalchemy import text
 from bench.support.processes import cpu_seconds, resident_bytes
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
+from engine.providers.embedders import embedder
 from jiyi import Client
 from jiyi.client.client import chunks
 from jiyi.errors import InvalidRequest
@@ -48,7 +49,6 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import DEFAULT_TOP_K
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import embedder
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
 from models.memory.ingestion.inbox import store

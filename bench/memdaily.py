@@ -27,8 +27,8 @@ from rich.table import Table
 from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, remember
 from bench.support.ranking import DECIMALS, figures, mean
 from bench.support.service import machine, running
+from engine.providers.embedders import embedder
 from jiyi.client.client import chunks
-from jiyi.providers.embedders import embedder
 
 RECALL = 5
 SEED = 20240401

@@ -33,8 +33,8 @@ from bench.support.environments import PEERS, Conversation, Peer, Skipped
 from bench.support.quality import AS_SHIPPED, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, remember
 from bench.support.ranking import DECIMALS, figures, mean, quantile
 from bench.support.service import machine
+from engine.providers.embedders import embedder
 from jiyi import Client
-from jiyi.providers.embedders import embedder
 from jiyi.settings import RelevanceMode, get_settings
 from workers import ephemeral
 

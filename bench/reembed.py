@@ -32,9 +32,9 @@ from sqlalchemy import text
 from bench.latency import QUESTIONS, WORDS_A_QUESTION, WORDS_A_TEXT, fill, made_up, sentences
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
+from engine.providers.embedders import Embedder, embedder_of
 from jiyi import Client
 from jiyi.errors import JiyiError
-from jiyi.providers.embedders import Embedder, embedder_of
 from jiyi.settings import RelevanceMode
 from models.db.connection import unit_of_work
 

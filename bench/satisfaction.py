@@ -19,9 +19,9 @@ from typing import Any
 from rich.console import Console
 
 from bench.support.ranking import DECIMALS
-from jiyi.growth.satisfaction.detect import satisfaction
-from jiyi.heads.judgements import Heads
-from jiyi.heads.local import heads
+from engine.growth.satisfaction.detect import satisfaction
+from engine.heads.judgements import Heads
+from engine.heads.local import heads
 
 OWN = Path(__file__).with_suffix(".jsonl")
 

@@ -23,11 +23,11 @@ from rich.table import Table
 
 from bench.support import traces_perceive
 from bench.support.script import Call, Differs, Replay, conversation, memory_of, pools_of
+from engine.reflection import reflect
+from engine.reflection.reflect import Reflection, Statement
+from engine.reflection.thoughts import Origin, events_of
 from jiyi.errors import BadReply
 from jiyi.protocol.events import Observation
-from jiyi.reflection import reflect
-from jiyi.reflection.reflect import Reflection, Statement
-from jiyi.reflection.thoughts import Origin, events_of
 
 NAMESPACE = UUID("5f6a2f6c-54c0-5d5f-9d1e-3b6f6f2f5a77")
 AGENT = "Maria Lopez"

@@ -1,10 +1,10 @@
-"""How much each weight of ``jiyi.retrieval.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
+"""How much each weight of ``engine.retrieval.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
 
     python -m bench.tune LOCOMO.json MEMDAILY.json [CONVERSATION.json …] [--json]
 
 No service: texts are embedded once by the default embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
 memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
-``jiyi.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
+``engine.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
 (mean over its questions), recall@5 on MemDaily (mean over its kinds), the share of the questions of ``bench.chat`` with an
 answer among the first five, and recall@10 on the conversations, in any form that ``bench.sets`` reads (mean over all questions).
 """
@@ -33,13 +33,13 @@ from bench import chat, locomo, memdaily, sets
 from bench.support.environments import cache
 from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
+from engine.providers.embedders import embedder_of
+from engine.retrieval import corpus as columns
+from engine.retrieval import lexicon, neighbours, relevance, sentences
+from engine.retrieval.corpus import Corpus, language_code
+from engine.retrieval.scoring import best
 from jiyi.client.client import chunks
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import embedder_of
-from jiyi.retrieval import corpus as columns
-from jiyi.retrieval import lexicon, neighbours, relevance, sentences
-from jiyi.retrieval.corpus import Corpus, language_code
-from jiyi.retrieval.scoring import best
 from jiyi.settings import Settings
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle

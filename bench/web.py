@@ -38,11 +38,11 @@ from sqlalchemy import text
 from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, sentences, unit_vectors
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
+from engine.providers.embedders import embedder
 from jiyi import Client
-from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
 from jiyi.protocol.events.rest import EventsBody
-from jiyi.providers.embedders import embedder
+from jiyi.protocol.wire.api_keys import new_key
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
 from models.db.actions import Actor

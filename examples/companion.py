@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
-from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.chat.loop import ConversationLoop
 from jiyi.text.budget import estimate_tokens
 
 SYSTEM = "You are a kind companion."

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from jiyi.providers import guarded
-from jiyi.providers.embedders.hashing import HashingEmbedder
+from engine.providers import guarded
+from engine.providers.embedders.hashing import HashingEmbedder
 
 #: Values of the vectors that a good reply has.
 SIZE = 16

@@ -17,9 +17,9 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from jiyi.accounts.passwords import hash_password
 from jiyi.polling import poll
 from jiyi.protocol.accounts import AddPerson, Role
+from jiyi.protocol.passwords import hash_password
 from jiyi.settings import get_settings
 from models.accounts import users
 from models.accounts.actions import add_person

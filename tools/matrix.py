@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.providers.embedders import embedder_of
+from engine.providers.embedders.adapter import save
 from jiyi.client.client import chunks
-from jiyi.providers.embedders import embedder_of
-from jiyi.providers.embedders.adapter import save
 
 #: Single precision; a mean or a norm may make double precision of it.
 Floats = NDArray[np.floating[Any]]
@@ -45,7 +45,7 @@ MOST_OTHERS = 500
 SEED = 1
 EMBED_BATCH = 64
 RECALL = 10
-#: Memories beyond which the mean of an agent is trusted as much as none (as ``jiyi.retrieval.corpus`` has it).
+#: Memories beyond which the mean of an agent is trusted as much as none (as ``engine.retrieval.corpus`` has it).
 CENTRE_PRIOR = 25
 DECIMALS = 3
 

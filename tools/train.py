@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.heads import weights
-from jiyi.heads.features import Features, is_readable
-from jiyi.heads.head import Head
-from jiyi.heads.judgements import TOGETHER, centred
-from jiyi.heads.weights import Weights
-from jiyi.providers.embedders.local import LocalEmbedder
+from engine.heads import weights
+from engine.heads.features import Features, is_readable
+from engine.heads.head import Head
+from engine.heads.judgements import TOGETHER, centred
+from engine.heads.weights import Weights
+from engine.providers.embedders.local import LocalEmbedder
 from tools.training import rows as labelled
 from tools.training.fitting import calibration, fit, least_probability, left_out
 from tools.training.judgements import TASKS, Task

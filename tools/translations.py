@@ -1,6 +1,6 @@
 """The translations of the pages: ``python -m tools.translations``.
 
-Collects every message of ``web``, and every ``Translatable`` of ``jiyi`` and ``models``, into
+Collects every message of ``web``, and every ``Translatable`` of ``jiyi``, ``engine`` and ``models``, into
 ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is no longer used, compiles
 ``messages.mo`` beside it, and names what has no translation yet. ``--check`` writes nothing and fails if there is
 anything to do; a unit test does the same.
@@ -33,7 +33,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "sentence": None,
 }
 #: Where sentences for people are made besides in the pages, and how they are marked there (``jiyi.text.translatable``).
-JUDGED = ("jiyi", "models")
+JUDGED = ("jiyi", "engine", "models")
 MARKED: dict[str, tuple[int, ...] | None] = {"Translatable": None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from jiyi.operations import log_redaction
+from engine.operations import log_redaction
 from web import admin, api, bidi, errors, languages, preferences, security, show
 from web.accounts import rate_limits, signin
 from web.operations import metrics, probes

@@ -7,9 +7,9 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
-from jiyi.heads import local
-from jiyi.operations import log_redaction
-from jiyi.providers.embedders import choice
+from engine.heads import local
+from engine.operations import log_redaction
+from engine.providers.embedders import choice
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule

@@ -17,10 +17,10 @@ from typing import Any
 
 from sqlalchemy import event
 
+from engine.providers.embedders import embedder, embedder_of
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
 from models.db.connection import engine, reading_engine, session_engine
 from models.db.valkey import valkey

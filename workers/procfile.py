@@ -10,16 +10,16 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine.providers.embedders.choice import LOCAL, chosen
 from jiyi.errors import JiyiError, SettingsError
-from jiyi.operations.budget import CALLS_IN_HAND
+from jiyi.protocol.budget import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues
-from jiyi.providers.embedders.choice import LOCAL, chosen
 from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
 from workers import migrate
 
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
-#: and the next is claimed and loaded. It works at one at a time (``jiyi.providers.embedders.local``).
+#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders.local``).
 LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from engine.providers.embedders.choice import chosen
 from jiyi.errors import JiyiError, SettingsError
-from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import RUN_ENV, default_home, get_settings
 from workers import bootstrap, ephemeral
 from workers.demo import diary as demo

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.providers.embedders import Embedder, embedder
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder, embedder
 
 
 def vectors(engine: Embedder, texts: list[str], questions: AbstractSet[str]) -> list[Float32]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.providers.llms import questions as ask
 from jiyi.errors import BadReply
-from jiyi.providers.llms import questions as ask
 
 #: The last line of a prompt's list is empty; the list of statements ends with it.
 _NUMBERED = re.compile(r"^\s*\d+\. ")

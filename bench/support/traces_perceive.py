@@ -1,6 +1,6 @@
 """The recorded ticks of the original's ``perceive``, replayed: the same memories, counters and keyword strengths?
 
-Each tick's sight goes through :mod:`jiyi.memory.perceive`, the intake's own ``store`` and the tasks, in a database of its own,
+Each tick's sight goes through :mod:`jiyi.client.perceive`, the intake's own ``store`` and the tasks, in a database of its own,
 with a scripted LLM that gives the recorded replies. It runs twice: with ``stanford=True`` every text must be the
 original's; with Jiyi's own rules the texts that the original garbles (Q5) are listed as what is not copied.
 
@@ -25,9 +25,9 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from jiyi.memory.perceive import Seen, observations
+from engine.providers.llms.questions import Poignancy, Poignant, Question
+from jiyi.client.perceive import Seen, observations
 from jiyi.protocol import events as wire
-from jiyi.providers.llms.questions import Poignancy, Poignant, Question
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, store

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from jiyi.conversations.types import Kind
+from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.recall import AnyKind
 from jiyi.protocol.retrieval import Filters, Message

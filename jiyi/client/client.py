@@ -7,7 +7,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
-from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.calls import AsyncCalls, Calls, W
@@ -28,6 +27,7 @@ from jiyi.client.tiers import Tiers
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.asking import Asking
 from jiyi.client.verbs.steps import Awaiting, Blocking
+from jiyi.protocol.wire.api_keys import key_of
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings, get_settings
 

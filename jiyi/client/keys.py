@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from jiyi.accounts.api_keys import KeyScope, new_key
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
+from jiyi.protocol.wire.api_keys import KeyScope, new_key
 
 #: What a new key may, and how long a replaced one works on, unless told otherwise.
 DEFAULT_SCOPES: tuple[KeyScope, ...] = ("publish", "read")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jiyi.accounts.passwords import hash_password, password_problem
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import AddPerson, ListPeople, Person, PersonRequest, Role, SetPassword
+from jiyi.protocol.passwords import hash_password, password_problem
 
 ListOfPeople = list[Person]
 

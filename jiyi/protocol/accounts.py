@@ -13,10 +13,10 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, model_validator
 
-from jiyi.accounts.api_keys import KeyScope, KeyText
-from jiyi.accounts.passwords import PASSWORD_HASH
 from jiyi.protocol.events import Name
+from jiyi.protocol.passwords import PASSWORD_HASH
 from jiyi.protocol.queries import Request
+from jiyi.protocol.wire.api_keys import KeyScope, KeyText
 
 MAX_GROUPS = 1_000
 #: An old key works on for so long after a rotation, at most.

@@ -9,10 +9,10 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.conversations.types import Kind
-from jiyi.memory.fields import MemoryBrief
+from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.events import POIGNANCY, Description, Keyword, Moment, Name, NodeType, Part, few_enough_keywords, small_enough
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory
+from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.retrieval import FocalText
 

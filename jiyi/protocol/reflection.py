@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.memory.fields import MemoryBrief
 from jiyi.protocol.events import Name
+from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.protocol.queries import Request, TimeAndId
 from jiyi.protocol.rest import Cursor
 

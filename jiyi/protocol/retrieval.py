@@ -10,10 +10,10 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticSerializationError
 
-from jiyi.conversations.types import Kind
-from jiyi.memory.fields import MemoryStatement
-from jiyi.operations.budget import QUESTION_CHARS
+from jiyi.protocol.budget import QUESTION_CHARS
+from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
+from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 from jiyi.text.words import nfkc
@@ -174,7 +174,7 @@ class Question(BaseModel):
     importance_w: Weight | None = Field(None, description="Weight of importance; 1 unless the agent has its own.")
     recency_decay: Decay | None = Field(None, description="Decay of recency per rank or per hour.")
     filters: Filters = Field(Filters(), description="Which memories may be candidates.")
-    #: See :func:`jiyi.retrieval.ranking.diverse`.
+    #: See :func:`engine.retrieval.ranking.diverse`.
     diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1.")
     min_probability: float = Field(
         0.0,

@@ -1,8 +1,11 @@
-"""Text files of patterns: ``[section]`` lines, and below each its patterns, one a line."""
+"""Text files of patterns beside the modules that use them: ``[section]`` lines, and below each its patterns, one a line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 
 _HEADER = re.compile(r"\[([\w: -]+)\]")
 
@@ -17,3 +20,26 @@ def parsed(text: str) -> dict[str, list[str]]:
         elif line.strip() and not line.startswith("#"):
             found.setdefault(section, []).append(line)
     return found
+
+
+@cache
+def sections(package: str, name: str) -> dict[str, list[str]]:
+    """The lines of each section of a file below a package (``extraction/cues.txt``), in order; a file without sections is one, ``''``."""
+    return parsed(files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
+@cache
+def union(package: str, name: str, section: str) -> re.Pattern[str]:
+    """One pattern that finds what any line of a section does, in upper or lower case."""
+    return re.compile("|".join(sections(package, name)[section]), re.IGNORECASE)
+
+
+def unions(package: str, name: str, prefix: str = "") -> Mapping[str, re.Pattern[str]]:
+    """The sections whose names begin so, without the prefix, each as one pattern."""
+    names = sections(package, name)
+    return {section.removeprefix(prefix): union(package, name, section) for section in names if section.startswith(prefix)}
+
+
+def first(patterns: Mapping[str, re.Pattern[str]], text: str) -> str | None:
+    """The name of the first pattern that is in a text."""
+    return next((name for name, pattern in patterns.items() if pattern.search(text)), None)

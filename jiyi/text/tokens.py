@@ -16,7 +16,7 @@ from operator import add
 
 import snowballstemmer
 
-from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, idle_pairs, segmented, single_characters
+from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
 STEMS_KEPT = 100_000
@@ -65,18 +65,6 @@ def telling(text: str) -> list[str]:
     """As :func:`tokens`, but nothing where there are only function words."""
     text = beginning(text)
     return (_in_ascii if text.isascii() else _in_any_script)(text, TELLING)
-
-
-def asked_tokens(text: str) -> list[str]:
-    """The tokens of a question: those of any text without pairs of function words (unless there is nothing else), and its
-    Chinese words of one character, which stand within pairs.
-    """
-    found = tokens(text)
-    if text.isascii():
-        return found
-    idle = idle_pairs(text)
-    found += [word for word in single_characters(text) if word not in found]
-    return [token for token in found if token not in idle] or found
 
 
 def is_pair(token: str) -> bool:
@@ -135,7 +123,6 @@ def forget() -> None:
     """Forget the words that were met: some may be names."""
     _word_tokens.cache_clear()
     stem.cache_clear()
-    segmented.cache_clear()
 
 
 @lru_cache(maxsize=STEMS_KEPT)

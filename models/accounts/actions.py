@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from jiyi.accounts.api_keys import SCOPES, KeyScope
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.accounts import (
     AddPerson,
@@ -19,6 +18,7 @@ from jiyi.protocol.accounts import (
     RotateKey,
     SetPassword,
 )
+from jiyi.protocol.wire.api_keys import SCOPES, KeyScope
 from models.accounts import api_keys, login_attempts, users
 from models.accounts.api_keys import ApiKey
 from models.db.actions import Context, action

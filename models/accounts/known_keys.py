@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.accounts.api_keys import parse, recognises
+from jiyi.protocol.wire.api_keys import parse, recognises
 from models.accounts import api_keys
 from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, USED_SECONDS, ApiKey
 from models.accounts.lookup_cache import LookupCache

@@ -6,7 +6,7 @@ from threading import BoundedSemaphore
 
 from werkzeug.security import check_password_hash
 
-from jiyi.accounts.passwords import MAX_PASSWORD
+from jiyi.protocol.passwords import MAX_PASSWORD
 from models.accounts.users import User
 
 #: Passwords hashed at a time, 32 MB each; and seconds that one more waits for its turn.

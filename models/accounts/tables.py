@@ -40,7 +40,7 @@ class ApiKey(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     #: SHA-256 of the secret.
     secret_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: Derived from the secret, to check signatures of messages (``jiyi.accounts.signatures``).
+    #: Derived from the secret, to check signatures of messages (``jiyi.protocol.wire.signatures``).
     signing_key: Mapped[bytes] = mapped_column(BYTEA)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     created_by: Mapped[str] = mapped_column(Text)

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Executable, select, text
 from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
-from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.accounts import Person, Role
+from jiyi.protocol.wire.api_keys import KeyScope
 from models.accounts import audit, tables
 from models.db.rows import columns, fetch
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from uuid6 import uuid7
 
-from jiyi.conversations.chat import compaction
-from jiyi.conversations.chat.recording import Recorder
+from jiyi.chat import compaction
+from jiyi.chat.recording import Recorder
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import (
     AgentId,

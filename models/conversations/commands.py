@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from jiyi.conversations.stored.uris import uri_of
 from jiyi.protocol.conversations.commands import (
     AgentId,
     DatabasePath,
@@ -26,6 +25,7 @@ from jiyi.protocol.conversations.commands import (
     SearchOptions,
     StoredMemory,
 )
+from jiyi.protocol.conversations.uris import uri_of
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.queries import QUEUE
 from jiyi.settings import get_settings

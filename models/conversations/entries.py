@@ -13,13 +13,13 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
-from jiyi.conversations.stored.uris import MemoryUri, parse_uri, uri_of
+from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
+from jiyi.protocol.conversations.uris import MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.digests import content_digest
-from jiyi.text.words import keywords_ranked
 from models.memory.ingestion.inbox import Stored, store
 from models.memory.tables import MemoryNode
 

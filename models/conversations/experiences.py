@@ -7,9 +7,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
-from jiyi.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
-from jiyi.conversations.stored.memories import Source, experience_event
-from jiyi.conversations.types import ExtractedExperience
+from engine.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
+from engine.conversations.stored.memories import Source, experience_event
+from jiyi.protocol.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience
 from models.db.rows import columns, upsert

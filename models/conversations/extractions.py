@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from jiyi.conversations.types import KnownFact, Message
+from jiyi.protocol.conversations.types import KnownFact, Message
 from models.memory.agents.agents import AgentName
 
 #: Earlier turns of a session that the new ones are understood by.

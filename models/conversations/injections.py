@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.conversations.injection.choosing import Candidate
-from jiyi.conversations.types import Kind
+from engine.conversations.injection.choosing import Candidate
+from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.tracking import tallies

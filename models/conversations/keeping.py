@@ -10,9 +10,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.conversations.stored.memories import Source, event_of, waves
-from jiyi.conversations.types import CombinedExtraction, ExtractedMemory
+from engine.conversations.stored.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedMemory
 from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn

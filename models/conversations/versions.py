@@ -8,11 +8,11 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from engine.text.keywords import keywords_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.protocol.recall import Updated, UpdateMemory
-from jiyi.text.words import keywords_of
 from models.memory.agents.agents import lock_agents
 from models.memory.ingestion.inbox import Stored, store
 from models.memory.reads import StoredMemory, node

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.stored.windows import Waiting, due_at
+from engine.conversations.stored.windows import Waiting, due_at
 from jiyi.settings import get_settings
 from models.memory.agents.agents import AgentName, bind_name
 

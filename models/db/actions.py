@@ -15,8 +15,8 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
-from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.queries import CHANGES, QUEUE
+from jiyi.protocol.wire.api_keys import KeyScope
 from models.accounts import audit
 from models.db.conflicts import tried_again
 from models.db.connection import unit_of_work

@@ -15,7 +15,7 @@
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
 | ``jiyi:touched:<group>:<agent>`` | stream, accesses of the last five minutes | retrieval workers | an hour after the last |
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
-| ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
+| ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``engine.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
 | ``jiyi:attempts:name:<sha256>``, ``jiyi:attempts:address:<address>`` | hash, wrong passwords | web | 15 minutes |
 | ``jiyi:attempts:known:<sha256>`` | sorted set, addresses from which somebody signed in | web | 30 days |

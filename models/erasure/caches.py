@@ -7,7 +7,7 @@ import platform
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import cast
 
-from jiyi.erasure.names import Whom
+from engine.erasure.names import Whom
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure.matching import UUIDS

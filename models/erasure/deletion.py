@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Uuid, any_, bindparam, case, delete, func, literal_column, select, table, text, update
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from jiyi.erasure.names import Whom
+from engine.erasure.names import Whom
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.erasure.subjects import conversations, items, stores, tiers

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.erasure.names import Names
+from engine.erasure.names import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure import matching
 from models.erasure.subjects import tiers

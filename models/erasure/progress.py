@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.erasure.names import Whom, hash_of
+from engine.erasure.names import Whom, hash_of
 from jiyi.protocol.erasure import Erasure, ErasureReport, Kind
 from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit

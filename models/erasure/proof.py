@@ -18,7 +18,7 @@ from psycopg import sql
 from pydantic_core import from_json
 from sqlalchemy import Connection
 
-from jiyi.erasure.names import Whom
+from engine.erasure.names import Whom
 from jiyi.protocol.erasure import BackupsLeft
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings

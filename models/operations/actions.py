@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from jiyi.operations import jobs
+from engine.operations import jobs
 from jiyi.protocol.operations import (
     EmbeddersRequest,
     GroupCounts,

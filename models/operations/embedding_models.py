@@ -11,9 +11,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from engine.providers.embedders.choice import chosen, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
-from jiyi.providers.embedders.choice import chosen, dimensions_of, model_of
 from jiyi.settings import get_settings
 from models.db.connection import driver, tell_scope
 from models.db.scope import whole_service

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Date, func, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine.providers.llms.usage import Usage
 from jiyi.protocol.providers import LLMUsage
-from jiyi.providers.llms.usage import Usage
 from models.db.connection import unit_of_work
 from models.db.rows import fetch
 from models.db.scope import for_groups, whole_service

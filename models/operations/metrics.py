@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from sqlalchemy import Connection
 
-from jiyi.providers import breakers
+from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.nodes.access import access_counters
 from models.operations import canaries, meters, reads, series

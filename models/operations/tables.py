@@ -23,7 +23,7 @@ class EmbeddingModel(Base):
     )
 
     model: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: What makes its vectors (``jiyi.providers.spec``).
+    #: What makes its vectors (``engine.providers.spec``).
     spec: Mapped[str] = mapped_column(Text)
     #: Values of a vector; None before the first one.
     dimensions: Mapped[int | None]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.reflection.reflect import MAX_STATEMENTS, Statement
+from engine.reflection.reflect import MAX_STATEMENTS, Statement
 from jiyi.settings import Mode
 from models.queue.pending_work import MAX_ERROR_CHARS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.retrieval.scoring import Floats
+from engine.retrieval.scoring import Floats
 
 Rows = NDArray[np.intp]
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from engine.retrieval.corpus import Corpus, language_codes
+from engine.retrieval.keywords import Keywords
+from engine.retrieval.lexicon import Codes, Lexicon, Statistics
+from engine.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.corpus import Corpus, language_codes
-from jiyi.retrieval.keywords import Keywords
-from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
-from jiyi.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.memory.agents.agents import AgentRecord, Identity
@@ -64,7 +64,7 @@ _COLUMNS = {
     "subject": np.int32,
     "has_vector": np.bool_,
     "has_tokens": np.bool_,
-    # What relevance is worked out from, beside the vectors (``jiyi.retrieval.corpus.Corpus``).
+    # What relevance is worked out from, beside the vectors (``engine.retrieval.corpus.Corpus``).
     "vector": (np.float32, 0),
     "length": np.float64,
     "centre_dot": np.float64,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.retrieval.corpus import centre_of, project_on_centroid
+from engine.retrieval.likeness import LANGUAGES, language_sums
+from engine.retrieval.neighbours import flow_of, neighbours_of
+from engine.retrieval.scoring import MIN_NORM
 from jiyi.protocol.wire.vectors import MAX_LENGTH, Float32
-from jiyi.retrieval.corpus import centre_of, project_on_centroid
-from jiyi.retrieval.likeness import LANGUAGES, language_sums
-from jiyi.retrieval.neighbours import flow_of, neighbours_of
-from jiyi.retrieval.scoring import MIN_NORM
 from models.retrieval.access_order import Rows
 from models.retrieval.columns import Columns
 from models.retrieval.index_rows import IndexRows
@@ -26,7 +26,7 @@ class Centre:
         #: What it is made of: sums of vectors and their numbers, by language.
         self.sums: Float32 = np.zeros((LANGUAGES, 0), dtype=np.float32)
         self.counts: NDArray[np.int64] = np.zeros(LANGUAGES, dtype=np.int64)
-        #: How far turns keep to the subject of those before (:func:`jiyi.retrieval.neighbours.flow_of`).
+        #: How far turns keep to the subject of those before (:func:`engine.retrieval.neighbours.flow_of`).
         self.flow = 0.0
         #: Of how many rows it is the mean, and the last of them.
         self._made_of = (0, -1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from jiyi.retrieval.ordering import Shown
+from engine.retrieval.ordering import Shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Connection
 
+from engine.retrieval.ordering import Shown
 from jiyi.protocol.retrieval import RetrievedNode
-from jiyi.retrieval.ordering import Shown
 from models.db.connection import driver
 from models.db.rows import names
 from models.memory.tables import MemoryNode

@@ -20,9 +20,9 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from jiyi.conversations.types import Kind
+from engine.retrieval.scoring import Floats
+from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.scoring import Floats
 from models.db.connection import driver, is_pooled
 
 TYPES = ("event", "thought", "chat")

@@ -18,10 +18,10 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
+from engine.retrieval.neighbours import NEIGHBOUR_SHARES
 from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.neighbours import NEIGHBOUR_SHARES
 from models.db.connection import driver
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type

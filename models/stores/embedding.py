@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.providers.embedders import own
+from engine.providers.public_addresses import check_public
 from jiyi.errors import ConfigError
-from jiyi.providers.embedders import own
-from jiyi.providers.presets import PRESETS
-from jiyi.providers.public_addresses import check_public
+from jiyi.protocol.presets import PRESETS
 from jiyi.settings import get_settings
 from jiyi.stores.config.embedding import EmbeddingConfig
 
@@ -24,5 +24,5 @@ def check(given: EmbeddingConfig | None, path: str) -> None:
 
 
 def vendor(given: EmbeddingConfig) -> str:
-    """The provider by the name that :mod:`jiyi.providers` has for it."""
+    """The provider by the name that :mod:`engine.providers` has for it."""
     return "fastembed" if given.provider == "local" else given.provider

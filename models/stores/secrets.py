@@ -14,9 +14,9 @@ from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 
 #: Fields of a configuration that hold secrets, wherever they stand.

@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Connection, any_, exists, func, insert, no
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
+from engine.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
 from jiyi.protocol.tiers.digests import DigestItem, DigestState
-from jiyi.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
-from jiyi.tiers.screening import REFUTED, RUNAWAY
+from jiyi.protocol.tiers.quarantine import REFUTED, RUNAWAY
 from models.accounts import audit
 from models.accounts.tables import Group
 from models.db.rows import columns, fetch, names

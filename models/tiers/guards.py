@@ -9,9 +9,9 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
+from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
+from jiyi.protocol.tiers.quarantine import RUNAWAY
 from jiyi.settings import get_settings
-from jiyi.tiers.guards import SIGNS, GuardLimits, Sign, Step, guarded
-from jiyi.tiers.screening import RUNAWAY
 from models.tiers.quarantine import Output
 
 #: Outputs of a session that are looked back upon, and for how long: a loop is faster than that.

@@ -15,11 +15,11 @@ from sqlalchemy import Connection, Row, case, text
 from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
+from engine.tiers.promotion import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.tokens import tokens
-from jiyi.tiers.promotion import PlannedPiece, plan
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 

@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.protocol.tiers.quarantine import IngestState
+from engine.tiers.screening import SENTENCES, IngressRules, Verdict
+from jiyi.chat.guards import SIGNS
+from jiyi.protocol.tiers.quarantine import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
 from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.tiers.guards import SIGNS
-from jiyi.tiers.screening import CHECKED, REFUTED, RUNAWAY, SENTENCES, VERIFY_PENDING, IngressRules, Verdict
 from models.db.rows import columns, fetch
 from models.tiers import working
 from models.tiers.tables import QuarantineLog

@@ -16,16 +16,16 @@ from psycopg import Error as DriverError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from engine.providers.websearch import SearchOptions
+from engine.providers.websearch.searching import items_of
+from engine.retrieval.scoring import MIN_NORM
+from engine.retrieval.thresholds import thresholds_of
+from engine.tiers.gathering import SECONDS, Gathered, Reader, gather
+from engine.tiers.merging import merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.websearch import SearchOptions
-from jiyi.providers.websearch.searching import items_of
-from jiyi.retrieval.scoring import MIN_NORM
-from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.settings import get_settings
-from jiyi.tiers.gathering import SECONDS, Gathered, Reader, gather
-from jiyi.tiers.merging import merge
 from models.db import rate_limits, valkey_keys
 from models.db.connection import snapshot, unit_of_work
 from models.operations import embedding_models

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Double, RowMapping, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
-from jiyi.tiers.screening import VERIFIED
+from jiyi.protocol.tiers.quarantine import VERIFIED
 from models.db.base import Timestamp
 from models.db.conditions import ilike_pattern
 

@@ -12,12 +12,12 @@ from typing import cast
 import redis
 from pydantic import ValidationError
 
+from engine.providers.websearch import SearchResult
+from engine.providers.websearch.choice import chosen
+from engine.providers.websearch.searching import Searcher
+from engine.tiers.gathering import Skipped
 from jiyi.once import once
-from jiyi.providers.websearch import SearchResult
-from jiyi.providers.websearch.choice import chosen
-from jiyi.providers.websearch.searching import Searcher
 from jiyi.settings import get_settings
-from jiyi.tiers.gathering import Skipped
 from models.db import rate_limits, valkey_keys
 from models.db.valkey import valkey
 

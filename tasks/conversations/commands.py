@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jiyi.conversations.chat import compaction
-from jiyi.conversations.chat.secrets import masked
-from jiyi.conversations.stored.uris import parse_uri, uri_of
-from jiyi.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
+from engine.providers import llms
+from engine.providers.embedders import embedder, embedder_of
+from engine.providers.embedders.choice import complete
+from engine.providers.llms.questions import Compaction, Extraction
+from engine.text.keywords import keywords_ranked
+from jiyi.chat import compaction
+from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.protocol.conversations.commands import (
     ConfigureEmbedding,
@@ -25,18 +28,16 @@ from jiyi.protocol.conversations.commands import (
     SessionMemories,
 )
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
+from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
+from jiyi.protocol.conversations.uris import parse_uri, uri_of
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from jiyi.providers import llms
-from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.choice import complete
-from jiyi.providers.llms.questions import Compaction, Extraction
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
-from jiyi.text.words import keywords_ranked, language_of
+from jiyi.text.words import language_of
 from models.conversations import actions, commands, entries, resources
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from jiyi.conversations.stored.memories import Source, worth_keeping
-from jiyi.conversations.types import CombinedExtraction
+from engine.conversations.stored.memories import Source, worth_keeping
+from engine.providers import llms
+from engine.providers.llms.prompts import signature
+from engine.providers.llms.questions import Extraction
+from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable, ProviderUnavailable
-from jiyi.providers import llms
-from jiyi.providers.llms.prompts import signature
-from jiyi.providers.llms.questions import Extraction
-from jiyi.providers.llms.rules import Rules
+from jiyi.protocol.conversations.types import CombinedExtraction
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import extractions, keeping, windows

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.conversations.injection.choosing import Candidate
-from jiyi.conversations.injection.rendering import Rendered, Style, render
-from jiyi.conversations.query import intents
-from jiyi.conversations.stored import profiles
-from jiyi.conversations.types import KINDS, QueryAnalysis
+from engine.conversations.injection.choosing import Candidate
+from engine.conversations.injection.rendering import Rendered, Style, render
+from engine.conversations.query import intents
+from engine.text.topics import topics_of
+from jiyi.protocol.conversations import profiles
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
+from jiyi.protocol.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
-from jiyi.text.topics import topics_of
 from jiyi.text.words import language_of
 from models.conversations import injections
 from models.conversations import profiles as stored_profiles

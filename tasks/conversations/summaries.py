@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from engine.providers import llms
+from engine.providers.llms.questions import Summarised, Summary
+from engine.providers.llms.rules import SUMMARY_SENTENCES, Rules
 from jiyi.errors import BadReply
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import Summarised, Summary
-from jiyi.providers.llms.rules import SUMMARY_SENTENCES, Rules
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of

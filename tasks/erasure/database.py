@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.erasure.names import Names
+from engine.erasure.names import Names
 from models.erasure import deletion, matching, proof, references, refusal
 from models.erasure.progress import Progress, noted_ids
 from models.erasure.subjects import stores, tiers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jiyi.providers.embedders import cache
-from jiyi.retrieval.sentences import marked_sentences
-from jiyi.text import tokens as lexical
+from engine.providers.embedders import cache
+from engine.retrieval.sentences import marked_sentences
+from engine.text import keywords as lexical
 from jiyi.text.words import normalise
 from models.retrieval import index_cache
 

@@ -17,10 +17,10 @@ from celery import shared_task
 from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
-from jiyi.accounts.api_keys import KeyScope
+from engine.operations.deadlines import deadline
 from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
 from jiyi.once import once
-from jiyi.operations.deadlines import deadline
+from jiyi.protocol.wire.api_keys import KeyScope
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.settings import get_settings

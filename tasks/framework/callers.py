@@ -12,12 +12,12 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from jiyi.accounts.api_keys import ID, KeyScope
-from jiyi.accounts.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
-from jiyi.accounts.signed_calls import AT_HEADER, call_signature, service_call_key
 from jiyi.errors import NotAllowed
 from jiyi.once import once
+from jiyi.protocol.wire.api_keys import ID, KeyScope
 from jiyi.protocol.wire.calls import NOBODY
+from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
+from jiyi.protocol.wire.signed_calls import AT_HEADER, call_signature, service_call_key
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.audit import OPERATOR

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.providers.embedders import Embedder, embedder, embedder_of
+from engine.providers.embedders.choice import chosen
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder, embedder, embedder_of
-from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import embedding_models

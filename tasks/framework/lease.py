@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jiyi.providers.llms import LLM, RULES
-from jiyi.providers.llms.questions import A, Question
+from engine.providers.llms import LLM, RULES
+from engine.providers.llms.questions import A, Question
 from jiyi.settings import get_settings
 from tasks.framework.work import Batch
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from celery import shared_task
 from pydantic import BaseModel, ConfigDict
 
-from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.events import Name
+from jiyi.protocol.wire.api_keys import KeyScope
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.actions import ACTIONS
 from models.db.actions import Action, Actor

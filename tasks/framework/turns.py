@@ -4,7 +4,7 @@ Calls of all groups come through the same queues. A worker takes them off at onc
 a time. Which is next is decided by group: the one that has used the least time lately. What is waiting may not grow without bound
 either: a group with too much of it is refused at once, and told when to ask again.
 
-How much a group may have is in :mod:`jiyi.operations.budget`.
+How much a group may have is in :mod:`jiyi.protocol.budget`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from jiyi.errors import NoAnswer, TooManyQuestions
-from jiyi.operations.budget import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
+from jiyi.protocol.budget import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
 
 #: Groups that are remembered; of more those go that were served longest ago.
 MOST_GROUPS = 10_000

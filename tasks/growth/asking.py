@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from jiyi.growth.schedules.asking.judging import asked_of
-from jiyi.heads.local import heads
+from engine.growth.schedules.asking.judging import asked_of
+from engine.heads.local import heads
 from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules
 from models.db.actions import Actor
 from models.growth.schedules import asking

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from engine.growth.skills import drafting, gate
+from engine.growth.skills.gate import Known
+from engine.growth.skills.patterns import aggregate as aggregated
+from engine.growth.skills.patterns import is_due
+from engine.growth.workflows import compose as composing
+from engine.providers import llms
+from engine.providers.embedders import embedder
+from engine.providers.llms.questions import SkillDraft
+from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
-from jiyi.growth.skills import drafting, gate
-from jiyi.growth.skills.gate import Known
-from jiyi.growth.skills.patterns import aggregate as aggregated
-from jiyi.growth.skills.patterns import is_due
-from jiyi.growth.skills.types import ArtifactKind, Pattern, SkillCandidate
-from jiyi.growth.workflows import compose as composing
-from jiyi.providers import llms
-from jiyi.providers.embedders import embedder
-from jiyi.providers.llms.questions import SkillDraft
-from jiyi.retrieval.thresholds import thresholds_of
+from jiyi.protocol.growth.skill_types import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work

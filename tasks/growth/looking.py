@@ -9,13 +9,13 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.growth.reflections.types import MetaMemory, SelfReflected
+from engine.providers.llms import LLM
+from engine.providers.llms.prompts import signature
+from engine.providers.llms.questions import A, Question, SelfReflection, Triple
+from engine.providers.llms.rules import Rules
+from engine.reflection.thoughts import Thought
 from jiyi.errors import LLMUnavailable
-from jiyi.growth.reflections.types import MetaMemory, SelfReflected
-from jiyi.providers.llms import LLM
-from jiyi.providers.llms.prompts import signature
-from jiyi.providers.llms.questions import A, Question, SelfReflection, Triple
-from jiyi.providers.llms.rules import Rules
-from jiyi.reflection.thoughts import Thought
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn

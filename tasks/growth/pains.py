@@ -8,15 +8,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.conversations.types import Message
+from engine.growth.pains.confirming import confirmed
+from engine.growth.pains.solving import advice_in
+from engine.providers import llms
+from engine.providers.llms.prompts import signature
+from engine.providers.llms.questions import A, Pains, Question, Solution
+from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable
-from jiyi.growth.pains.confirming import confirmed
-from jiyi.growth.pains.solving import advice_in
-from jiyi.growth.pains.types import FoundPains, KnownSolution
-from jiyi.providers import llms
-from jiyi.providers.llms.prompts import signature
-from jiyi.providers.llms.questions import A, Pains, Question, Solution
-from jiyi.providers.llms.rules import Rules
+from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.growth.pain_types import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions

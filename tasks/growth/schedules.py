@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from jiyi.growth.schedules.firing import MAKE_GOOD, Firing, firing
+from engine.growth.schedules.firing import MAKE_GOOD, Firing, firing
 from jiyi.protocol.growth.schedules import ScheduleState
 from models.db.connection import unit_of_work
 from models.growth.due import FIRE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from jiyi.growth.satisfaction.detect import satisfaction
-from jiyi.growth.trajectories import compress as compressing
-from jiyi.heads.local import heads
+from engine.growth.satisfaction.detect import satisfaction
+from engine.growth.trajectories import compress as compressing
+from engine.heads.local import heads
 from jiyi.settings import get_settings
 from models.growth.artifacts.growing import COMPOSE
 from models.growth.trajectories import compressing as stored

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from engine.providers.embedders.cache import query_vector
 from jiyi.protocol.integrations.items import ItemRows, SearchItems
-from jiyi.providers.embedders.cache import query_vector
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

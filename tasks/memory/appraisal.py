@@ -9,9 +9,9 @@ from threading import Event
 from typing import TypeVar
 from uuid import UUID
 
+from engine.memory.appraisal import Appraisal, appraise, missing
+from engine.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.errors import JiyiError, LLMUnavailable
-from jiyi.memory.appraisal import Appraisal, appraise, missing
-from jiyi.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within

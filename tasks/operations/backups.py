@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from jiyi.operations.jobs import BACKUP_SECONDS
+from engine.operations.jobs import BACKUP_SECONDS
 from jiyi.settings import get_settings
 from models.operations.backup import backups, pg_tools
 from models.operations.backup.pg_tools import BackupError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from engine.providers.embedders.choice import LOCAL, SETTING, chosen, model_of
+from engine.providers.embedders.overview import vendors
+from engine.providers.spec import parse
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay
-from jiyi.providers.embedders.choice import LOCAL, SETTING, chosen, model_of
-from jiyi.providers.embedders.overview import vendors
-from jiyi.providers.spec import parse
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from jiyi.operations import jobs
+from engine.operations import jobs
 from jiyi.protocol.operations import RunJob, Tick
 from models.db.actions import Actor
 from models.operations.actions import preview_job

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from engine.providers import breakers, llms
+from engine.providers.llms.usage import on_usage
+from engine.providers.spec import has_key
 from jiyi.errors import SettingsError
 from jiyi.protocol.operations import LLMsRequest
+from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
-from jiyi.providers import breakers, llms
-from jiyi.providers.llms.usage import on_usage
-from jiyi.providers.presets import PRESETS
-from jiyi.providers.spec import has_key
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

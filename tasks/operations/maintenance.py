@@ -6,8 +6,8 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
+from engine.operations.jobs import JOBS
 from jiyi.errors import BrokerUnavailable
-from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.growth import due

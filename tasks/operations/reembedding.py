@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Connection
 
+from engine.providers.embedders import embedder_of
+from engine.providers.embedders.adapter import conversion
+from engine.providers.embedders.choice import SETTING, chosen, complete, model_of
+from engine.providers.spec import Spec
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import embedder_of
-from jiyi.providers.embedders.adapter import conversion
-from jiyi.providers.embedders.choice import SETTING, chosen, complete, model_of
-from jiyi.providers.spec import Spec
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor

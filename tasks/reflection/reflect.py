@@ -11,14 +11,14 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.providers import llms
+from engine.reflection import reflect as reflection
+from engine.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement, is_due
+from engine.reflection.thoughts import Origin, events_of
 from jiyi.errors import EvidenceMissing
-from jiyi.growth.reflections.due import SELF_TRIGGERS
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
+from jiyi.protocol.growth.reflections import SELF_TRIGGERS
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from jiyi.providers import llms
-from jiyi.reflection import reflect as reflection
-from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement, is_due
-from jiyi.reflection.thoughts import Origin, events_of
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.growth.reflections import rhythm

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.retrieval.scoring import Component
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
-from jiyi.retrieval.scoring import Component
 from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
 from tasks.retrieval.question import ParsedQuestion

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from engine.providers.embedders import embedder, embedder_of
+from engine.providers.embedders.cache import query_vectors, remembered
+from engine.providers.embedders.choice import chosen, model_of
+from engine.retrieval.dialogue import Part, parts_of
+from engine.retrieval.ranking import Weights
+from engine.retrieval.sentences import sentences_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32
-from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.cache import query_vectors, remembered
-from jiyi.providers.embedders.choice import chosen, model_of
-from jiyi.retrieval.dialogue import Part, parts_of
-from jiyi.retrieval.ranking import Weights
-from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import RelevanceMode, get_settings
 from models.memory.agents.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel, default_size

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from engine.operations.deadlines import seconds_left
+from engine.providers import rerankers
+from engine.retrieval import ordering
+from engine.retrieval.ordering import Shown
 from jiyi.errors import RerankerUnavailable, SettingsError
-from jiyi.operations.deadlines import seconds_left
-from jiyi.providers import rerankers
-from jiyi.retrieval import ordering
-from jiyi.retrieval.ordering import Shown
 from jiyi.settings import get_settings
 from tasks.retrieval.question import ParsedQuestion
 from tasks.retrieval.search import SearchResult

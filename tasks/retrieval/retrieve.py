@@ -11,12 +11,12 @@ import numpy as np
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
+from engine.retrieval.dialogue import vector_of
+from engine.retrieval.ordering import Shown
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
-from jiyi.retrieval.dialogue import vector_of
-from jiyi.retrieval.ordering import Shown
 from jiyi.text.tokens import tokens
 from models.db.actions import Actor
 from models.db.connection import reading

@@ -10,22 +10,22 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.heads.local import heads
+from engine.heads.retiring import retires, said_of
+from engine.operations.deadlines import check_deadline
+from engine.providers.rerankers import MOST_DOCUMENTS, OFF
+from engine.retrieval import ordering, probability, relevance, renewal
+from engine.retrieval.corpus import dense
+from engine.retrieval.dialogue import vector_of, words_of
+from engine.retrieval.ordering import Shown
+from engine.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
+from engine.retrieval.relevance import Relevance, Words
+from engine.retrieval.scoring import Floats
+from engine.text.keywords import asked_tokens
 from jiyi.errors import ModelMismatch
-from jiyi.heads.local import heads
-from jiyi.heads.retiring import retires, said_of
-from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
-from jiyi.providers.rerankers import MOST_DOCUMENTS, OFF
-from jiyi.retrieval import ordering, probability, relevance, renewal
-from jiyi.retrieval.corpus import dense
-from jiyi.retrieval.dialogue import vector_of, words_of
-from jiyi.retrieval.ordering import Shown
-from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
-from jiyi.retrieval.relevance import Relevance, Words
-from jiyi.retrieval.scoring import Floats
 from jiyi.settings import get_settings
-from jiyi.text.tokens import asked_tokens
 from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.index_rows import TYPES

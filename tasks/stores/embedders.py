@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from engine.providers.embedders import Embedder
+from engine.providers.embedders.own import own_embedder
+from engine.stores import vectors
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder
-from jiyi.providers.embedders.own import own_embedder
-from jiyi.stores import vectors
 from jiyi.stores.config.embedding import EmbeddingConfig, EmbeddingParams
 from models.operations import embedding_models
 from models.stores.embedding import vendor

@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from uuid import UUID
 
+from engine.stores.items import without_labels
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.stores.items import without_labels
 from models.db.connection import unit_of_work
 from models.stores import rows, vectors
 from models.stores.items import EMBED_ITEMS

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from engine.providers.mem0 import Mem0
 from jiyi.errors import ProviderUnavailable
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.protocol.stores.items import Hit, MemoryItem
-from jiyi.providers.mem0 import Mem0
 from jiyi.stores.config.types import Mem0MemoryConfig
 from models.db.connection import unit_of_work
 from models.stores import rows

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Row, text
 
+from engine.stores.items import without_labels
+from engine.stores.query import query_text
+from engine.stores.scoring import CANDIDATES, combined, likenesses, without_vector
+from engine.text.keywords import asked_tokens
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.protocol.stores.items import Hit
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.config.types import SimpleMemoryConfig
-from jiyi.stores.items import without_labels
-from jiyi.stores.query import query_text
-from jiyi.stores.scoring import CANDIDATES, combined, likenesses, without_vector
-from jiyi.text.tokens import asked_tokens
 from models.db.connection import reading
 from models.stores import items
 from models.stores.index import INDEXES

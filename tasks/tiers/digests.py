@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from engine.providers.llms import LLM, ForGroup, llm
+from engine.providers.llms.questions import Digest as Question
+from engine.providers.llms.rules import Rules
+from engine.tiers.digest import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.tiers.digests import DigestBody, DigestState
-from jiyi.providers.llms import LLM, ForGroup, llm
-from jiyi.providers.llms.questions import Digest as Question
-from jiyi.providers.llms.rules import Rules
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
-from jiyi.tiers.digest import Cluster, Digest, digest
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -11,16 +11,17 @@ from uuid import UUID
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
+from engine.providers.embedders import embedder, embedder_of
+from engine.providers.embedders.cache import query_vector
+from engine.providers.llms import ForGroup, llm
+from engine.providers.llms.questions import Consistency
+from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
+from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.cache import query_vector
-from jiyi.providers.llms import ForGroup, llm
-from jiyi.providers.llms.questions import Consistency
 from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, screen
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within

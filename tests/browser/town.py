@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
+from jiyi.protocol.wire.api_keys import new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

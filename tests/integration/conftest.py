@@ -19,8 +19,8 @@ from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts.api_keys import KeyScope, new_key
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
+from jiyi.protocol.wire.api_keys import KeyScope, new_key
 from models.accounts.actions import create_key
 from models.db import sources
 from models.db.actions import Actor

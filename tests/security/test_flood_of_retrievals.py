@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from engine.operations.deadlines import check_deadline, deadline
+from engine.providers.embedders import local
 from jiyi import Client
 from jiyi.errors import NoAnswer, TooManyQuestions
-from jiyi.operations import budget
-from jiyi.operations.deadlines import check_deadline, deadline
+from jiyi.protocol import budget
 from jiyi.protocol.retrieval import RetrievalRequest, RetrieveBody
-from jiyi.providers.embedders import local
 from jiyi.text.words import nfkc
 from tasks.framework import answering
 from tasks.framework.turns import Turns

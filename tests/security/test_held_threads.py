@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.operations import budget
+from jiyi.protocol import budget
 from tests.integration.programs import Program
 from web import create_app
 from web.accounts.in_hand import REQUESTS

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from engine.stores.files import documents
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores.asking import ApplyGraph
 from jiyi.settings import get_settings
-from jiyi.stores.files import documents
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jiyi.operations import budget
+from jiyi.protocol import budget
 from jiyi.settings import get_settings
 from models.actions import ACTIONS
 from tests.integration.programs import Program

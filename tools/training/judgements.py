@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jiyi.heads.head import Rows
-from jiyi.heads.judgements import (
+from engine.heads.head import Rows
+from engine.heads.judgements import (
     ANY,
     ATTRIBUTES,
     CHANGES,
@@ -21,8 +21,8 @@ from jiyi.heads.judgements import (
     compared,
     in_context,
 )
-from jiyi.heads.retiring import RETIRE
-from jiyi.heads.weights import WIDTH
+from engine.heads.retiring import RETIRE
+from engine.heads.weights import WIDTH
 from tools.training.fitting import Shape
 
 #: Plain features of a message in its context, and of two statements.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from werkzeug.exceptions import TooManyRequests
 
-from jiyi.operations.budget import REQUESTS_OF_GROUP, RETRY_SECONDS
+from jiyi.protocol.budget import REQUESTS_OF_GROUP, RETRY_SECONDS
 
 
 class InHand:

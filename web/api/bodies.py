@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from jiyi.operations.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
+from jiyi.protocol.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
 from jiyi.protocol.openapi.problems import field_problem
 from jiyi.protocol.wire.json_keys import repeated_key, sentence

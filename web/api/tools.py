@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.integrations.tools import Tool, Tools
 from jiyi.protocol.openapi.tools import tools
+from jiyi.protocol.wire.api_keys import KeyScope
 from web.api.registry import OPERATIONS, operation
 from web.api.running import Asker
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import Blueprint, Response
 from sqlalchemy import Connection
 
+from engine.providers import health
 from jiyi.protocol.wire.outages import OF_VALKEY
-from jiyi.providers import health
 from jiyi.settings import get_settings
 from models.db.sources import attempt, from_database, source
 from models.operations.embedding_models import active_model

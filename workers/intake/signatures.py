@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from jiyi.accounts.api_keys import ID
-from jiyi.accounts.signatures import SERVICE, service_signing_key, verifies
+from jiyi.protocol.wire.api_keys import ID
+from jiyi.protocol.wire.signatures import SERVICE, service_signing_key, verifies
 from jiyi.settings import Settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.known_keys import known_keys

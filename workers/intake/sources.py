@@ -22,9 +22,9 @@ import kombu
 import redis
 from kombu.transport.redis import Channel
 
-from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.protocol.wire.bindings import member_of
 from jiyi.protocol.wire.broker import intake_queue
+from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models.db import valkey_keys
 from models.queue.broker_queues import lists_of, redis_address

@@ -11,9 +11,9 @@ from types import FrameType
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
-from jiyi.operations.budget import REQUESTS_AT_ONCE
+from jiyi.protocol.budget import REQUESTS_AT_ONCE
+from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
 from models.accounts import users
 from models.db.connection import unit_of_work

@@ -19,8 +19,8 @@ from rich.progress import track
 
 from bench.locomo import description, turn_ids
 from bench.support.ranking import Figures, mean
+from engine.stores.files.scoring import Search
 from jiyi.protocol.stores.asking import RetrieveItems
-from jiyi.stores.files.scoring import Search
 from jiyi.text.splitting import split
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

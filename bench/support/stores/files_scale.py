@@ -24,10 +24,10 @@ from rich.console import Console
 from sqlalchemy import text
 
 from bench.support.stores.files import GROUP, QUIET, declare, do_owed
+from engine.providers.embedders.hashing import HashingEmbedder
+from engine.stores.files.chunks import chunks_of
 from jiyi.protocol.stores.asking import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders.hashing import HashingEmbedder
-from jiyi.stores.files.chunks import chunks_of
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.stores import rows

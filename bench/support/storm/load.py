@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.support.storm.lives import AGENTS, event
 from jiyi import Client
-from jiyi.accounts.api_keys import new_key
 from jiyi.errors import JiyiError
 from jiyi.protocol.accounts import CreateKey, NewKey
 from jiyi.protocol.events import Event, encode
+from jiyi.protocol.wire.api_keys import new_key
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
 from models.db.actions import Actor

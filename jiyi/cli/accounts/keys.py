@@ -9,13 +9,13 @@ from typing import Annotated, cast
 import typer
 from rich.text import Text
 
-from jiyi.accounts.api_keys import SCOPES, KeyScope
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.shell import Json, connect, session
 from jiyi.client.client import Client
 from jiyi.client.keys import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.protocol.accounts import Key
+from jiyi.protocol.wire.api_keys import SCOPES, KeyScope
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 

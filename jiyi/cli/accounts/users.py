@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.accounts import AddPerson, Person, Role
+from jiyi.protocol.passwords import hash_password, make_password
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the admin.")
 

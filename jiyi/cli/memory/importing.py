@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from jiyi.cli import output
+from jiyi.cli.memory import stanford
 from jiyi.cli.memory.json_lines import MAX_SHOWN, Lines, Target, read
 from jiyi.cli.memory.publish import publish, wait_for
 from jiyi.cli.output import UNKNOWN
 from jiyi.cli.shell import InvalidFile, Json, connect, session
 from jiyi.client.client import Client
-from jiyi.memory import stanford
 from jiyi.protocol.events import Event, MemoryObserved
 
 app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
+from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News

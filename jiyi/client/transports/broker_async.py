@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, said_of_broker
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.client.transports.turns import CALLS_AT_ONCE, AsyncTurns
+from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import STREAM_KEY, News

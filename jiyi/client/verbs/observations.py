@@ -52,7 +52,7 @@ def turn(
     group: str, agent_id: str, role: str, text: str, session_id: str, *, name: str | None, provenance: JsonMapping | None, **fields: Any
 ) -> Event:
     """A ``turn.recorded`` event; secrets in its text are masked. Raises as :func:`observation` does."""
-    from jiyi.conversations.chat.secrets import masked  # here: it takes its time to load
+    from jiyi.chat.secrets import masked  # here: it takes its time to load
 
     _refuse_unknown(fields, ENVELOPE_FIELDS)
     said = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "provenance": provenance or {}}

@@ -10,13 +10,13 @@ from uuid import UUID
 from jiyi.client.arguments import AgentArguments, EndingArguments, Envelope, EventArguments, IngestArguments, ObservationArguments
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.memory import Memory
+from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.client.tiers import Tiers
 from jiyi.client.verbs.observations import configuration, ending, many, observation, turn
 from jiyi.client.verbs.steps import Message, Steps, polled, verb
-from jiyi.conversations.types import Role
 from jiyi.errors import EventRejected, IdReused, join_problems
-from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.protocol import events as wire
+from jiyi.protocol.conversations.types import Role
 from jiyi.protocol.events import Event
 from jiyi.protocol.events.content import digests_of
 from jiyi.protocol.events.states import EventState
@@ -123,7 +123,7 @@ class Telling(Namespace[W]):
         timeout: float | None = None,
         **fields: Unpack[Envelope],
     ) -> Steps[list[UUID]]:
-        """Observe what an agent sees around it: the closest, and of that only what is new (:mod:`jiyi.memory.perceive`).
+        """Observe what an agent sees around it: the closest, and of that only what is new (:mod:`jiyi.client.perceive`).
 
         Args:
             agent_id: whose memory; also its name among the subjects.

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from jiyi.conversations.types import Intent, Kind
+from jiyi.protocol.conversations.types import Intent, Kind
 from jiyi.protocol.events import Name
 from jiyi.protocol.queries import Request
 

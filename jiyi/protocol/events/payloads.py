@@ -7,12 +7,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
-from jiyi.conversations.types import Kind, Role
-from jiyi.growth.feedback.trust import Sentiment, Signal
-from jiyi.growth.skills.types import ArtifactKind
-from jiyi.growth.trajectories.steps import StepType, summary
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.conversations.types import Kind, Role
+from jiyi.protocol.conversations.uris import MAX_URI_CHARS, parse_uri
 from jiyi.protocol.events.fields import (
     MAX_ABSTRACT_CHARS,
     MAX_COMMENT_CHARS,
@@ -39,6 +36,9 @@ from jiyi.protocol.events.fields import (
     few_enough_keywords,
     small_enough,
 )
+from jiyi.protocol.growth.skill_types import ArtifactKind
+from jiyi.protocol.growth.steps import StepType, summary
+from jiyi.protocol.growth.trust import Sentiment, Signal
 from jiyi.protocol.wire.vectors import Vector
 
 
@@ -152,7 +152,7 @@ class Execution(BaseModel):
     """What a node of a workflow put out: the payload of ``node.executed``.
 
     ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
-    the fact check or the guard against loops, see :mod:`jiyi.tiers.screening`.
+    the fact check or the guard against loops, see :mod:`engine.tiers.screening`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

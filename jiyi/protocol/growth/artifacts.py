@@ -8,10 +8,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.growth.feedback.evolution import EvolutionEvent
-from jiyi.growth.feedback.trust import Recommendation, Sentiment, Signal
-from jiyi.growth.skills.types import ArtifactKind, Status
 from jiyi.protocol.events import Name, Vote
+from jiyi.protocol.growth.evolution import EvolutionEvent
+from jiyi.protocol.growth.skill_types import ArtifactKind, Status
+from jiyi.protocol.growth.trust import Recommendation, Sentiment, Signal
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 MAX_REASON_CHARS = 1_000

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from jiyi.growth.identity.diffs import DiffLine
-from jiyi.growth.identity.files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
 from jiyi.protocol.events import Name
+from jiyi.protocol.growth.diffs import DiffLine
+from jiyi.protocol.growth.identity_files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
 from jiyi.settings import get_settings
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.growth.pains.types import MAX_STEPS, Category, ProposalStatus, Severity, Status, Step, Summary
 from jiyi.protocol.events import Name
+from jiyi.protocol.growth.pain_types import MAX_STEPS, Category, ProposalStatus, Severity, Status, Step, Summary
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
 
 #: Characters of a note.

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.growth.reflections.due import SelfTrigger
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.identity import OfAgent
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionState, State, Trigger
 
+#: Why an agent looks at itself: so many conversations have ended, or so many hours have passed with something new.
+SelfTrigger = Literal["conversations", "hours"]
+SELF_TRIGGERS: tuple[SelfTrigger, ...] = ("conversations", "hours")
 #: Conversations and hours between two looks, at most.
 MAX_CONVERSATIONS, MAX_HOURS = 10_000, 8_760
 

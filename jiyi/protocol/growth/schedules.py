@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.growth.schedules.next_runs import check_cron, zone_of
 from jiyi.protocol.events import Name
+from jiyi.protocol.growth.cron import check_cron, zone_of
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 #: Characters of a message that asks for a schedule, and of what is to be done.

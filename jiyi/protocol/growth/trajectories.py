@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from jiyi.growth.trajectories.compress import Completion, Link, RequestType, Satisfaction
 from jiyi.protocol.events import Name
+from jiyi.protocol.growth.steps import StepType
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+
+RequestType = Literal["tool_task", "question", "request", "chat"]
+#: How it ended: as asked, in part, not at all, or without an answer.
+Completion = Literal["success", "partial", "failed", "abandoned"]
+Satisfaction = Literal["positive", "negative", "neutral"]
+
+
+class Link(BaseModel):
+    """A step that matters; the same tool several times in a row is one link."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step_type: StepType
+    tool: str | None = None
+    input: str = ""
+    output: str = ""
+    ok: bool | None = None
+    ms: int | None = None
+    times: int = 1
 
 
 class TrajectoriesQuery(Request):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from jiyi.accounts.api_keys import KeyScope
+from jiyi.protocol.wire.api_keys import KeyScope
 
 PREFIX = "/api/v1"
 #: An operator's key says with it which group it speaks for.

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.integrations.tools import Tool
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi.operations import Operation
+from jiyi.protocol.wire.api_keys import KeyScope
 
 Json = dict[str, Any]
 

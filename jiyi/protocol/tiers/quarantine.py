@@ -17,6 +17,13 @@ from jiyi.protocol.wire.json_values import JsonObject
 MAX_IDS = 100
 MAX_REASON_CHARS = 1_000
 
+#: Flags of an output that the fact check, or the guard against runaway loops, has set.
+VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
+#: Somebody vouches for it: its claims are true, and it comes from no loop.
+CHECKED = "checked"
+#: Flags that the filters add.
+UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
+
 Text = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
 #: Why somebody did something, for the history and the audit log.
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]

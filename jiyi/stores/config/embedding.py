@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, StrictBool, field_validator
 
-from jiyi.providers.presets import ALIASES, PRESETS
+from jiyi.protocol.presets import ALIASES, PRESETS
 from jiyi.stores.config.checking import Config
 
 #: Characters of a text that one vector stands for, and the longest that may be asked for.

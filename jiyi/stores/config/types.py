@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, StrictBool, StringConstraints, field_vali
 from jiyi.protocol.events import Name
 from jiyi.stores.config.checking import Config
 from jiyi.stores.config.embedding import DEPLOYMENT, Embedding, EmbeddingConfig
-from jiyi.stores.files.decoding import known_encoding
+from jiyi.stores.config.encodings import known_encoding
 
 #: Items of a store, unless told otherwise, and the most that may be asked for.
 MAX_ITEMS, MOST_ITEMS = 1_000, 1_000_000

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, literal_column, select, table, text
 
-from jiyi.erasure.names import Names
+from engine.erasure.names import Names
 from models.erasure.noting import note_ids
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog

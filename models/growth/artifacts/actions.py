@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from uuid6 import uuid7
 
+from jiyi.chat.hint import hint
 from jiyi.errors import NotFound
-from jiyi.growth.skills.hint import hint
 from jiyi.protocol.events import Vote
 from jiyi.protocol.growth.artifacts import (
     EvolutionQuery,

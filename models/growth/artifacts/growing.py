@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.stored.experiences import StoredExperience
-from jiyi.growth.skills.patterns import Lived
-from jiyi.growth.trajectories.compress import Trajectory
-from jiyi.growth.workflows.compose import Ran
+from engine.conversations.stored.experiences import StoredExperience
+from engine.growth.skills.patterns import Lived
+from engine.growth.trajectories.compress import Trajectory
+from engine.growth.workflows.compose import Ran
 from models.memory.agents.agents import AgentName, bind_name
 
 #: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.

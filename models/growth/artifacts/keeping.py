@@ -12,9 +12,9 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.growth.feedback.evolution import EvolutionEvent, EvolutionKind
-from jiyi.growth.skills.deciding import Decided, next_status
-from jiyi.growth.skills.types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
+from engine.growth.skills.deciding import Decided, next_status
+from jiyi.protocol.growth.evolution import EvolutionEvent, EvolutionKind
+from jiyi.protocol.growth.skill_types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
 from models.memory.agents.agents import AgentName, bind_name
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.growth.feedback.evolution import EvolutionEvent
-from jiyi.growth.feedback.trust import Trust
 from jiyi.protocol.events import Vote
+from jiyi.protocol.growth.evolution import EvolutionEvent
+from jiyi.protocol.growth.trust import Trust
 from models.growth.artifacts import evolution
 from models.memory.agents.agents import AgentName
 

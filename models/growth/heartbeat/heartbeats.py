@@ -9,9 +9,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, insert, select, text, update
 
-from jiyi.growth.heartbeat.checks import UNSEEN_AFTER, Facts
-from jiyi.growth.heartbeat.quiet import QuietHours, is_quiet
-from jiyi.growth.schedules.next_runs import zone_of
+from engine.growth.heartbeat.checks import UNSEEN_AFTER, Facts
+from engine.growth.heartbeat.quiet import QuietHours, is_quiet
+from jiyi.protocol.growth.cron import zone_of
 from jiyi.protocol.growth.heartbeat import HeartbeatConfig, HeartbeatState, TickState
 from jiyi.protocol.growth.heartbeat import QuietHours as Quiet
 from jiyi.text.words import language_of

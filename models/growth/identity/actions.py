@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.growth.identity.files import FILES, File
 from jiyi.protocol.growth.identity import (
     ChangedFiles,
     DecideProposal,
@@ -17,6 +16,7 @@ from jiyi.protocol.growth.identity import (
     TakeSnapshot,
     UpdateUser,
 )
+from jiyi.protocol.growth.identity_files import FILES, File
 from models.db.actions import Context, action
 from models.growth.identity import profile_file, proposals, snapshots, versions
 from models.memory.agents.agents import AgentName, key_of, lock_agents, no_agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from jiyi.growth.identity.user_file import notes_of, render
+from engine.growth.identity.user_file import notes_of, render
 from jiyi.protocol.growth.identity import IdentityFile
 from jiyi.settings import get_settings
 from models.conversations import profiles

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from engine.growth.identity.prompt import compose
 from jiyi.errors import NotFound
-from jiyi.growth.identity.diffs import diff
-from jiyi.growth.identity.files import File
-from jiyi.growth.identity.prompt import compose
+from jiyi.protocol.growth.diffs import diff
 from jiyi.protocol.growth.identity import (
     ComposedPrompt,
     ComposePrompt,
@@ -22,6 +21,7 @@ from jiyi.protocol.growth.identity import (
     SnapshotPage,
     VersionPage,
 )
+from jiyi.protocol.growth.identity_files import File
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action

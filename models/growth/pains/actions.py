@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from jiyi.conversations.chat.secrets import masked
+from engine.growth.pains import words
+from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.growth.overrides import override_in
-from jiyi.growth.pains import words
-from jiyi.growth.pains.types import FoundPain, ProposedSolution
+from jiyi.protocol.growth.overrides import override_in
+from jiyi.protocol.growth.pain_types import FoundPain, ProposedSolution
 from jiyi.protocol.growth.pains import (
     ListPains,
     PainChanged,

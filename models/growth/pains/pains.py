@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, bindparam, select, text
 from uuid6 import uuid7
 
-from jiyi.growth.pains.merging import most_alike
-from jiyi.growth.pains.types import FoundPain, Severity, confidence_of, graver
+from engine.growth.pains.merging import most_alike
+from jiyi.protocol.growth.pain_types import FoundPain, Severity, confidence_of, graver
 from jiyi.protocol.growth.pains import PainPoint
 from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one

@@ -8,8 +8,8 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.growth.reflections.changes import allowed, news, suggested
-from jiyi.growth.reflections.types import IdentityChange, SelfReflected
+from engine.growth.reflections.changes import allowed, news, suggested
+from engine.growth.reflections.types import IdentityChange, SelfReflected
 from jiyi.protocol.growth.reflections import Finding, Findings, FoundPattern, SelfSettings
 from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns

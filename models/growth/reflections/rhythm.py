@@ -11,8 +11,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
-from jiyi.growth.reflections.due import Rhythm, SelfTrigger, due, due_at
-from jiyi.protocol.growth.reflections import SelfSettings, SelfState
+from engine.growth.reflections.due import Rhythm, due, due_at
+from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigger
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from engine.growth.schedules.confirming import asking_back, confirmation
+from engine.growth.schedules.firing import Timing
+from engine.growth.schedules.parse import parse
+from engine.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.growth.schedules.confirming import asking_back, confirmation
-from jiyi.growth.schedules.firing import Timing
-from jiyi.growth.schedules.parse import parse
-from jiyi.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from jiyi.protocol.growth.schedules import (
     Certainty,
     CreatedSchedule,

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from jiyi.growth.schedules import confirming
-from jiyi.growth.schedules.asking.fitting import Appointment, Fit, Likeness, fitting
-from jiyi.growth.schedules.asking.judging import Asked
-from jiyi.growth.schedules.asking.moving import Named, moved, named
-from jiyi.growth.schedules.clocks import Impossible
-from jiyi.growth.schedules.confirming import Told
-from jiyi.growth.schedules.next_runs import zone_of
-from jiyi.growth.schedules.offsets import Lead
-from jiyi.growth.schedules.parse import local_now, readable
-from jiyi.growth.schedules.types import Unclear
+from engine.growth.schedules import confirming
+from engine.growth.schedules.asking.fitting import Appointment, Fit, Likeness, fitting
+from engine.growth.schedules.asking.judging import Asked
+from engine.growth.schedules.asking.moving import Named, moved, named
+from engine.growth.schedules.clocks import Impossible
+from engine.growth.schedules.confirming import Told
+from engine.growth.schedules.offsets import Lead
+from engine.growth.schedules.parse import local_now, readable
+from engine.growth.schedules.types import Unclear
+from jiyi.protocol.growth.cron import zone_of
 from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules, CreateSchedule, ScheduleState
 from jiyi.protocol.queries import CHANGES
 from jiyi.settings import get_settings

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.growth.trajectories.compress import Trajectory
-from jiyi.growth.trajectories.steps import Step
+from engine.growth.trajectories.compress import Trajectory
+from jiyi.protocol.growth.steps import Step
 from models.memory.agents.agents import AgentName
 
 #: Steps of one trajectory: of a session with more the rest becomes the next one.

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
+from engine.reflection.reflect import counters_after, is_due
 from jiyi.errors import NotFound
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Configuration
-from jiyi.reflection.reflect import counters_after, is_due
 from jiyi.settings import get_settings
 from models.db.connection import driver
 from models.operations.embedding_models import ActiveModel

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
 
-from jiyi.memory.nodes import Derived
+from engine.memory.nodes import Derived
 from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
 from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.tiers.query import kind_of

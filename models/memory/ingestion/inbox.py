@@ -14,9 +14,9 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.stored.turns import memory_of
-from jiyi.memory.appraisal import brings_all, missing
-from jiyi.memory.nodes import counts_for_keywords, depth_of, derive
+from engine.conversations.stored.turns import memory_of
+from engine.memory.appraisal import brings_all, missing
+from engine.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import (
     AgentConfigured,
     Event,

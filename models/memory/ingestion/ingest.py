@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jiyi.operations.log_redaction import fields_in
+from engine.operations.log_redaction import fields_in
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from models.db.conflicts import tried_again

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.memory.appraisal import Appraisal, Unappraised
+from engine.memory.appraisal import Appraisal, Unappraised
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events.content import APPRAISED
 from models.memory.ingestion.inbox import owed_when_complete

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.memory.nodes import searchable
+from engine.memory.nodes import searchable
 from jiyi.protocol.wire.vectors import Float32
 
 

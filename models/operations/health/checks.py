@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
-from jiyi.providers.health import ProviderHealth
 from jiyi.settings import Settings
 from jiyi.text.translatable import Translatable, age
 from models.db.sources import Reading

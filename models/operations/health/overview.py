@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from engine.providers.health import providers
+from engine.reflection.progress import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
-from jiyi.providers.health import providers
-from jiyi.reflection.progress import AgentOnItsWay, with_progress
 from jiyi.settings import get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys

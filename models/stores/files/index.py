@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
+from engine.stores.files.scoring import FileCorpus
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.stores.files.scoring import FileCorpus
 from models.stores.kinds.kept import KeptStore
 
 #: Bytes of all indexes that a process keeps: some 100,000 chunks of 384 values.

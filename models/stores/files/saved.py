@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
+from engine.stores import formats
+from engine.stores.files.changes import Found, Place
+from engine.stores.files.chunks import chunk_of
+from engine.stores.files.index_format import IndexConfig, IndexedFile, written
+from engine.stores.vectors import model_name
 from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.stores import formats
 from jiyi.stores.config.embedding import EmbeddingConfig
-from jiyi.stores.files.changes import Found, Place
-from jiyi.stores.files.chunks import chunk_of
-from jiyi.stores.files.index_format import IndexConfig, IndexedFile, written
-from jiyi.stores.vectors import model_name
 from jiyi.text.tokens import tokens
 from models.db.actions import Context
 from models.operations import embedding_models

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
+from engine.stores.items import metadata_of, said
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import BlackboardMemoryConfig
-from jiyi.stores.items import metadata_of, said
 from models.db.actions import Context
 from models.stores import items, rows
 from models.stores.items import NewItem

@@ -9,12 +9,12 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
+from engine.providers.public_addresses import check_public
+from engine.stores.headers import without_headers
+from engine.stores.items import metadata_of
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
-from jiyi.providers.public_addresses import check_public
 from jiyi.stores.config.types import Mem0MemoryConfig
-from jiyi.stores.headers import without_headers
-from jiyi.stores.items import metadata_of
 from models.db.actions import Context
 from models.stores import items, rows
 from models.stores.items import NewItem

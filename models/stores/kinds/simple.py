@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel
 from sqlalchemy import text
 
+from engine.stores.items import LEAST_SUMMARY, metadata_of, summary_of
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import SimpleMemoryConfig
-from jiyi.stores.items import LEAST_SUMMARY, metadata_of, summary_of
 from models.db.actions import Context
 from models.stores import embedding, items, rows
 from models.stores.items import EMBED_ITEMS, NewItem

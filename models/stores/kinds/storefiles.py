@@ -14,12 +14,12 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.parsing.children import parse
+from engine.parsing.limits import Refused
+from engine.stores import formats
 from jiyi.errors import ConfigError, InvalidRequest
-from jiyi.parsing.children import parse
-from jiyi.parsing.limits import Refused
 from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
-from jiyi.stores import formats
 from jiyi.stores.snapshots import detach
 from models.db.actions import Context
 from models.folders import make_private
@@ -107,7 +107,7 @@ def write_parts(path: Path, parts: Iterable[str]) -> None:
 
 
 def parts(path: Path, parser: str) -> Generator[Any]:
-    """What a parser of :data:`jiyi.parsing.child.PARSERS` yields of a file; nothing if there is none.
+    """What a parser of :data:`engine.parsing.child.PARSERS` yields of a file; nothing if there is none.
 
     Raises:
         CorruptStoreFile: it is none that the parser reads, or costs too much to be read.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from engine.stores.files.changes import Found, Place
+from engine.stores.files.formats import suffix_of
+from engine.stores.files.states import Unusable
 from jiyi.stores.config.types import FileSource
-from jiyi.stores.files.changes import Found, Place
-from jiyi.stores.files.formats import suffix_of
-from jiyi.stores.files.states import Unusable
 from models.stores.paths import is_within
 
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.

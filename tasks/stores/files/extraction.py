@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jiyi.parsing.children import parse
-from jiyi.parsing.limits import Refused
-from jiyi.stores.files.documents import limits_of
-from jiyi.stores.files.states import Unusable
+from engine.parsing.children import parse
+from engine.parsing.limits import Refused
+from engine.stores.files.documents import limits_of
+from engine.stores.files.states import Unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Extracted:
 
 
 def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> Extracted:
-    """Arguments and result as of :func:`jiyi.stores.files.documents.parse`.
+    """Arguments and result as of :func:`engine.stores.files.documents.parse`.
 
     Raises:
         Unusable: there is no text in it, or it costs more than its limits allow.

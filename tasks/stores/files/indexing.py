@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from engine.stores.files.chunks import chunk_of
+from engine.stores.files.formats import suffix_of
+from engine.stores.files.states import Unusable
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from jiyi.stores.config.types import FileMemoryConfig, FileSource
-from jiyi.stores.files.chunks import chunk_of
-from jiyi.stores.files.formats import suffix_of
-from jiyi.stores.files.states import Unusable
 from models.db.connection import unit_of_work
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -29,7 +29,7 @@ from tasks.stores.files.extraction import Extracted, extract
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
-#: Seconds after which a run begins no further file: one costs up to :class:`jiyi.parsing.limits.Limits`, so many hostile ones of a group
+#: Seconds after which a run begins no further file: one costs up to :class:`engine.parsing.limits.Limits`, so many hostile ones of a group
 #: would hold the thread, and other groups' work, for half an hour.
 RUN_SECONDS = 60.0
 #: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.stores.files.changes import Changes, Found, changes
+from engine.stores.files.days import day_of
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from jiyi.stores.config.types import FileMemoryConfig
-from jiyi.stores.files.changes import Changes, Found, changes
-from jiyi.stores.files.days import day_of
 from models.db.connection import unit_of_work
 from models.queue import pending_work
 from models.queue.wakeups import wake

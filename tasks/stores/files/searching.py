@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from engine.stores.files.scoring import Scores, best, score
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.stores.files.scoring import Scores, best, score
 from models.db.connection import unit_of_work
 from models.stores import items
 from models.stores.files.index import FileIndex, index_of

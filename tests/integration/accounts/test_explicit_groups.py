@@ -11,8 +11,8 @@ from flask import Flask
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts.passwords import hash_password
 from jiyi.errors import InvalidRequest
+from jiyi.protocol.passwords import hash_password
 from jiyi.protocol.wire.calls import open_reply
 from models.accounts import users
 from models.db.connection import unit_of_work

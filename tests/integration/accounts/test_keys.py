@@ -26,15 +26,15 @@ from pydantic import ValidationError
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
-from jiyi.accounts import signatures
-from jiyi.accounts.api_keys import SCOPES, KeyScope, KeyText, new_key, parse
-from jiyi.accounts.passwords import password_problem
 from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
 from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import ResolveBody, Resolved
+from jiyi.protocol.passwords import password_problem
+from jiyi.protocol.wire import signatures
+from jiyi.protocol.wire.api_keys import SCOPES, KeyScope, KeyText, new_key, parse
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import Settings, get_settings
 from models.accounts import actions, api_keys, known_keys

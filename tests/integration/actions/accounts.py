@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from jiyi.accounts.api_keys import new_key
-from jiyi.accounts.passwords import hash_password
 from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, PersonRequest, RevokeKey, RotateKey, SetPassword
+from jiyi.protocol.passwords import hash_password
+from jiyi.protocol.wire.api_keys import new_key
 from models.accounts import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

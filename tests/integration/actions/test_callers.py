@@ -14,13 +14,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from jiyi.accounts import signed_calls
-from jiyi.accounts.api_keys import KeyScope, new_key, parse
-from jiyi.accounts.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
-from jiyi.accounts.signed_calls import AT_HEADER, CallSigner, service_call_key
 from jiyi.errors import NotAllowed
 from jiyi.protocol.accounts import RevokeKey
+from jiyi.protocol.wire import signed_calls
+from jiyi.protocol.wire.api_keys import KeyScope, new_key, parse
 from jiyi.protocol.wire.calls import open_reply
+from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
+from jiyi.protocol.wire.signed_calls import AT_HEADER, CallSigner, service_call_key
 from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
@@ -253,7 +253,7 @@ def test_a_worker_without_the_secret_says_so(victim: str) -> None:
 def test_a_run_of_a_job_beside_its_schedule_is_the_service_s_to_send(monkeypatch: pytest.MonkeyPatch, signer: Signer, victim: str) -> None:
     from celery import current_app
 
-    from jiyi.operations.jobs import JOBS
+    from engine.operations.jobs import JOBS
     from tasks.framework import jobs
 
     ran: list[Any] = []

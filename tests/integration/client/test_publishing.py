@@ -13,8 +13,8 @@ import redis
 from kombu.transport.redis import Channel
 
 from jiyi import Client
-from jiyi.accounts.api_keys import new_key
 from jiyi.errors import BrokerUnavailable
+from jiyi.protocol.wire.api_keys import new_key
 from jiyi.protocol.wire.bindings import member_of
 from jiyi.protocol.wire.broker import intake_queue
 from jiyi.settings import get_settings

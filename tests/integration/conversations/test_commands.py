@@ -10,7 +10,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import text
 
-from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
+from engine.providers import llms
+from engine.providers.llms.questions import Extraction
+from engine.providers.llms.rules import Rules
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.conversations.commands import (
     AddResource,
@@ -35,9 +37,7 @@ from jiyi.protocol.conversations.commands import (
     TreeOptions,
 )
 from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import Extraction
-from jiyi.providers.llms.rules import Rules
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
 from models.conversations import actions, commands, resources
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from engine.providers import llms
+from engine.providers.llms.questions import Extraction
+from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import Extraction
-from jiyi.providers.llms.rules import Rules
 from jiyi.settings import get_settings
 from models.conversations import keeping
 from models.conversations.extractions import KNOWN_FACTS, known_facts

@@ -11,7 +11,7 @@ import pytest
 
 from examples import companion
 from jiyi import Client
-from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.chat.loop import ConversationLoop
 from jiyi.errors import InvalidRequest
 from jiyi.settings import get_settings
 from tests.integration.conversations.talk import hurry, nodes, owed, run, say

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
-from jiyi.operations.jobs import Job
+from engine.operations.jobs import Job
 from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest

@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from engine.erasure.names import Names, hash_of
 from jiyi import Client
-from jiyi.erasure.names import Names, hash_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.erasure import Erasure, ErasureState
 from jiyi.protocol.events import Event, build

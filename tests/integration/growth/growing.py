@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from jiyi.conversations.stored.memories import Source
-from jiyi.conversations.types import ExtractedExperience, Message
-from jiyi.growth.skills.types import ArtifactKind
+from engine.conversations.stored.memories import Source
 from jiyi.protocol import events as wire
+from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.growth.artifacts import ArtifactState
+from jiyi.protocol.growth.skill_types import ArtifactKind
 from models.conversations import experiences
 from models.db.connection import unit_of_work
 from models.growth.artifacts import reads

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 from pydantic import ValidationError
 
-from jiyi.conversations.types import ProfileSignals
 from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.conversations.types import ProfileSignals
 from jiyi.protocol.growth.identity import (
     ComposePrompt,
     DecideProposal,

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import ValidationError
 
+from engine.providers import llms
 from jiyi.errors import Conflict, InvalidRequest, LLMUnavailable, NotFound
 from jiyi.protocol.growth.pains import ListPains, PainId, ProposeSolution, ReportPain, ResolvePain
-from jiyi.providers import llms
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from models.growth.owing import MERGE_PAINS

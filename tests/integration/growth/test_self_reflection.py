@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import ValidationError
 
+from engine.growth.reflections.types import IdentityChange, MetaMemory, SelfReflected
+from engine.providers import llms
+from engine.providers.llms.questions import SelfReflection
+from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable, NotFound
-from jiyi.growth.reflections.types import IdentityChange, MetaMemory, SelfReflected
 from jiyi.protocol.growth.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
 from jiyi.protocol.growth.reflections import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import SelfReflection
-from jiyi.providers.llms.rules import Rules
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth.identity import actions as identity

@@ -19,9 +19,9 @@ from langgraph.store.base import ListNamespacesOp as ListOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 
+from engine.providers.embedders import embedder
 from jiyi.errors import InvalidRequest
 from jiyi.integrations.langgraph import JiyiStore
-from jiyi.providers.embedders import embedder
 from tests.integration.client.test_ways import client_of
 from workers.embedded.stack import Stack
 

@@ -12,10 +12,10 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
+from engine.reflection.thoughts import thought_id
+from engine.text import marking
 from jiyi import Client
 from jiyi.protocol.events import build
-from jiyi.reflection.thoughts import thought_id
-from jiyi.text import marking
 from models.db.connection import unit_of_work
 from models.memory.agents.reads import Span, TimelineSpan
 from models.memory.ingestion.inbox import store

@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from engine.providers import llms
+from engine.providers.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.operations import LettersRequest, ResolveBody
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.settings import Settings, get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

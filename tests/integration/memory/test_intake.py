@@ -18,7 +18,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from jiyi.memory.nodes import Derived
+from engine.memory.nodes import Derived
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.operations import ResolveBody, Resolved

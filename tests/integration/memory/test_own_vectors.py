@@ -13,13 +13,13 @@ import pytest
 from flask import Flask
 from typer.testing import CliRunner
 
+from engine.providers.embedders import embedder
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import ResolveBody
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.providers.embedders import embedder
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events

@@ -10,7 +10,7 @@ import pytest
 
 from bench.support import traces_perceive
 from jiyi import Client
-from jiyi.memory.perceive import Seen
+from jiyi.client.perceive import Seen
 from jiyi.protocol.events import Event
 from models.db.connection import unit_of_work
 from models.memory.ingestion.inbox import store

@@ -8,8 +8,8 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
+from engine.operations.jobs import JOBS
 from jiyi import Client
-from jiyi.operations.jobs import JOBS
 from tests.integration.memory.test_inbox import rows
 from workers import ephemeral
 from workers.embedded.stack import Stack

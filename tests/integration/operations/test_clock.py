@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 from sqlalchemy import text
 
-from jiyi.operations.jobs import JOBS
+from engine.operations.jobs import JOBS
 from models.db.connection import unit_of_work
 from models.growth.heartbeat import alerts
 from models.memory.ingestion.inbox import EMBED

@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine.memory.nodes import counts_for_keywords
+from engine.operations.jobs import JOBS, Job
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
-from jiyi.memory.nodes import counts_for_keywords
-from jiyi.operations.jobs import JOBS, Job
 from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
 from jiyi.protocol.operations import JobsRequest, RunJob

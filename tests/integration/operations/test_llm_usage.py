@@ -12,13 +12,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
+from engine.providers import llms
+from engine.providers.llms import llm
+from engine.providers.llms.questions import Poignancy
+from engine.providers.llms.usage import Usage, on_usage
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.protocol.providers import LLMUsage
-from jiyi.providers import llms
-from jiyi.providers.llms import llm
-from jiyi.providers.llms.questions import Poignancy
-from jiyi.providers.llms.usage import Usage, on_usage
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import llm_usage

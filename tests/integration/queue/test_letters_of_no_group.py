@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 from flask import Flask
 
-from jiyi.accounts.api_keys import parse
-from jiyi.accounts.signed_calls import CallSigner
+from jiyi.protocol.wire.api_keys import parse
+from jiyi.protocol.wire.signed_calls import CallSigner
 from models.db.connection import unit_of_work
 from models.queue import dead_letters
 from tests.integration.actions.calling import called

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, text
 
+from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable, NotFound
 from jiyi.protocol.events import Event, encode
 from jiyi.protocol.operations import LetterRequest, LettersRequest, ResolveBody, Resolved, RetryWork
-from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

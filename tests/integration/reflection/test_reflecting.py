@@ -13,12 +13,12 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
+from engine.providers import breakers, llms
+from engine.providers.llms.rules import Rules
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import NotFound
 from jiyi.protocol.reflection import NewThought
-from jiyi.providers import breakers, llms
-from jiyi.providers.llms.rules import Rules
 from tests.integration.memory.test_inbox import rows
 from tests.integration.reflection.test_reflection import live, reflection_rows, run, thoughts
 from tests.misbehaving import Reply, Request, Vendor, chat, vendor

@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
+from engine.providers import llms
+from engine.providers.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import build
 from jiyi.protocol.reflection import ReflectRequest
-from jiyi.providers import llms
-from jiyi.providers.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

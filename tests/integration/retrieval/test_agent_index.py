@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, text
 
+from engine.retrieval.corpus import Corpus, language_code
+from engine.retrieval.lexicon import Lexicon
+from engine.retrieval.relevance import hybrid
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.corpus import Corpus, language_code
-from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.relevance import hybrid
 from models.db import valkey_keys
 from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey

@@ -10,14 +10,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from engine.providers.embedders import Embedder, cache, embedder
+from engine.providers.embedders.cache import query_vectors
+from engine.providers.rerankers import reranker
+from engine.retrieval.relevance import SUBJECT_BONUS
+from engine.retrieval.sentences import sentences_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder, cache, embedder
-from jiyi.providers.embedders.cache import query_vectors
-from jiyi.providers.rerankers import reranker
-from jiyi.retrieval.relevance import SUBJECT_BONUS
-from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import Settings, get_settings
 from models.db.connection import reading_engine
 from models.db.valkey import valkey

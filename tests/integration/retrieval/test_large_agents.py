@@ -11,10 +11,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from engine.providers.embedders import embedder
 from jiyi.errors import ServiceError
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from jiyi.providers.embedders import embedder
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bench.parity import find, load, made_up_vector, normalised_cases
-from jiyi.memory import stanford
-from jiyi.memory.stanford import Memory
+from jiyi.cli.memory import stanford
+from jiyi.cli.memory.stanford import Memory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.memory.ingestion.inbox import DEPTH, STRENGTHEN
 from tasks.framework.work import Batch, run_until_idle

@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
+from engine.providers.embedders import embedder
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.events import build
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import reply_of
-from jiyi.providers.embedders import embedder
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from engine.providers import mem0 as provider
+from engine.providers.websearch.fetching import Address
 from jiyi.errors import ConfigError
-from jiyi.providers import mem0 as provider
-from jiyi.providers.websearch.fetching import Address
 from models.db.connection import unit_of_work
 from models.stores.kinds import mem0
 from tasks.framework.work import run_until_idle

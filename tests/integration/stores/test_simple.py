@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
+from engine.providers.embedders import embedder
+from engine.stores.scoring import likenesses
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.stores.asking import StoreName
-from jiyi.providers.embedders import embedder
-from jiyi.stores.scoring import likenesses
 from models.db.connection import unit_of_work
 from models.stores import actions, items, vectors
 from tasks.stores import embedders, simple

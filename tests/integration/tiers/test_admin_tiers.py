@@ -12,12 +12,12 @@ import pytest
 import redis
 from sqlalchemy import create_engine, text
 
+from engine.tiers.screening import SENTENCES
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.tiers.query import MemoryAnswer
 from jiyi.tiers.memory_node import format_history
-from jiyi.tiers.screening import SENTENCES
 from models.accounts import audit
 from models.db import connection as base
 from models.db.actions import Actor

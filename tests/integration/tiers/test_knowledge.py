@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import text
 
+from engine.tiers.promotion import knowledge_id
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
 from jiyi.text.digests import content_digest
-from jiyi.tiers.promotion import knowledge_id
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

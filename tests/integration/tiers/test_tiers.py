@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
+from engine.providers.llms.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
 from jiyi.protocol.tiers.knowledge import KnowledgeFilter
 from jiyi.protocol.tiers.quarantine import DeleteEntries
-from jiyi.providers.llms.questions import Checked
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor, Context

@@ -12,7 +12,7 @@ import pytest
 import redis
 from flask import Flask
 
-from jiyi.erasure.names import Whom
+from engine.erasure.names import Whom
 from jiyi.protocol.tiers.query import MemoryQuery
 from models.db import rate_limits, valkey_keys
 from models.db.scope import for_groups
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 #: Searches in a process of its own, one question each: how many were made, and how many refused.
 SEARCHES = """
 import sys
-from jiyi.providers.websearch import SearchOptions
-from jiyi.tiers.gathering import Skipped
+from engine.providers.websearch import SearchOptions
+from engine.tiers.gathering import Skipped
 from models.tiers.web_search import searcher
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
 for number in range(4):

@@ -16,10 +16,10 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, create_engine, text
 
+from engine.providers import breakers
 from jiyi.errors import SettingsError
 from jiyi.protocol.events import build
 from jiyi.protocol.providers import BreakerState
-from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work

@@ -17,6 +17,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection
 
+from engine.tiers.digest import Digest
 from jiyi.client.transports.caller import Caller
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
@@ -27,7 +28,6 @@ from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
 from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
-from jiyi.tiers.digest import Digest
 from models.actions import ACTIONS
 from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work

@@ -24,25 +24,25 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
+from engine.conversations.injection.choosing import Candidate
+from engine.conversations.injection.rendering import HEADINGS, Style, render
+from engine.growth.identity import prompt as identity
+from engine.growth.skills.drafting import draft
+from engine.providers.llms.blocks import block_of
+from engine.providers.llms.questions import Insights
 from jiyi import Client
-from jiyi.conversations.chat.chain import Exchange
-from jiyi.conversations.chat.compaction import by_rules, summary_message
-from jiyi.conversations.injection.choosing import Candidate
-from jiyi.conversations.injection.rendering import HEADINGS, Style, render
-from jiyi.conversations.stored.profiles import LABELS
-from jiyi.growth.identity import prompt as identity
-from jiyi.growth.schedules.stage import ScheduleStage
-from jiyi.growth.skills import hint
-from jiyi.growth.skills.drafting import draft
-from jiyi.growth.skills.types import Pattern
+from jiyi.chat import hint
+from jiyi.chat.appointments import ScheduleStage
+from jiyi.chat.chain import Exchange
+from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
 from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.protocol.conversations.profiles import LABELS
 from jiyi.protocol.growth.schedules import CreatedSchedule
+from jiyi.protocol.growth.skill_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
-from jiyi.providers.llms.blocks import block_of
-from jiyi.providers.llms.questions import Insights
 from jiyi.stores.ranking import Ranked
 from jiyi.stores.rendering import END, LABEL, rendered
 from jiyi.text.budget import estimate_tokens
@@ -300,15 +300,15 @@ DOORS = {
         Frame(r"- 2026-03-02: …", preface=PREFACE["en"]),
     ),
     "memory_build_context, markdown": Door(
-        "jiyi.conversations.injection.rendering",
+        "engine.conversations.injection.rendering",
         _injected("markdown", "zh"),
         Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"]),
     ),
     "memory_build_context, compact": Door(
-        "jiyi.conversations.injection.rendering", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
+        "engine.conversations.injection.rendering", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
     ),
     "memory_build_context, template": Door(
-        "jiyi.conversations.injection.rendering",
+        "engine.conversations.injection.rendering",
         _injected("template"),
         Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"]),
     ),
@@ -330,28 +330,28 @@ DOORS = {
         str.strip,
     ),
     "identity": Door(
-        "jiyi.growth.identity.prompt", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
+        "engine.growth.identity.prompt", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
     ),
     "hint": Door(
-        "jiyi.growth.skills.hint",
+        "jiyi.chat.hint",
         lambda texts: hint.hint("skill", texts[0], "tea"),
         Frame(r'\[[^"]*…(?:, about |，内容：)"tea"[.。]\]', any_preface=True),
         at_once=1,
     ),
     "summary": Door(
-        "jiyi.conversations.chat.compaction",
+        "jiyi.chat.compaction",
         _summary,
         Frame("…", ("Summary of the conversation so far:", "此前对话的摘要："), any_preface=True),
         at_once=1,
     ),
     "question to an LLM": Door(
-        "jiyi.providers.llms.blocks", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
+        "engine.providers.llms.blocks", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
     ),
-    "appointment": Door("jiyi.growth.schedules.stage", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
+    "appointment": Door("jiyi.chat.appointments", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"jiyi.growth.skills.drafting", "jiyi.integrations.mcp"}
+OTHER_DOORS = {"engine.growth.skills.drafting", "jiyi.integrations.mcp"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -427,23 +427,23 @@ def test_everyday_text_reads_as_it_was_written(text: str) -> None:
 NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
     **dict.fromkeys(
-        ("jiyi.stores.files", "models.operations", "models.db", "jiyi.settings", "jiyi.operations"), "files, backups, SQL, logs"
+        ("engine.stores.files", "models.operations", "models.db", "jiyi.settings", "engine.operations"), "files, backups, SQL, logs"
     ),
     **dict.fromkeys(
-        ("jiyi.providers.embedders", "jiyi.providers.websearch", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        ("engine.providers.embedders", "engine.providers.websearch", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
-    "jiyi.providers.llms.rules": "the rules read it, no model",
-    "jiyi.providers.llms.prompts": "prompt files; the data go through blocks",
-    "jiyi.conversations.chat.chain": "puts paragraphs of doors below the program's own prompt",
-    "jiyi.conversations.chat.recording": "the content of a message, to be stored",
-    "jiyi.conversations.extraction": "words are looked for in it",
-    "jiyi.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
-    "jiyi.growth.identity.user_file": "a file of people; identity.prompt quotes it",
-    "jiyi.memory": "a memory's own text, and files in the original's format",
-    "jiyi.reflection": "the language is looked for in it",
-    "jiyi.stores.items": "an item's own text",
+    "engine.providers.llms.rules": "the rules read it, no model",
+    "engine.providers.llms.prompts": "prompt files; the data go through blocks",
+    "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
+    "jiyi.chat.recording": "the content of a message, to be stored",
+    "engine.conversations.extraction": "words are looked for in it",
+    "engine.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
+    "engine.growth.identity.user_file": "a file of people; identity.prompt quotes it",
+    "engine.memory": "a memory's own text, and files in the original's format",
+    "engine.reflection": "the language is looked for in it",
+    "engine.stores.items": "an item's own text",
     "jiyi.stores.snapshots": "a message's own text",
-    "jiyi.tiers.digest": "keywords are looked for in it",
+    "engine.tiers.digest": "keywords are looked for in it",
     "models.growth.reflections": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",

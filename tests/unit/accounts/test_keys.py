@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from werkzeug.security import check_password_hash
 
-from jiyi.accounts import signatures
-from jiyi.accounts.api_keys import FORM, KeyText, new_key, parse, recognises
-from jiyi.accounts.passwords import hash_password, make_password, password_problem
 from jiyi.cli.accounts.keys import duration
 from jiyi.cli.shell import group_first
 from jiyi.client.client import Client
 from jiyi.client.transports.broker import BrokerTransport
 from jiyi.errors import SettingsError
 from jiyi.protocol import accounts
+from jiyi.protocol.passwords import hash_password, make_password, password_problem
+from jiyi.protocol.wire import signatures
+from jiyi.protocol.wire.api_keys import FORM, KeyText, new_key, parse, recognises
 from jiyi.settings import Settings
 
 ADDRESSES = {"broker_url": "redis://localhost:1/0", "redis_url": "redis://localhost:1/0"}

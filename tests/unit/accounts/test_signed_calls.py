@@ -1,4 +1,4 @@
-"""jiyi.accounts.signed_calls: what is signed survives the way, and anything else does not pass for it."""
+"""jiyi.protocol.wire.signed_calls: what is signed survives the way, and anything else does not pass for it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jiyi.accounts.api_keys import new_key
-from jiyi.accounts.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER, sign
-from jiyi.accounts.signed_calls import AT_HEADER, CALL_LABEL, call_signature, service_call_key, signer_of
+from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER, sign
+from jiyi.protocol.wire.signed_calls import AT_HEADER, CALL_LABEL, call_signature, service_call_key, signer_of
 from jiyi.settings import Settings
 
 SECRET = "a secret of the service, long enough"

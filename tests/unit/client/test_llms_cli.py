@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from jiyi.cli.operations.llms import llms_tables
+from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.providers import LLMReport
-from jiyi.providers.presets import PRESETS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VENDORS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.chat.loop import ConversationLoop
 from jiyi.protocol.conversations.injection import InjectedContext
 from jiyi.protocol.growth.schedules import AskedSchedules
 from jiyi.text.budget import cut_to_tokens, estimate_tokens

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from jiyi.chat.chain import Chain, Exchange
+from jiyi.chat.recording import Recorder, messages_of
+from jiyi.chat.secrets import MASK, masked
+from jiyi.chat.stages import GuardStage, MemoryStage
 from jiyi.client.transports.outbox import Outbox
-from jiyi.conversations.chat.chain import Chain, Exchange
-from jiyi.conversations.chat.recording import Recorder, messages_of
-from jiyi.conversations.chat.secrets import MASK, masked
-from jiyi.conversations.chat.stages import GuardStage, MemoryStage
-from jiyi.conversations.types import Message
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.conversations.injection import InjectedContext
+from jiyi.protocol.conversations.types import Message
 
 
 class Note:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
-from jiyi.conversations.types import MAX_STEPS, OUTCOMES, ExtractedExperience, Outcome
+from engine.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
+from jiyi.protocol.conversations.types import MAX_STEPS, OUTCOMES, ExtractedExperience, Outcome
 
 
 def told(**fields: Any) -> ExtractedExperience:

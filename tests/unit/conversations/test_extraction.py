@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jiyi.conversations.extraction.attributes import attribute_of
-from jiyi.conversations.extraction.extract import extract
-from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
-from jiyi.providers.llms.questions import Extraction
+from engine.conversations.extraction.attributes import attribute_of
+from engine.conversations.extraction.extract import extract
+from engine.providers.llms.questions import Extraction
+from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.injection.choosing import Candidate, Price, choose
-from jiyi.conversations.injection.rendering import Style, render
-from jiyi.conversations.types import Kind
+from engine.conversations.injection.choosing import Candidate, Price, choose
+from engine.conversations.injection.rendering import Style, render
+from jiyi.protocol.conversations.types import Kind
 from jiyi.text.budget import estimate_tokens
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi.conversations.stored.memories import Source, event_of, said_at, waves, worth_keeping
-from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
+from engine.conversations.stored.memories import Source, event_of, said_at, waves, worth_keeping
+from engine.providers.llms.questions import Summary
+from engine.providers.llms.rules import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
 from jiyi.protocol.events import MemoryObserved
-from jiyi.providers.llms.questions import Summary
-from jiyi.providers.llms.rules import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.stored.profiles import LABELS, Profile, lines, merged
-from jiyi.conversations.types import PROFILE_ENTRIES, ProfileSignals
+from jiyi.protocol.conversations.profiles import LABELS, Profile, lines, merged
+from jiyi.protocol.conversations.types import PROFILE_ENTRIES, ProfileSignals
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
 MANY = ("recent_topics", "pain_points", "preferred_tools")

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jiyi.conversations.extraction.days import with_dates
-from jiyi.conversations.extraction.statements import STRONG, statements
-from jiyi.conversations.types import Message
+from engine.conversations.extraction.days import with_dates
+from engine.conversations.extraction.statements import STRONG, statements
+from jiyi.protocol.conversations.types import Message
 
 WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jiyi.conversations.extraction.profile_signals import profile_signals
-from jiyi.conversations.extraction.topics import keywords
-from jiyi.conversations.types import Message
+from engine.conversations.extraction.profile_signals import profile_signals
+from engine.conversations.extraction.topics import keywords
+from jiyi.protocol.conversations.types import Message
 
 
 def topics_of(*texts: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""jiyi.conversations.types and the question that is asked about them: forms, limits, and answers seen against the messages."""
+"""jiyi.protocol.conversations.types and the question that is asked about them: forms, limits, and answers seen against the messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from pydantic import ValidationError
 
-from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, Outcome, said_at
-from jiyi.providers.llms.blocks import block_of
-from jiyi.providers.llms.questions import Extraction
-from jiyi.providers.llms.rules import Rules
+from engine.providers.llms.blocks import block_of
+from engine.providers.llms.questions import Extraction
+from engine.providers.llms.rules import Rules
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, Outcome, said_at
 
 DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
 QUESTION = Extraction(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jiyi.conversations.stored.windows import Waiting, due_at
+from engine.conversations.stored.windows import Waiting, due_at
 from jiyi.settings import Settings
 
 NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)

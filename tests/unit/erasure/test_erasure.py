@@ -1,4 +1,4 @@
-"""jiyi.erasure.names: whose name stands in a text; jiyi.operations.log_redaction: what a log line may say."""
+"""engine.erasure.names: whose name stands in a text; engine.operations.log_redaction: what a log line may say."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jiyi.erasure.names import Names, Whom, folded, hash_of, unescaped
+from engine.erasure.names import Names, Whom, folded, hash_of, unescaped
+from engine.operations import log_redaction
 from jiyi.errors import LLMUnavailable, SettingsError
-from jiyi.operations import log_redaction
 from jiyi.protocol.erasure import Erasure
 
 #: Unlike any word of the code.

@@ -7,14 +7,14 @@ from uuid import UUID
 
 import pytest
 
-from jiyi.conversations.chat.chain import Chain, Exchange
-from jiyi.growth.skills.deciding import Decided, next_status
-from jiyi.growth.skills.drafting import draft
-from jiyi.growth.skills.gate import inspect
-from jiyi.growth.skills.hint import HINT_TOKENS, HintStage, hint
-from jiyi.growth.skills.types import MAX_NAME_CHARS, GateReport, Pattern, Status
-from jiyi.providers.llms.questions import SkillDraft
-from jiyi.providers.llms.rules import Rules
+from engine.growth.skills.deciding import Decided, next_status
+from engine.growth.skills.drafting import draft
+from engine.growth.skills.gate import inspect
+from engine.providers.llms.questions import SkillDraft
+from engine.providers.llms.rules import Rules
+from jiyi.chat.chain import Chain, Exchange
+from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
+from jiyi.protocol.growth.skill_types import MAX_NAME_CHARS, GateReport, Pattern, Status
 from jiyi.text.budget import estimate_tokens
 
 PASSED, REFUSED = GateReport(passed=True, confidence=0.9), GateReport(passed=False, issues=["no"], confidence=0.9)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jiyi.growth.skills.gate import Known, inspect
-from jiyi.growth.skills.types import GateReport, SkillCandidate, Status
+from engine.growth.skills.gate import Known, inspect
 from jiyi.protocol.growth.artifacts import ArtifactState
+from jiyi.protocol.growth.skill_types import GateReport, SkillCandidate, Status
 from models.growth.artifacts.deciding import possible
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."

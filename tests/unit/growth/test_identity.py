@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from jiyi.conversations.stored.profiles import Profile
-from jiyi.growth.identity.diffs import diff
-from jiyi.growth.identity.files import FILES, FileName, file_problems, problems_of, tidy
-from jiyi.growth.identity.prompt import compose
-from jiyi.growth.identity.user_file import notes_of, render
+from engine.growth.identity.prompt import compose
+from engine.growth.identity.user_file import notes_of, render
+from jiyi.protocol.conversations.profiles import Profile
+from jiyi.protocol.growth.diffs import diff
+from jiyi.protocol.growth.identity_files import FILES, FileName, file_problems, problems_of, tidy
 from jiyi.text.budget import estimate_tokens
 
 NAMES: TypeAdapter[str] = TypeAdapter(FileName)

@@ -1,11 +1,11 @@
-"""jiyi.growth.overrides: one list of orders to a model, for skills and for the files that say who an agent is."""
+"""jiyi.protocol.growth.overrides: one list of orders to a model, for skills and for the files that say who an agent is."""
 
 from __future__ import annotations
 
 import pytest
 
-from jiyi.growth.identity.files import problems_of
-from jiyi.growth.overrides import override_in
+from jiyi.protocol.growth.identity_files import problems_of
+from jiyi.protocol.growth.overrides import override_in
 
 
 @pytest.mark.parametrize(

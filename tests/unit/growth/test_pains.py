@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.types import Message
-from jiyi.growth.overrides import override_in
-from jiyi.growth.pains.confirming import Offer, confirmed
-from jiyi.growth.pains.finding import find
-from jiyi.growth.pains.merging import most_alike
-from jiyi.growth.pains.solving import advice_in, propose
-from jiyi.growth.pains.types import KnownSolution, confidence_of, graver
-from jiyi.growth.pains.words import category_of, helped, hurts, severity_of, topic_of
+from engine.growth.pains.confirming import Offer, confirmed
+from engine.growth.pains.finding import find
+from engine.growth.pains.merging import most_alike
+from engine.growth.pains.solving import advice_in, propose
+from engine.growth.pains.words import category_of, helped, hurts, severity_of, topic_of
+from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.growth.overrides import override_in
+from jiyi.protocol.growth.pain_types import KnownSolution, confidence_of, graver
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.stored.experiences import StoredExperience, pattern_hash
-from jiyi.growth.skills.patterns import Lived, aggregate, common_steps, is_due
+from engine.conversations.stored.experiences import StoredExperience, pattern_hash
+from engine.growth.skills.patterns import Lived, aggregate, common_steps, is_due
 from tests.unit.growth.steps import START
 
 PAIN = "the printer jams on the second tray"

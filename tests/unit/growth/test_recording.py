@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jiyi.conversations.chat.chain import Chain, Exchange
+from jiyi.chat.chain import Chain, Exchange
+from jiyi.chat.step_recorder import StepRecorder
+from jiyi.chat.steps import TrajectoryStage
 from jiyi.errors import InvalidEvent
-from jiyi.growth.trajectories.recording import StepRecorder
-from jiyi.growth.trajectories.stage import TrajectoryStage
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.compaction import ChatMessage
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jiyi.growth.satisfaction.detect import acted_on, satisfaction
-from jiyi.growth.trajectories.compress import Satisfaction
-from jiyi.heads import local
-from jiyi.heads.judgements import SATISFACTION, Heads, Judged
+from engine.growth.satisfaction.detect import acted_on, satisfaction
+from engine.heads import local
+from engine.heads.judgements import SATISFACTION, Heads, Judged
+from jiyi.protocol.growth.trajectories import Satisfaction
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.growth.reflections.changes import allowed, news, suggested
-from jiyi.growth.reflections.due import Rhythm, due, due_at
-from jiyi.growth.reflections.looking import look
-from jiyi.growth.reflections.types import IdentityChange
-from jiyi.providers.llms.questions import SelfReflection
-from jiyi.providers.llms.rules import Rules
+from engine.growth.reflections.changes import allowed, news, suggested
+from engine.growth.reflections.due import Rhythm, due, due_at
+from engine.growth.reflections.looking import look
+from engine.growth.reflections.types import IdentityChange
+from engine.providers.llms.questions import SelfReflection
+from engine.providers.llms.rules import Rules
 
 NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
 

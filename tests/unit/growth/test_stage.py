@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jiyi.conversations.chat.chain import Chain, Exchange
-from jiyi.growth.schedules.stage import ScheduleStage
+from jiyi.chat.appointments import ScheduleStage
+from jiyi.chat.chain import Chain, Exchange
 from jiyi.protocol.growth.schedules import AskedSchedules
 
 

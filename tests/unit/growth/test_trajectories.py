@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.growth.satisfaction.detect import satisfaction
-from jiyi.growth.trajectories.compress import Completion, RequestType, Satisfaction, classify, compress
-from jiyi.growth.trajectories.steps import SUMMARY_CHARS, in_order, summary
+from engine.growth.satisfaction.detect import satisfaction
+from engine.growth.trajectories.compress import classify, compress
+from jiyi.protocol.growth.steps import SUMMARY_CHARS, in_order, summary
+from jiyi.protocol.growth.trajectories import Completion, RequestType, Satisfaction
 from tests.unit.growth.steps import START, run, step
 
 

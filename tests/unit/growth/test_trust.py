@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import InvalidEvent
-from jiyi.growth.feedback.evolution import KINDS, EvolutionEvent
-from jiyi.growth.feedback.trust import Recommendation, Sentiment, Signal, Trust, trust_of
 from jiyi.protocol import events as wire
+from jiyi.protocol.growth.evolution import KINDS, EvolutionEvent
+from jiyi.protocol.growth.trust import Recommendation, Sentiment, Signal, Trust, trust_of
 
 ID = "01978c00-0000-7000-8000-0000000000a1"
 

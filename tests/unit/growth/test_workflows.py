@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 import yaml
 
+from engine.growth.trajectories.compress import compress
+from engine.growth.workflows.compose import Ran, chains, draft, runs_of, tools_of
+from jiyi.chat import pipelines
+from jiyi.chat.workflow_yaml import Workflow, from_yaml
 from jiyi.errors import InvalidRequest
-from jiyi.growth.trajectories.compress import compress
-from jiyi.growth.workflows import pipelines
-from jiyi.growth.workflows.compose import Ran, chains, draft, runs_of, tools_of
-from jiyi.growth.workflows.yaml_text import Workflow, from_yaml
 from tests.unit.growth.steps import run as steps
 
 TEXT = "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error: %s}\n"

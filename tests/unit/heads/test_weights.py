@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.heads import weights
+from engine.heads.judgements import ATTRIBUTES, CHANGES, FACTS, KINDS, REQUESTS, SATISFACTION
 from jiyi.errors import HeadsError
-from jiyi.heads import weights
-from jiyi.heads.judgements import ATTRIBUTES, CHANGES, FACTS, KINDS, REQUESTS, SATISFACTION
 
 
 @pytest.fixture

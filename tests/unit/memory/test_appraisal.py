@@ -1,4 +1,4 @@
-"""jiyi.memory.appraisal: what is asked of the LLM, in which order, and what follows."""
+"""engine.memory.appraisal: what is asked of the LLM, in which order, and what follows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jiyi.memory.appraisal import Missing, Unappraised, appraise, missing
+from engine.memory.appraisal import Missing, Unappraised, appraise, missing
+from engine.providers.llms.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.protocol.agents import AgentSettings
-from jiyi.providers.llms.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.settings import Settings
 
 ALL = Missing(poignancy=True, triple=True, keywords=True)

@@ -1,4 +1,4 @@
-"""jiyi.memory.nodes: what follows from an event alone."""
+"""engine.memory.nodes: what follows from an event alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from jiyi.memory.nodes import counts_for_keywords, depth_of, derive
+from engine.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol import events as wire
 from jiyi.text.digests import text_digest
 

@@ -1,4 +1,4 @@
-"""jiyi.memory.perceive: attention, texts and keywords, against values worked out by hand."""
+"""jiyi.client.perceive: attention, texts and keywords, against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.memory.perceive import Seen, attend, embedding_key, observations, stanford_description, stanford_key
+from jiyi.client.perceive import Seen, attend, embedding_key, observations, stanford_description, stanford_key
 from jiyi.protocol import events as wire
 
 DESK = Seen("town:home:room:desk", "is", "used", "being used (Klaus reading a map)")

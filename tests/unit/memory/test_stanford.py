@@ -1,4 +1,4 @@
-"""jiyi.memory.stanford: a tiny memory in the original's files, whole and broken."""
+"""jiyi.cli.memory.stanford: a tiny memory in the original's files, whole and broken."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jiyi.cli.memory import stanford
+from jiyi.cli.memory.stanford import node_uuid
 from jiyi.errors import InvalidRequest
-from jiyi.memory import stanford
-from jiyi.memory.stanford import node_uuid
 from jiyi.protocol.events import AgentConfigured, MemoryObserved
 from jiyi.protocol.wire.vectors import to_array
 

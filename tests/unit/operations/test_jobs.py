@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
 from jiyi.cli.operations.jobs import brief, upcoming
 from jiyi.errors import NotFound
-from jiyi.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
 from models.operations.health import checks as health

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.parsing import json_stream
-from jiyi.parsing.json_stream import JsonStream
-from jiyi.parsing.limits import Refused
+from engine.parsing import json_stream
+from engine.parsing.json_stream import JsonStream
+from engine.parsing.limits import Refused
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(exclude_categories=["Cs"])),

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.memory.nodes import derive
 from jiyi.errors import InvalidEvent
-from jiyi.memory.nodes import derive
 from jiyi.protocol import events as wire
 
 MISSING = object()

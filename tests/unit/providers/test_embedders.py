@@ -1,4 +1,4 @@
-"""jiyi.providers.embedders: shapes, determinism, and which texts come out close."""
+"""engine.providers.embedders: shapes, determinism, and which texts come out close."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.providers.embedders import embedder
+from engine.providers.embedders import local as local_embedder
+from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders.local import MAX_CHARS, LocalEmbedder
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.providers.embedders import embedder
-from jiyi.providers.embedders import local as local_embedder
-from jiyi.providers.embedders.hashing import HashingEmbedder
-from jiyi.providers.embedders.local import MAX_CHARS, LocalEmbedder
 from jiyi.settings import Settings
 
 

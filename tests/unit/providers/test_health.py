@@ -1,4 +1,4 @@
-"""jiyi.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them."""
+"""engine.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.providers import breakers, health
+from engine.providers.embedders import choice, overview
 from jiyi.protocol.providers import BreakerState
-from jiyi.providers import breakers, health
-from jiyi.providers.embedders import choice, overview
 from jiyi.settings import Settings
 
 Configure = Callable[..., Settings]

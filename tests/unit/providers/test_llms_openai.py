@@ -1,4 +1,4 @@
-"""jiyi.providers.llms.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
+"""engine.providers.llms.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from engine.providers import breakers, llms
+from engine.providers.llms import llm, openai_compatible
+from engine.providers.llms.questions import Insights, Keywords, Poignancy
+from engine.providers.llms.usage import Usage, on_usage
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
-from jiyi.providers import breakers, llms
-from jiyi.providers.llms import llm, openai_compatible
-from jiyi.providers.llms.questions import Insights, Keywords, Poignancy
-from jiyi.providers.llms.usage import Usage, on_usage
 from jiyi.settings import Settings
 from tests.misbehaving import Reply, Request, Vendor, chat, cut, good, json_body, slow, status, text, vendor
 
@@ -41,7 +41,7 @@ def use(server: Vendor, configure: Callable[..., Settings], monkeypatch: pytest.
         llm.cache_clear()
         return llm()
 
-    monkeypatch.setattr("jiyi.providers.guarded.BACKOFF", lambda _: 0.01)
+    monkeypatch.setattr("engine.providers.guarded.BACKOFF", lambda _: 0.01)
     on_usage(None)  # whoever has imported the tasks notes it in the database
     yield make
     llm.cache_clear()

@@ -1,4 +1,4 @@
-"""jiyi.providers.llms.rules: what it answers, in Chinese and in English, and that it always answers."""
+"""engine.providers.llms.rules: what it answers, in Chinese and in English, and that it always answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jiyi.providers.llms import questions as ask
-from jiyi.providers.llms.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
-from jiyi.providers.llms.rules import RULES, Rules
-from jiyi.providers.llms.rules.poignancy import weigh
-from jiyi.providers.llms.rules.readings import readings
-from jiyi.providers.llms.rules.wordlists import WordList, word_list
+from engine.providers.llms import questions as ask
+from engine.providers.llms.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
+from engine.providers.llms.rules import RULES, Rules
+from engine.providers.llms.rules.poignancy import weigh
+from engine.providers.llms.rules.readings import readings
+from engine.providers.llms.rules.wordlists import WordList, word_list
 
 RULE = Rules()
 
@@ -632,7 +632,7 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["weights", "cues"])
 def test_the_lists_say_of_no_phrase_two_things(name: str) -> None:
-    from jiyi.providers.llms.rules.wordlists import read
+    from engine.providers.llms.rules.wordlists import read
 
     levels: dict[str, set[str]] = {}
     for language in ("en", "zh"):

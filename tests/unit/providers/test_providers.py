@@ -1,4 +1,4 @@
-"""jiyi.providers: how vendors are named, and how a call ends, whatever the vendor does (tests/misbehaving.py)."""
+"""engine.providers: how vendors are named, and how a call ends, whatever the vendor does (tests/misbehaving.py)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
+from engine.providers import breakers, guarded
+from engine.providers.guarded import Patience, Provider
+from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable, SettingsError
-from jiyi.providers import breakers, guarded
-from jiyi.providers.guarded import Patience, Provider
-from jiyi.providers.presets import PRESETS
-from jiyi.providers.spec import Endpoint, Spec, parse, resolve
+from jiyi.protocol.presets import PRESETS
 from jiyi.settings import Settings
 from tests import misbehaving as bad
 

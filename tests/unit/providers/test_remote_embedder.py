@@ -1,4 +1,4 @@
-"""jiyi.providers.embedders.remote and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
+"""engine.providers.embedders.remote and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.providers import breakers, guarded
+from engine.providers.embedders import embedder, embedder_of
+from engine.providers.embedders import remote as remote_embedder
+from engine.providers.embedders.checks import unit_rows
+from engine.providers.embedders.choice import chosen, complete, model_of, texts_at_once
+from engine.providers.embedders.overview import vendors
+from engine.providers.embedders.remote import RemoteEmbedder, cut, estimate
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.providers import breakers, guarded
-from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders import remote as remote_embedder
-from jiyi.providers.embedders.checks import unit_rows
-from jiyi.providers.embedders.choice import chosen, complete, model_of, texts_at_once
-from jiyi.providers.embedders.overview import vendors
-from jiyi.providers.embedders.remote import RemoteEmbedder, cut, estimate
-from jiyi.providers.presets import PRESETS
+from jiyi.protocol.presets import PRESETS
 from jiyi.settings import Settings, get_settings
 from tests import misbehaving as bad
 

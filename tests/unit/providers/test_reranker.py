@@ -1,4 +1,4 @@
-"""jiyi.providers.rerankers against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
+"""engine.providers.rerankers against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from engine.providers import breakers, health, rerankers
+from engine.providers.rerankers import Reranker, reranker
+from engine.providers.rerankers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from jiyi.errors import RerankerUnavailable, SettingsError
-from jiyi.providers import breakers, health, rerankers
-from jiyi.providers.presets import PRESETS
-from jiyi.providers.rerankers import Reranker, reranker
-from jiyi.providers.rerankers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
+from jiyi.protocol.presets import PRESETS
 from jiyi.settings import Settings, get_settings
 from tests import misbehaving as bad
 

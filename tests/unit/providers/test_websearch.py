@@ -1,4 +1,4 @@
-"""jiyi.providers.websearch: two engines, one protocol, and nothing that leads elsewhere."""
+"""engine.providers.websearch: two engines, one protocol, and nothing that leads elsewhere."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from engine.providers import breakers
+from engine.providers.websearch import SearchHit, SearchOptions, SearchResult
+from engine.providers.websearch.choice import chosen
+from engine.providers.websearch.fetching import MAX_BODY_BYTES, Address, fetch_json
+from engine.providers.websearch.results import hits_of, within, words
+from engine.providers.websearch.searching import Searcher, items_of
+from engine.providers.websearch.searxng import SearXNG
+from engine.providers.websearch.tavily import Tavily
+from engine.tiers.gathering import Skipped
 from jiyi.errors import SearchUnavailable
-from jiyi.providers import breakers
-from jiyi.providers.websearch import SearchHit, SearchOptions, SearchResult
-from jiyi.providers.websearch.choice import chosen
-from jiyi.providers.websearch.fetching import MAX_BODY_BYTES, Address, fetch_json
-from jiyi.providers.websearch.results import hits_of, within, words
-from jiyi.providers.websearch.searching import Searcher, items_of
-from jiyi.providers.websearch.searxng import SearXNG
-from jiyi.providers.websearch.tavily import Tavily
 from jiyi.settings import Settings
-from jiyi.tiers.gathering import Skipped
 
 ROOT = Path(__file__).resolve().parents[3]
 HIT = {"title": "Glaze", "url": "https://example.org/glaze", "content": "Glaze cracks.", "score": 0.8}
@@ -294,8 +294,8 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, m
         looked_up.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr("jiyi.providers.websearch.fetching.socket.getaddrinfo", getaddrinfo)
-    monkeypatch.setattr("jiyi.providers.websearch.fetching.is_public", lambda _: True)
+    monkeypatch.setattr("engine.providers.websearch.fetching.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("engine.providers.websearch.fetching.is_public", lambda _: True)
     engine.says(TAVILY)
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1
@@ -503,6 +503,8 @@ def test_a_blank_question_is_skipped() -> None:
 
 
 def test_importing_the_package_loads_no_http_client() -> None:
-    code = "import sys, jiyi.providers.websearch.choice; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
+    code = (
+        "import sys, engine.providers.websearch.choice; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == "[]"

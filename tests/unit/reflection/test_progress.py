@@ -1,4 +1,4 @@
-"""jiyi.reflection.progress: how far an agent is on the way to its next reflection."""
+"""engine.reflection.progress: how far an agent is on the way to its next reflection."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.reflection.progress import with_progress
 from jiyi.protocol.memory import AgentState
-from jiyi.reflection.progress import with_progress
 from jiyi.settings import Settings
 
 DEPLOYMENT = Settings(importance_trigger_max=150)

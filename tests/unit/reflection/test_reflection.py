@@ -1,4 +1,4 @@
-"""jiyi.reflection.reflect: the order of the questions, evidence by number, counters; worked out by hand."""
+"""engine.reflection.reflect: the order of the questions, evidence by number, counters; worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from jiyi.errors import InvalidEvent
-from jiyi.providers.llms.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
-from jiyi.reflection.reflect import (
+from engine.providers.llms.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
+from engine.reflection.reflect import (
     FOCAL_POINTS,
     INSIGHTS,
     MAX_STATEMENTS,
@@ -25,7 +24,8 @@ from jiyi.reflection.reflect import (
     reflect_on_conversation,
     window,
 )
-from jiyi.reflection.thoughts import Origin, Thought, events_of, thought_id
+from engine.reflection.thoughts import Origin, Thought, events_of, thought_id
+from jiyi.errors import InvalidEvent
 from tests.llms import Scripted
 
 LATEST = [Statement(uuid4(), f"Klaus reads chapter {n}") for n in range(4)]

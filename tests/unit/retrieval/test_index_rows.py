@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval.postings import Ragged
-from jiyi.retrieval.scoring import MIN_NORM
+from engine.retrieval.postings import Ragged
+from engine.retrieval.scoring import MIN_NORM
 from models.retrieval.access_order import AccessOrder
 from models.retrieval.columns import FIRST_ROWS, Columns
 from models.retrieval.derived_columns import store_vectors

@@ -1,4 +1,4 @@
-"""jiyi.retrieval.lexicon: BM25 against its formula, written out."""
+"""engine.retrieval.lexicon: BM25 against its formula, written out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval import lexicon, postings
-from jiyi.retrieval.lexicon import Lexicon
+from engine.retrieval import lexicon, postings
+from engine.retrieval.lexicon import Lexicon
 from jiyi.text.tokens import is_filler, is_pair
 
 words = st.lists(st.sampled_from(["a", "b", "c", "记忆", "inv-2093", "😀"]), max_size=8)

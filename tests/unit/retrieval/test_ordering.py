@@ -1,4 +1,4 @@
-"""jiyi.retrieval.ordering: the newer before the older, thoughts behind their evidence."""
+"""engine.retrieval.ordering: the newer before the older, thoughts behind their evidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval.ordering import (
+from engine.retrieval.ordering import (
     APART,
     LEAST_ALIKE,
     LEAST_RELEVANT,

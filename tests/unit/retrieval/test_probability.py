@@ -1,4 +1,4 @@
-"""jiyi.retrieval.probability: how likely a memory is to answer."""
+"""engine.retrieval.probability: how likely a memory is to answer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.providers.embedders.choice import ADAPTED_MODELS
-from jiyi.retrieval import probability
-from jiyi.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures, probabilities
-from jiyi.retrieval.relevance import hybrid
-from jiyi.text.tokens import asked_tokens
+from engine.providers.embedders.choice import ADAPTED_MODELS
+from engine.retrieval import probability
+from engine.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures, probabilities
+from engine.retrieval.relevance import hybrid
+from engine.text.keywords import asked_tokens
 from tests.unit.retrieval.test_relevance import NOW, embed_by_text, random_corpus
 
 MODEL = ADAPTED_MODELS["m1"]

@@ -1,4 +1,4 @@
-"""jiyi.retrieval.ranking: ranking, several focal texts, and mode ``stanford`` beside a literal retelling of the original's rules."""
+"""engine.retrieval.ranking: ranking, several focal texts, and mode ``stanford`` beside a literal retelling of the original's rules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.retrieval.ranking import Candidates, Weights, diverse, rank, rank_in_turn
 from jiyi.errors import ModelMismatch
-from jiyi.retrieval.ranking import Candidates, Weights, diverse, rank, rank_in_turn
 
 NOW = 1_700_000_000.0
 HOUR = 3600.0

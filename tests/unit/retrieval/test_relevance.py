@@ -1,4 +1,4 @@
-"""jiyi.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain rewriting of it."""
+"""engine.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain rewriting of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.retrieval import relevance, sentences
+from engine.retrieval.corpus import Corpus, centre_of, dense
+from engine.retrieval.dialogue import Part
+from engine.retrieval.lexicon import Lexicon
+from engine.retrieval.likeness import language_sums
+from engine.retrieval.neighbours import FIRST_HOUR, with_hours
+from engine.retrieval.relevance import hybrid
+from engine.retrieval.scoring import Floats
+from engine.retrieval.sentences import describes, marked_sentences, sentences_of
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval import relevance, sentences
-from jiyi.retrieval.corpus import Corpus, centre_of, dense
-from jiyi.retrieval.dialogue import Part
-from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.likeness import language_sums
-from jiyi.retrieval.neighbours import FIRST_HOUR, with_hours
-from jiyi.retrieval.relevance import hybrid
-from jiyi.retrieval.scoring import Floats
-from jiyi.retrieval.sentences import describes, marked_sentences, sentences_of
 from jiyi.text.tokens import tokens
 
 #: A Wednesday.
@@ -116,7 +116,7 @@ def test_centred_cosine_is_the_cosine_of_what_is_left_without_the_centre(seed: i
 
 
 def test_the_common_direction_does_not_hide_what_tells_memories_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jiyi.retrieval.corpus.CENTRE_PRIOR", 0)
+    monkeypatch.setattr("engine.retrieval.corpus.CENTRE_PRIOR", 0)
     corpus = corpus_of(["a", "b"], [[10, 1, 0], [10, -1, 0]])
     query = vector(10, 1, 0)
     plain = dense(corpus, query)

@@ -1,4 +1,4 @@
-"""jiyi.retrieval.renewal: of two statements about what is asked, the older is said anew, however differently they are worded."""
+"""engine.retrieval.renewal: of two statements about what is asked, the older is said anew, however differently they are worded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from jiyi.retrieval.ordering import APART, Shown, in_order
-from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed, said_so
+from engine.retrieval.ordering import APART, Shown, in_order
+from engine.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed, said_so
 
 DAY = 86_400.0
 

@@ -1,4 +1,4 @@
-"""jiyi.retrieval.scoring: values worked out by hand, and what must hold for any input."""
+"""engine.retrieval.scoring: values worked out by hand, and what must hold for any input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from jiyi.retrieval import scoring
+from engine.retrieval import scoring
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 columns = arrays(np.float64, st.integers(0, 30), elements=finite)

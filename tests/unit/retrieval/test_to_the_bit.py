@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval import lexicon, ordering, relevance, renewal, scoring
-from jiyi.retrieval.corpus import Corpus
-from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.ordering import Shown
-from jiyi.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
-from jiyi.retrieval.scoring import MIN_NORM, Floats
-from jiyi.text.tokens import asked_tokens
-from jiyi.text.topics import all_topics_of, is_of, narrowest, topics_of
+from engine.retrieval import lexicon, ordering, relevance, renewal, scoring
+from engine.retrieval.corpus import Corpus
+from engine.retrieval.lexicon import Lexicon
+from engine.retrieval.ordering import Shown
+from engine.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
+from engine.retrieval.scoring import MIN_NORM, Floats
+from engine.text.keywords import asked_tokens
+from engine.text.topics import all_topics_of, is_of, narrowest, topics_of
 from tests.unit.retrieval.test_relevance import NOW, random_corpus
 
 

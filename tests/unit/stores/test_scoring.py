@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from engine.stores.headers import without_headers
+from engine.stores.items import summary_of, without_labels
+from engine.stores.query import key_content, query_text
+from engine.stores.scoring import Likeness, combined, likenesses
+from engine.stores.vectors import combine, embed, model_name, pieces
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.stores.config.embedding import EmbeddingParams
-from jiyi.stores.headers import without_headers
-from jiyi.stores.items import summary_of, without_labels
-from jiyi.stores.query import key_content, query_text
 from jiyi.stores.ranking import rank
-from jiyi.stores.scoring import Likeness, combined, likenesses
-from jiyi.stores.vectors import combine, embed, model_name, pieces
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from engine.parsing.limits import Refused
+from engine.stores import formats
+from engine.stores.items import metadata_of, said
 from jiyi.errors import InvalidRequest
-from jiyi.parsing.limits import Refused
 from jiyi.protocol.stores.items import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
-from jiyi.stores import formats
-from jiyi.stores.items import metadata_of, said
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
 
 BYTES = os.urandom(3_000)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from engine.providers.embedders import remote
+from engine.providers.llms.blocks import BEGIN, END, block_of
+from engine.providers.llms.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.protocol.tiers.query import Item, MemoryAnswer
-from jiyi.providers.embedders import remote
-from jiyi.providers.llms.blocks import BEGIN, END, block_of
-from jiyi.providers.llms.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted, quoted_to_tokens
 from jiyi.tiers.context import MAX_BUDGET, Section, build_context, council_sections

@@ -1,10 +1,10 @@
-"""jiyi.text.statements: which statements of one form stand beside each other."""
+"""engine.text.statements: which statements of one form stand beside each other."""
 
 from __future__ import annotations
 
 import pytest
 
-from jiyi.text.statements import Statement, stand_beside, statement_of
+from engine.text.statements import Statement, stand_beside, statement_of
 
 
 @pytest.mark.parametrize(

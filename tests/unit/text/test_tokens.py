@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.memory import nodes
-from jiyi.retrieval import sentences
-from jiyi.text.tokens import MAX_TOKEN_CHARS, asked_tokens, stem, tokens
+from engine.memory import nodes
+from engine.retrieval import sentences
+from engine.text.keywords import asked_tokens
+from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
 from jiyi.text.words import MAX_CHARS
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.

@@ -1,11 +1,11 @@
-"""jiyi.text.topics and jiyi.text.people: what a text is about, and whom it speaks of, in either language."""
+"""engine.text.topics and engine.text.people: what a text is about, and whom it speaks of, in either language."""
 
 from __future__ import annotations
 
 import pytest
 
-from jiyi.text.people import may_be_of, people_in
-from jiyi.text.topics import is_of, topics_of
+from engine.text.people import may_be_of, people_in
+from engine.text.topics import is_of, topics_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""jiyi.tiers.digest and the rules' summaries: what quarantine is about, the same each time."""
+"""engine.tiers.digest and the rules' summaries: what quarantine is about, the same each time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.providers.llms import questions as ask
-from jiyi.providers.llms.rules import Rules
-from jiyi.tiers.digest import Digest, Entry, digest
+from engine.providers.llms import questions as ask
+from engine.providers.llms.rules import Rules
+from engine.tiers.digest import Digest, Entry, digest
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 GLAZE = [

@@ -1,4 +1,4 @@
-"""jiyi.tiers.promotion and jiyi.protocol.tiers: what is stored of a promotion, and what may be asked for."""
+"""engine.tiers.promotion and jiyi.protocol.tiers: what is stored of a promotion, and what may be asked for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from engine.tiers.promotion import knowledge_id, plan
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody
 from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.text.splitting import split
-from jiyi.tiers.promotion import knowledge_id, plan
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LATER = datetime(2026, 3, 9, 9, tzinfo=UTC)

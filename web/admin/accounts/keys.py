@@ -9,8 +9,8 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
 from jiyi.protocol.accounts import Key, NewKey
+from jiyi.protocol.wire.api_keys import SCOPES, KeyText, new_key
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
 from web.admin.acting import Part, door, perform

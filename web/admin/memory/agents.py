@@ -10,9 +10,9 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from engine.reflection.progress import with_progress
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
-from jiyi.reflection.progress import with_progress
 from jiyi.settings import get_settings
 from models.db.sources import from_database
 from models.memory import actions

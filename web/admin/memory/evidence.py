@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from jiyi.memory.fields import MemoryBrief
+from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.protocol.reflection import Reason, Reasons
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.

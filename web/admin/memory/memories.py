@@ -8,8 +8,8 @@ from flask import Blueprint, Response, render_template
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from engine.text import marking
 from jiyi.protocol.events import NodeType
-from jiyi.text import marking
 from models.db.sources import attempt, from_database
 from models.memory import actions
 from models.memory.agents import reads as agent_reads

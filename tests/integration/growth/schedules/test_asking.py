@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from jiyi import Client
-from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.chat.loop import ConversationLoop
 from jiyi.protocol.growth.schedules import AskedSchedules, Schedules
 from models.accounts import audit
 from models.db.connection import unit_of_work

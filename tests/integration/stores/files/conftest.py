@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.providers.embedders.hashing import HashingEmbedder
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders.hashing import HashingEmbedder
 from jiyi.settings import get_settings
 from tests.integration.stores.files.folders import Folder, MakeFolder
 from workers.embedded.stack import Stack

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from jiyi.operations.jobs import JOBS
+from engine.operations.jobs import JOBS
 from models.db.connection import unit_of_work
 from models.stores.files import rows
 from models.stores.kinds.file import INDEX, SCAN

@@ -10,15 +10,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jiyi.growth.schedules.asking.fitting import ALIKE, Appointment, Fit, fitting
-from jiyi.growth.schedules.asking.judging import SURE_NOT, Asked, asked_of
-from jiyi.growth.schedules.asking.moving import moved, named
-from jiyi.growth.schedules.clocks import Impossible
-from jiyi.growth.schedules.firing import Timing
-from jiyi.growth.schedules.offsets import Lead
-from jiyi.growth.schedules.parse import JUDGED_CHARS, parse, readable
-from jiyi.growth.schedules.types import Exact, Unclear
-from jiyi.heads.judgements import Heads, Judged
+from engine.growth.schedules.asking.fitting import ALIKE, Appointment, Fit, fitting
+from engine.growth.schedules.asking.judging import SURE_NOT, Asked, asked_of
+from engine.growth.schedules.asking.moving import moved, named
+from engine.growth.schedules.clocks import Impossible
+from engine.growth.schedules.firing import Timing
+from engine.growth.schedules.offsets import Lead
+from engine.growth.schedules.parse import JUDGED_CHARS, parse, readable
+from engine.growth.schedules.types import Exact, Unclear
+from engine.heads.judgements import Heads, Judged
 
 SHANGHAI = "Asia/Shanghai"
 ZONE = ZoneInfo(SHANGHAI)

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
+from engine.growth.schedules.confirming import asking_back
+from engine.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
+from engine.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.errors import problems_of
-from jiyi.growth.schedules.confirming import asking_back
-from jiyi.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
-from jiyi.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.protocol.growth.schedules import CreateSchedule
 
 SHANGHAI = "Asia/Shanghai"

@@ -1,4 +1,4 @@
-"""jiyi.stores.files: bytes become text, or a state that says why not."""
+"""engine.stores.files: bytes become text, or a state that says why not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
+from engine.stores.files.decoding import decode
+from engine.stores.files.formats import suffix_of, text_of
+from engine.stores.files.formats.limited import MAX_TEXT_CHARS
+from engine.stores.files.states import Unusable
 from jiyi.stores.config.types import FILE_TYPES, FileSource
-from jiyi.stores.files.decoding import decode
-from jiyi.stores.files.formats import suffix_of, text_of
-from jiyi.stores.files.formats.limited import MAX_TEXT_CHARS
-from jiyi.stores.files.states import Unusable
 
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
 
@@ -126,7 +126,7 @@ def test_pdf_with_a_password_or_damaged_has_a_state() -> None:
 
 
 def test_a_text_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jiyi.stores.files.formats.limited.MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr("engine.stores.files.formats.limited.MAX_TEXT_CHARS", 10)
     assert state_of(b"x" * 11) == "too_large"
     assert MAX_TEXT_CHARS > 10
 

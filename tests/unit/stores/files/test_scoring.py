@@ -1,4 +1,4 @@
-"""jiyi.stores.files.scoring: chunks ranked by meaning and words, and by what their file says."""
+"""engine.stores.files.scoring: chunks ranked by meaning and words, and by what their file says."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from jiyi.providers.embedders.hashing import HashingEmbedder
-from jiyi.stores.files.scoring import FileCorpus, Search, best, score
+from engine.providers.embedders.hashing import HashingEmbedder
+from engine.stores.files.scoring import FileCorpus, Search, best, score
 from jiyi.text.tokens import tokens
 
 NOW = datetime(2026, 3, 9, tzinfo=UTC)

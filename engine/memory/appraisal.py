@@ -1,0 +1,126 @@
+"""What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look for it.
+
+After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.providers.llms import LLM
+from engine.providers.llms.prompts import signature
+from engine.providers.llms.questions import Keywords, Poignancy, Question, Triple
+from engine.text.keywords import keywords_of
+from jiyi.client.perceive import IDLE_POIGNANCY
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events import NodeType, Observation
+from jiyi.settings import Settings
+from jiyi.text.words import is_idle, language_of
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is to be asked for."""
+
+    poignancy: bool
+    triple: bool
+    keywords: bool
+
+    def __bool__(self) -> bool:
+        return self.poignancy or self.triple or self.keywords
+
+
+NOTHING = Missing(poignancy=False, triple=False, keywords=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unappraised:
+    """A memory as it was stored; ``keywords`` are those that its event brought, None if it brought none."""
+
+    agent_id: str
+    node_type: NodeType
+    description: str
+    embedding_key: str
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    keywords: list[str] | None
+    poignancy: float | None
+    is_idle: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appraisal:
+    """A memory's values as if its event had brought them; ``asked`` says of each answer who gave it."""
+
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    keywords: list[str]
+    poignancy: float | None
+    is_idle: bool
+    asked: Mapping[str, Mapping[str, str]]
+
+
+def brings_all(brought: Observation | Unappraised) -> bool:
+    """Whether nothing is missing, whatever its agent wants."""
+    has_triple = brought.subject and brought.predicate and brought.object
+    return bool(has_triple) and brought.poignancy is not None and brought.keywords is not None
+
+
+def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: Settings) -> Missing:
+    """What an event did not bring, and its agent, or else the deployment, wants from the LLM."""
+    if brings_all(brought):
+        return NOTHING
+    has_triple = bool(brought.subject and brought.predicate and brought.object)
+    return Missing(
+        poignancy=brought.poignancy is None and (own.derive_poignancy or deployment.derive_poignancy) == "llm",
+        triple=not has_triple and (own.derive_triple or deployment.derive_triple) == "llm",
+        keywords=brought.keywords is None and (own.derive_keywords or deployment.derive_keywords) == "llm",
+    )
+
+
+def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
+    """Ask for what the memory lacks, and for nothing else.
+
+    The triple first: it may say that something is idle, and then nobody need be asked how poignant that is.
+
+    Raises:
+        LLMUnavailable, BadReply: as :meth:`engine.providers.llms.LLM.ask` does.
+    """
+    language = language_of(memory.description)
+    subject, predicate, object_, idle = memory.subject, memory.predicate, memory.object, memory.is_idle
+    keywords, poignancy = memory.keywords, memory.poignancy
+    asked: dict[str, Mapping[str, str]] = {}
+    if lacks.triple:
+        facts = llm.ask(Triple(agent_id=memory.agent_id, language=language, text=memory.embedding_key))
+        subject, predicate, object_ = subject or facts.subject, predicate or facts.predicate, object_ or facts.object
+        idle = is_idle(memory.embedding_key, predicate, object_)
+        asked["triple"] = _signature(llm, Triple)
+    if lacks.keywords:
+        found = llm.ask(Keywords(agent_id=memory.agent_id, language=language, text=memory.description))
+        keywords = list(dict.fromkeys(found.keywords))
+        asked["keywords"] = _signature(llm, Keywords)
+    if lacks.poignancy and idle:
+        poignancy = IDLE_POIGNANCY
+    elif lacks.poignancy:
+        question = Poignancy(
+            agent_id=memory.agent_id, language=language, kind=memory.node_type, text=memory.embedding_key
+        )  # the text that is embedded, as in the original
+        poignancy = float(llm.ask(question).poignancy)
+        asked["poignancy"] = _signature(llm, Poignancy)
+    return Appraisal(
+        subject=subject,
+        predicate=predicate,
+        object=object_,
+        is_idle=idle,
+        poignancy=poignancy,
+        asked=asked,
+        keywords=keywords_of(memory.description, subject, object_) if keywords is None else keywords,
+    )
+
+
+def _signature(llm: LLM, question: type[Question[Any]]) -> Mapping[str, str]:
+    return {"llm": llm.model, "prompt": signature(question)}

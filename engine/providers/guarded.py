@@ -1,0 +1,170 @@
+"""How a vendor is called: bounded in time and size, tried again where that helps, left alone where it does not.
+
+Whatever goes wrong ends as one error that names the vendor, what it said and what to do about it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import openai
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_any, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from engine.providers import breakers
+from engine.providers.failures import Unusable, explain, is_request_at_fault, is_transient, retry_after
+from engine.providers.public_addresses import PublicTransport
+from engine.providers.spec import Endpoint
+from jiyi.errors import ProviderUnavailable
+from jiyi.once import once_each
+from jiyi.protocol.wire.json_values import JsonObject
+
+#: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody sends
+#: so many here; more is no answer to what was asked.
+MAX_BODY_BYTES = 64 * 1024 * 1024
+#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead. Seconds.
+MAX_RETRY_AFTER = 20.0
+#: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
+BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
+#: The one path whose answer may be a list.
+RERANK = "/rerank"
+#: Asks the SDK for the answer as it comes, unread.
+RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
+#: Sent where none is needed: the SDK wants one.
+NO_KEY = "none"
+
+# A line a call would drown the workers' logs.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
+
+    ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for this call.
+    """
+
+    call: float
+    tries: int = 3
+    total: float = 60.0
+    answered: Callable[[], None] = lambda: None
+
+
+class Provider:
+    """One vendor's endpoint. Thread-safe."""
+
+    def __init__(self, endpoint: Endpoint, unavailable: type[ProviderUnavailable], reset_seconds: float = breakers.RESET_SECONDS) -> None:
+        self.endpoint = endpoint
+        self._unavailable = unavailable
+        self._reset_seconds = reset_seconds
+
+    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+        """The JSON object that ``POST …/embeddings`` answers.
+
+        Raises:
+            ProviderUnavailable: as the class given; its ``status`` is the HTTP status, if there was one.
+        """
+        found: JsonObject = self._post("/embeddings", body, patience)
+        return found
+
+    def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+        """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
+        found: JsonObject = self._post("/chat/completions", body, patience)
+        return found
+
+    def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
+        """The JSON that ``POST …/rerank`` answers: an object or a list. Raises as :meth:`embeddings`."""
+        return self._post(RERANK, body, patience)
+
+    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+        endpoint = self.endpoint
+        if endpoint.api_key is None and endpoint.preset.needs_key:
+            raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
+        retrying = Retrying(
+            retry=retry_if_exception(is_transient),
+            wait=_wait,
+            stop=stop_any(stop_after_attempt(patience.tries), stop_before_delay(patience.total)),
+            reraise=True,
+        )
+        try:
+            return retrying(self._try, path, body, patience)
+        except breakers.Open:
+            raise self._unavailable(self._why_open()) from None
+        except (openai.OpenAIError, Unusable) as error:
+            failure = self._unavailable(explain(error, endpoint, patience.call))
+            failure.status = error.status_code if isinstance(error, openai.APIStatusError) else None
+        breakers.note_error(endpoint.breaker, str(failure))
+        raise failure
+
+    def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+        return breakers.call(
+            self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
+        )
+
+    def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+        key = self.endpoint.api_key
+        client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
+        until = time.monotonic() + patience.call
+        options: openai.RequestOptions = {"timeout": patience.call, "headers": {RAW_RESPONSE_HEADER: "stream"}}
+        response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
+        content = bytearray()
+        try:
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > MAX_BODY_BYTES:
+                    raise Unusable(f"more than {MAX_BODY_BYTES:,} bytes")
+                if time.monotonic() > until:  # the SDK's time-out is between two pieces, which may be small
+                    raise openai.APITimeoutError(request=response.request)
+        except httpx2.TimeoutException as error:
+            raise openai.APITimeoutError(request=response.request) from error
+        except httpx2.HTTPError as error:  # cut off in the middle, where the SDK does not look
+            raise openai.APIConnectionError(request=response.request) from error
+        finally:
+            response.close()
+        patience.answered()
+        return _json(bytes(content), path)
+
+    def _why_open(self) -> str:
+        seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
+        last = f"; the last: {seen.last_error}" if seen.last_error else ""
+        return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
+
+
+class _HttpClient(openai.DefaultHttpxClient):
+    """A redirect would take prompts, memories in them, and the key to a host that nobody has chosen: none is followed."""
+
+    def __del__(self) -> None:
+        self.close()  # the SDK does so with clients of its own making only
+
+
+@once_each(16)
+def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
+    # Its retries are off: ours also know the breaker and the time that is left.
+    transport = PublicTransport() if public_only else None
+    http_client = _HttpClient(follow_redirects=False, transport=transport, trust_env=not public_only)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
+
+
+def _json(content: bytes, path: str) -> Any:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
+        raise Unusable("something that is not JSON") from None
+    if not isinstance(found, dict | list if path == RERANK else dict):
+        raise Unusable("JSON that is no object")
+    return found
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = retry_after(error)
+    if asked is None:
+        return BACKOFF(state)
+    # Longer than we wait: no further try (``stop_before_delay``).
+    return asked if asked <= MAX_RETRY_AFTER else float("inf")

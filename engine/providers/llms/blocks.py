@@ -1,0 +1,81 @@
+"""The data of a question as a block that nothing in it can end: texts quoted between ``<data>`` and ``</data>``.
+
+How they are quoted: :mod:`jiyi.text.prompting`. The block has a greatest length: long texts are shortened, all to the same
+length, and if even that is too much the last ones are left out. Both is said in the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.providers.llms.questions import Question
+from jiyi.text.prompting import quoted
+
+BEGIN, END = "<data>", "</data>"
+#: No text is shortened below this: less says nothing.
+LEAST_CHARS = 40
+#: Characters of the agent's name, and of a speaker's.
+NAME_CHARS = 200
+#: For the marks of the block and the note on what was left out.
+FRAME_CHARS = 120
+#: Around each text: a colon, a space, two quotes, the end of the line.
+ROW_CHARS = 5
+#: … of which are the quotes.
+QUOTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``shortened`` texts and ``left_out`` ones are those that the greatest length did not allow."""
+
+    text: str
+    shortened: int
+    left_out: int
+
+
+def block_of(question: Question[Any], limit: int) -> Block:
+    """The block of a question, of at most ``limit`` characters (``limit`` ≥ 2,000)."""
+    head = [f"agent: {quoted(question.agent_id, NAME_CHARS)}"]
+    if (count := getattr(question, "count", None)) is not None:
+        head.append(f"count: {count}")
+    room = limit - FRAME_CHARS - sum(map(len, head))
+    # What is longer than the whole block need not be looked at to its end.
+    rows = [(label, text[:limit]) for label, text in _rows(question)]
+    sizes = [len(quoted(text)) - QUOTES for _, text in rows]
+    kept = _that_fit([len(label) + ROW_CHARS + min(size, LEAST_CHARS) for (label, _), size in zip(rows, sizes, strict=True)], room)
+    share = _share(sizes[:kept], room - sum(len(label) + ROW_CHARS for label, _ in rows[:kept]))
+    lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
+    if kept < len(rows):
+        lines.append(f"({len(rows) - kept:,} more were left out for lack of room)")
+    shortened = sum(size > share for size in sizes[:kept])
+    return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - kept)
+
+
+def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
+    """Labels and texts; what may be left out comes last."""
+    for field in ("kind", "about", "focal_point", "text"):
+        if value := getattr(question, field, ""):
+            yield field.replace("_", " "), value
+    for number, statement in enumerate(getattr(question, "statements", ())):
+        yield f"statement {number}", statement
+    for number, (speaker, said) in enumerate(getattr(question, "utterances", ())):
+        yield f"line {number}", f"{speaker[:NAME_CHARS]}: {said}"
+
+
+def _that_fit(least: list[int], room: int) -> int:
+    """How many of the rows fit, from the first, if each is as short as it may be."""
+    for number, size in enumerate(least):
+        room -= size
+        if room < 0:
+            return number
+    return len(least)
+
+
+def _share(sizes: list[int], room: int) -> int:
+    """The greatest length that all texts may have: what short ones do not need, longer ones get."""
+    remaining = sorted(sizes)
+    while remaining and remaining[0] * len(remaining) <= room:
+        room -= remaining.pop(0)
+    return room // len(remaining) if remaining else max(sizes, default=0)

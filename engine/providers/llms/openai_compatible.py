@@ -1,0 +1,162 @@
+"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from engine.providers.guarded import Patience, Provider
+from engine.providers.llms import prompts, usage
+from engine.providers.llms.dialects import REFUSED, Dialect
+from engine.providers.llms.questions import A, Question
+from engine.providers.llms.replies import Unusable, answer_in, schema_of, strict_schema
+from engine.providers.spec import Endpoint
+from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.settings import Settings
+
+#: A question with all its tries takes at most so many times the time-out of one request.
+QUESTION_TIMEOUTS = 2
+#: Requests of one try while the vendor is busy or fails; the time of the whole question is bounded as well.
+REQUEST_TRIES = 2
+#: Longest answer to the question that only asks whether anything is answered.
+PROBE_TOKENS = 16
+#: With less time left than this, nothing is tried again. Seconds.
+LEAST_SECONDS = 1.0
+#: Characters of an unusable answer that the model is shown again, and that an error quotes.
+SHOWN_AGAIN, QUOTED = 2_000, 120
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    failures: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class OpenAICompatible:
+    """Thread-safe; see :class:`engine.providers.llms.LLM`."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self.model = str(endpoint.spec)
+        self._settings = settings
+        self._provider = Provider(endpoint, LLMUnavailable)
+        # Replaced as a whole by whoever learns more; two threads at worst learn the same.
+        self._dialect = Dialect(endpoint.preset.structured)
+
+    def ask(self, question: Question[A]) -> A:
+        """An answer that fits, after at most ``JIYI_LLM_TRIES``.
+
+        Raises:
+            LLMUnavailable: the vendor cannot be reached, is too slow or refuses.
+            BadReply: no answer fitted, or the vendor refuses this question alone; it names the prompt and the problem.
+        """
+        tally = _Tally()
+        try:
+            return self._until_it_fits(question, tally)
+        except LLMUnavailable as error:
+            # Work waits for a vendor that is away for as long as it takes. A question that is too long for the model, or
+            # that a filter does not let through, would wait for ever.
+            if error.status in REFUSED and self._takes_another_question():
+                name = prompts.signature(question, question.language)
+                raise BadReply(f"{name} was not answered, though others are: {error}") from None
+            raise
+        finally:
+            self._report(question, tally)
+
+    def _until_it_fits(self, question: Question[A], tally: _Tally) -> A:
+        deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
+        messages = prompts.messages(question, schema_of(question))
+        problem = reply = ""
+        for number in range(self._settings.llm_tries):
+            if number and deadline - time.monotonic() < LEAST_SECONDS:
+                problem += "; no time is left to ask again"
+                break
+            reply = ""
+            try:
+                reply = self._say(question, messages, deadline, tally)
+                return answer_in(reply, question)
+            except Unusable as error:
+                tally.failures += 1
+                problem = str(error)
+                messages = [*messages[:2], *_correction(reply, problem)]
+        said = f"; it began {reply[:QUOTED]!r}" if reply else ""
+        name = prompts.signature(question, question.language)
+        raise BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{said}")
+
+    def _say(self, question: Question[Any], messages: list[dict[str, str]], deadline: float, tally: _Tally) -> str:
+        """The text of one reply. Raises :class:`Unusable` if there is none, or only a part."""
+        try:
+            completion = self._request(question, messages, deadline)
+        except LLMUnavailable:
+            tally.failures += 1
+            raise
+        finally:
+            tally.calls += 1
+        used = completion.get("usage")
+        if isinstance(used, dict):
+            tally.prompt_tokens += _count(used.get("prompt_tokens"))
+            tally.completion_tokens += _count(used.get("completion_tokens"))
+        try:
+            choice = completion["choices"][0]
+            content, refusal = choice["message"].get("content"), choice["message"].get("refusal")
+        except (LookupError, TypeError, AttributeError):
+            raise Unusable("it holds no message") from None
+        if choice.get("finish_reason") == "length":
+            raise Unusable(f"it was cut off at {self._settings.llm_max_tokens:,} tokens (JIYI_LLM_MAX_TOKENS)")
+        if not isinstance(content, str) or not content.strip():
+            raise Unusable(f"it is empty{f', refused with {str(refusal)[:QUOTED]!r}' if refusal else ''}")
+        return content
+
+    def _request(self, question: Question[Any], messages: list[dict[str, str]], deadline: float) -> dict[str, Any]:
+        schema, dialect = strict_schema(schema_of(question)), self._dialect
+        while True:
+            remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
+            patience = Patience(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
+            form = dialect.body(question.prompt, schema, self._settings.llm_max_tokens)
+            body = {"model": self._provider.endpoint.spec.model, "messages": messages, **form}
+            try:
+                completion = self._provider.chat(body, patience)
+            except LLMUnavailable as error:
+                other = dialect.without(str(error)) if error.status in REFUSED else None
+                if other is None:
+                    raise
+                dialect = other
+            else:
+                self._dialect = dialect  # only what has helped is remembered
+                return completion
+
+    def _takes_another_question(self) -> bool:
+        """Whether a harmless question gets through: vendors refuse wrong keys and unpaid bills with the same codes."""
+        body = {"model": self._provider.endpoint.spec.model, "messages": [{"role": "user", "content": "Say OK."}]}
+        try:
+            self._provider.chat({**body, self._dialect.limit: PROBE_TOKENS}, Patience(self._settings.llm_timeout, 1))
+        except LLMUnavailable:
+            return False
+        return True
+
+    def _report(self, question: Question[Any], tally: _Tally) -> None:
+        settings = self._settings
+        usage.report(
+            usage.Usage(
+                prompt=prompts.signature(question, question.language),
+                model=self.model,
+                group_id=question.group_id,
+                calls=tally.calls,
+                failures=tally.failures,
+                prompt_tokens=tally.prompt_tokens,
+                completion_tokens=tally.completion_tokens,
+                cost=usage.cost_of(tally.prompt_tokens, tally.completion_tokens, settings.llm_price_in, settings.llm_price_out),
+            )
+        )
+
+
+def _correction(reply: str, problem: str) -> list[dict[str, str]]:
+    told = f"That cannot be used: {problem}. Answer again, with one JSON object that fits the schema and nothing else."
+    said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply else []
+    return [*said, {"role": "user", "content": told}]
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value <= 10**9 else 0

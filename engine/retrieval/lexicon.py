@@ -1,0 +1,250 @@
+"""An inverted index in memory, and BM25 over it (Robertson & Zaragoza 2009)."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.retrieval.postings import Ints, Postings, Ragged
+from engine.retrieval.scoring import Floats, Order
+from jiyi.text.tokens import fillers, is_pair
+
+#: How soon further occurrences of a token in one text stop to matter.
+K1 = 1.2
+#: How much longer texts are discounted. Memories are short and of similar length, so less than for documents.
+B = 0.5
+#: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts there are.
+KEPT, KEPT_TIMES = 50_000, 10
+#: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side takes longer than a go each.
+ADDED_AT_ONCE = 16_384
+
+#: The rows that a token is in, its part of each one's score, and its rarity.
+Scored = tuple[Ints, Floats, float]
+
+
+class Statistics(Protocol):
+    """What is known of a collection as a whole."""
+
+    #: Number of texts, and of tokens in all of them.
+    texts: int
+    tokens: int
+
+    def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
+        """In how many texts each of the tokens occurs, at least of these."""
+        ...
+
+
+class Codes(defaultdict[str, int]):
+    """Strings numbered as they are met."""
+
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
+
+
+class Lexicon:
+    """Postings of texts that are added one after the other; each is known by its position. Not thread-safe.
+
+    Document frequencies are exact: over all texts that were added; or, where these are only some of a larger
+    collection, as ``statistics`` has them.
+    """
+
+    def __init__(self, statistics: Statistics | None = None) -> None:
+        self._statistics = statistics
+        self._codes = Codes()
+        self._tokens: list[str] = []
+        #: Whether each token, by its code, is one of small talk.
+        self._fillers = array("b")
+        self._postings = Postings()
+        #: The distinct tokens of each text in their order, to find texts like it.
+        self._texts = Ragged()
+        self._lengths = array("i")
+        #: How many of them are telling: no greeting, no "ok".
+        self._contents = array("i")
+        #: The pairs of Chinese characters that a character stands in.
+        self._pairs: dict[str, list[str]] = {}
+        self._total = 0
+        self._kept = _KeptScores()
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def bytes_used(self) -> int:
+        """About what it takes, with some for each token's string."""
+        return self._postings.nbytes + self._texts.nbytes + 250 * len(self._tokens) + 8 * len(self._lengths) + self._kept.nbytes
+
+    def add(self, tokens: Sequence[str]) -> None:
+        """Append a text."""
+        position = len(self._lengths)
+        counted = Counter(tokens)
+        codes = [self._codes[token] for token in counted]
+        self._learn()
+        self._postings.add(position, codes, counted.values())
+        self._texts.add(codes)
+        self._lengths.append(len(tokens))
+        self._contents.append(sum(not self._fillers[code] for code in codes))
+        self._total += len(tokens)
+        self._kept.clear()
+
+    def extend(self, texts: Sequence[str]) -> None:
+        """Append many texts, each as its tokens with spaces between: the same as :meth:`add` for each, in a fraction of the time."""
+        split = list(map(str.split, texts))
+        lengths = np.fromiter(map(len, split), np.int32, len(split))
+        all_codes = np.fromiter(map(self._codes.__getitem__, chain.from_iterable(split)), np.int32, int(lengths.sum()))
+        self._learn()
+        all_rows = np.repeat(np.arange(len(split)), lengths)
+        first, counts = _first_of_each(all_rows * len(self._codes) + all_codes)
+        codes, rows = all_codes[first], all_rows[first]
+        self._texts.extend(codes, np.bincount(rows, minlength=len(split)).astype(np.int32))
+        self._postings.extend(codes, (rows + len(self._lengths)).astype(np.int32), counts)
+        telling = np.array(self._fillers, dtype=bool)[codes] == 0
+        self._contents.frombytes(np.bincount(rows[telling], minlength=len(split)).astype(np.int32).tobytes())
+        self._lengths.frombytes(lengths.tobytes())
+        self._total += int(lengths.sum())
+        self._kept.clear()
+
+    def bm25(self, tokens: Iterable[str] | Mapping[str, float]) -> Floats:
+        """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
+
+        A question's repetitions do not count: they are how people talk, not what they look for. A mapping says what each token counts.
+        """
+        scored = self._scored(tokens) if self._lengths else {}
+        if isinstance(tokens, Mapping):
+            scored = {token: (rows, tokens[token] * values, rarity) for token, (rows, values, rarity) in scored.items()}
+        found = list(scored.values())
+        if 0 < sum(positions.size for positions, _, _ in found) <= ADDED_AT_ONCE:  # the same sums, in the same order
+            rows = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
+            return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in found]), len(self._lengths)), np.float64)
+        scores = np.zeros(len(self._lengths), dtype=np.float64)
+        for positions, values, _ in found:
+            scores[positions] += values
+        return scores
+
+    def information(self, tokens: Iterable[str] | Mapping[str, float]) -> float:
+        """The sum of the tokens' rarities: about the BM25 of a text of average length that says them all.
+
+        A mapping says what each token counts.
+        """
+        asked = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
+        found = self._scored(asked)
+        return sum(weight * (found[token][2] if token in found else self._rarity(0)) for token, weight in asked.items())
+
+    def text(self, position: int) -> tuple[str, ...]:
+        """The distinct tokens of one of the texts."""
+        return tuple(map(self._tokens.__getitem__, self._texts[position].tolist()))
+
+    def contents(self) -> Ints:
+        """How many telling tokens each text has."""
+        return np.array(self._contents, dtype=np.int32)
+
+    def likeness(self, position: int) -> Floats:
+        """BM25 of each text for the tokens of one of them."""
+        return self.bm25(self.text(position))
+
+    def _learn(self) -> None:
+        """Note what has to be known of tokens that were met for the first time."""
+        new = len(self._codes) - len(self._tokens)
+        if not new:
+            return
+        latest = list(islice(reversed(self._codes), new))[::-1]
+        self._tokens += latest
+        self._fillers.extend(fillers(latest))
+        if "".join(latest).isascii():
+            return
+        for token in latest:
+            if not token.isascii() and is_pair(token):
+                for character in dict.fromkeys(token):
+                    self._pairs.setdefault(character, []).append(token)
+
+    def _scored(self, tokens: Iterable[str]) -> dict[str, Scored]:
+        """Each token that occurs, with its part of the scores. A single Chinese character occurs in pairs."""
+        wanted = dict.fromkeys(tokens)
+        self._kept.expect(len(self._lengths))
+        new = {token: found for token in wanted if token not in self._kept.scores and (found := self._where(token)) is not None}
+        containing = {} if self._statistics is None else self._statistics.containing(list(new))
+        for token, (positions, counts) in new.items():
+            rarity = self._rarity(max(containing.get(token, 0), len(positions)))
+            discount = self._length_discounts()[positions]
+            self._kept.keep(token, (positions, rarity * counts * (K1 + 1) / (counts + discount), rarity))
+        scored = {token: self._kept.scores[token] for token in wanted if token in self._kept.scores}
+        self._kept.trim()
+        return scored
+
+    def _where(self, token: str) -> tuple[Ints, Floats] | None:
+        """The texts that a token is in, and how often."""
+        parts = [self._postings.of(self._codes[part]) for part in self._occurring(token)]
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return parts[0][0], parts[0][1].astype(np.float64)
+        positions = np.unique(np.concatenate([rows for rows, _ in parts]))
+        return positions, np.ones(positions.size)  # of two pairs that share it, it is the same one
+
+    def _occurring(self, token: str) -> Iterator[str]:
+        return (part for part in (token, *self._pairs.get(token, ())) if part in self._codes)
+
+    def _rarity(self, containing: int) -> float:
+        texts = len(self._lengths) if self._statistics is None else max(self._statistics.texts, containing)
+        return float(np.log1p((texts - containing + 0.5) / (containing + 0.5)))
+
+    def _length_discounts(self) -> NDArray[np.float64]:
+        if self._kept.discounts is None:
+            lengths = np.array(self._lengths, dtype=np.int32).astype(np.float64)
+            known = self._statistics
+            average = self._total / len(self._lengths) if known is None else known.tokens / max(known.texts, 1)
+            self._kept.discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
+        return self._kept.discounts
+
+
+def _first_of_each(keys: NDArray[np.int64]) -> tuple[Order, Ints]:
+    """Where each different key is first, in the order of their places, and how often it occurs; keys are from 0 on."""
+    if not keys.size:
+        return np.zeros(0, np.intp), np.zeros(0, np.int32)
+    # Keys and places in one number each: what sorts numbers is many times as fast as what sorts places by them.
+    in_order = np.sort(keys * keys.size + np.arange(keys.size))
+    begins = np.flatnonzero(np.diff(in_order // keys.size, prepend=-1))
+    counts = np.zeros(keys.size, np.int32)
+    counts[in_order[begins] % keys.size] = np.diff(begins, append=keys.size)
+    first = np.flatnonzero(counts)
+    return first, counts[first]
+
+
+class _KeptScores:
+    """Scores of single tokens that were asked for lately: of a question's words some are asked for several times."""
+
+    def __init__(self) -> None:
+        self.scores: OrderedDict[str, Scored] = OrderedDict()
+        self.discounts: Floats | None = None
+        self._constants = (K1, B)
+        self._size, self._limit = 0, KEPT
+
+    @property
+    def nbytes(self) -> int:
+        return 12 * self._size
+
+    def clear(self) -> None:
+        if self.scores or self.discounts is not None:
+            self.scores.clear()
+            self.discounts, self._size = None, 0
+
+    def expect(self, texts: int) -> None:
+        """Before scores are looked up."""
+        self._limit = max(KEPT, KEPT_TIMES * texts)
+        if self._constants != (K1, B):  # somebody tries others
+            self._constants = (K1, B)
+            self.clear()
+
+    def keep(self, token: str, scored: Scored) -> None:
+        self.scores[token] = scored
+        self._size += scored[0].size
+
+    def trim(self) -> None:
+        while self._size > self._limit:
+            _, (positions, _, _) = self.scores.popitem(last=False)
+            self._size -= positions.size

@@ -1,0 +1,390 @@
+"""How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
+
+Cosine counts in standard scores over the agent's memories of one language, BM25 as the share of what the question
+asks that a memory says: one rare word found by chance in one memory alone must not count as much as the whole
+question. On top of their weighted sum come
+
+* a **second hop**: memories that say what the best ones found so far add to the question, or what they leave open. It
+  answers "where does the person with this phone number work?" when one memory has the number and another the work;
+* **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
+  that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every turn lends little;
+* what the question **names**: a memory's subject, a day;
+* less for what an **assistant replied**, unless the question asks for it.
+
+A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
+words, too.
+
+A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
+(:mod:`engine.retrieval.sentences`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
+their place in it (:mod:`engine.retrieval.dialogue`).
+All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.retrieval.corpus import Corpus, Rows, dense, language_code
+from engine.retrieval.dialogue import Part, words_of
+from engine.retrieval.lexicon import Lexicon
+from engine.retrieval.likeness import LANGUAGE_PRIOR
+from engine.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
+from engine.retrieval.sentences import best_of, describes, marked_sentences, weights_of
+from engine.text.dates import Span, named_spans
+from engine.text.keywords import asked_tokens
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.text.words import normalise
+
+#: Share of words in the sum with cosine.
+LEXICAL_SHARE = 0.35
+#: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
+LEXICAL_SCALE = 6.0
+#: A question's words count as if they told no more than this, in the sum of their rarities: about fifteen rare words. No memory says all of
+#: a dialogue, and what says fifteen of its words says enough.
+MOST_INFORMATION = 80.0
+#: Standard scores of cosine that a memory has on average which says all that the question asks: those of one that has no vector yet, or
+#: none that can be compared, by the root of the share that it says
+#: (over 131,000 pairs of a question and a turn: .7 for .03, .9 for .14, 2.2 for .37).
+COSINE_OF_WORDS = 3.5
+#: What cosine counts in the sum for a memory in another language than the question: more than beside words, less than all.
+OTHER_LANGUAGE_SHARE = 0.75
+#: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
+HOP_WEIGHT = 0.12
+HOP_FROM = 2
+HOP_LEXICAL_SHARE = 0.75
+#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory, what is asked in another.
+DESCRIBED_GAIN = 3.0
+#: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
+#: it. Looked for among those whose centred cosine is so high.
+SAME, NEAR = 0.75, 0.8
+#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
+HOP_POOL = 1_000
+#: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
+ASSISTANT_PENALTY = 1.0
+ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
+#: Standard scores that a memory gains when the question names its subject, or its day.
+SUBJECT_BONUS = 0.5
+DAY_BONUS = 1.0
+#: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
+SENTENCE_WEIGHT = 4.0
+#: Subjects are looked up by runs of up to this many words, or characters of Chinese.
+MAX_SUBJECT_WORDS = 4
+MAX_SUBJECT_CHARS = 8
+
+#: The words that are looked for; of a dialogue with what each counts.
+Words = Sequence[str] | Mapping[str, float]
+
+_ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores.
+
+    ``total`` is also less what tells little, see :func:`penalty`.
+    """
+
+    total: Floats
+    dense: Floats | None
+    lexical: Floats | None
+    second_hop: Floats | None
+    neighbours: Floats | None
+    named: Floats | None
+
+
+def hybrid(
+    corpus: Corpus,
+    text: str,
+    query: Float32 | None,
+    embed: Callable[[str], Float32] | None,
+    now: datetime,
+    *,
+    dialogue: Sequence[Part] = (),
+    with_neighbours: bool = True,
+) -> Relevance:
+    """Relevance of every row to a question.
+
+    Args:
+        corpus: the agent's memories.
+        text: the question, or the leading message of a dialogue.
+        query: its vector, shape ``(d,)``; None when there is none, then only words count.
+        embed: gives the vectors of the question's sentences; None leaves sentences out.
+        now: what "yesterday" is measured from.
+        dialogue: the messages that are looked for together, of which ``query`` is the vector; none of a question.
+        with_neighbours: whether what was said right before and after counts.
+    """
+    whole_dense = None if query is None else dense(corpus, query)
+    whole_tokens = words_of(dialogue) if dialogue else asked_tokens(text)
+    whole_lexical = corpus.lexicon.bm25(whole_tokens)
+    score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
+    hop *= _hop_gain(text)
+    named, less = _named_by(corpus, dialogue or (Part(text, 1.0),), now), penalty(corpus, text)
+    alone, score = score, score + hop
+    sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
+    if len(sentences) > 1:
+        parts, hops = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
+        weights, names = weights_of(sentences), [_named(corpus, one.text, now) for one in sentences]
+        alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
+        score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
+    # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
+    near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
+    total = score + near
+    total += named
+    total -= less
+    return Relevance(total, whole_dense, whole_lexical, hop, near, named)
+
+
+def standard(values: Floats) -> Floats:
+    """Standard scores; all equal gives 0. Empty stays empty."""
+    if not values.size:
+        return values
+    apart: Floats = values - mean(values)
+    spread = deviation(apart)
+    if spread < MIN_NORM:
+        return np.zeros_like(values)
+    apart /= spread
+    return apart
+
+
+def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
+    """Standard scores within each group; of a small group, shrunk towards those over all.
+
+    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more like any
+    Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
+    answer stand out in both.
+    """
+    codes = np.flatnonzero(np.bincount(groups)).tolist() if groups.size else []
+    if len(codes) <= 1:
+        return standard(values)
+    return _standard_within(values, groups, codes)
+
+
+def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[int]) -> Floats:
+    mean, variance = values.mean(), values.var()
+    found = np.zeros_like(values)
+    for code in codes:
+        rows = groups == code
+        count, mine = int(np.count_nonzero(rows)), values[rows]
+        centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
+        spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
+        if spread > MIN_NORM**2:
+            found[rows] = (mine - centre) / np.sqrt(spread)
+    return found
+
+
+def neighbours(corpus: Corpus, score: Floats) -> Floats:
+    """What each row gains from those right before and after it in its session; what is not about it takes nothing away."""
+    if not corpus.flow:
+        return np.zeros(len(corpus))
+    gains = np.maximum(score, 0)
+    return np.asarray(corpus.flow * np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
+
+
+def penalty(corpus: Corpus, text: str) -> Floats:
+    """What replies of an assistant lose, unless the question asks for them."""
+    weight = 0.0 if _ADDRESSED.search(text) is not None else ASSISTANT_PENALTY
+    return corpus.kept(("penalty", weight), lambda: weight * _by_assistants(corpus))
+
+
+def _by_assistants(corpus: Corpus) -> Floats:
+    codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
+    return np.isin(corpus.subjects, codes).astype(np.float64)
+
+
+def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
+    """What each row gains by the names and days of the part that gives it most."""
+    gains = [_named(corpus, part.text, now) for part in parts]
+    if len(gains) == 1:
+        return gains[0]
+    return np.asarray(np.max([part.weight * gain for part, gain in zip(parts, gains, strict=True)], axis=0), dtype=np.float64)
+
+
+def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
+    subjects, days = _subjects_in(corpus, text), named_spans(text, now)
+    if not subjects and not days:
+        return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
+    return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
+
+
+def names_subject(corpus: Corpus, text: str) -> Floats:
+    """1 for rows whose subject the question names, else 0."""
+    return _of_subjects(corpus, _subjects_in(corpus, text))
+
+
+def _subjects_in(corpus: Corpus, text: str) -> list[int]:
+    if not corpus.subject_codes:
+        return []
+    return sorted({corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes})
+
+
+def _of_subjects(corpus: Corpus, codes: Sequence[int]) -> Floats:
+    return np.isin(corpus.subjects, codes).astype(np.float64)
+
+
+def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
+    """1 for rows from a day, month or year that the question names, else 0."""
+    return _of_days(corpus, named_spans(text, now))
+
+
+def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
+    found = np.zeros(len(corpus), dtype=bool)
+    for start, end in days:
+        found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
+    return found.astype(np.float64)
+
+
+def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:
+    """The weighted sum without its second hop, and the hop by itself."""
+    most = information(corpus, asked)
+    said = LEXICAL_SCALE * lexical / most
+    first = said
+    if cosine is not None and query is not None:
+        by_meaning = _dense_score(corpus, cosine, query, lexical / most)
+        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * said
+    return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
+
+
+def information(corpus: Corpus, asked: Words) -> float:
+    """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of them."""
+    return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
+
+
+def _dense_share(corpus: Corpus, language: int) -> Floats:
+    """What cosine counts in the sum, beside words of the question's language."""
+    shares = 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE
+    return corpus.kept(("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares))
+
+
+def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -> Floats:
+    """Standard scores of the cosines; where there is no vector, what the share of the question that is ``said`` leads one to expect."""
+    centred = _centred(corpus, cosine, query)
+    if not corpus.all_have_vectors:
+        has, found = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
+        found[has] = standard_within(centred[has], corpus.languages[has])
+        return found
+    return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
+
+
+def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
+    """As :func:`_scored`, of one sentence of a question."""
+    query = None if embed is None else embed(sentence)
+    cosine = None if query is None else dense(corpus, query)
+    asked = asked_tokens(sentence)
+    lexical = corpus.lexicon.bm25(asked)
+    first, hop = _scored(corpus, cosine, query, lexical, asked)
+    return first, hop * _hop_gain(sentence)
+
+
+def _hop_gain(text: str) -> float:
+    return DESCRIBED_GAIN if describes(text) else 1.0
+
+
+def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+    """Cosine after the common direction is taken away, worked out from what is known already."""
+    unit = query / np.float32(max(length_of(query), MIN_NORM))
+    across = float(unit @ corpus.centre)
+    square = float(corpus.centre @ corpus.centre)
+    scale = corpus.centred_lengths * length_of(unit - corpus.centre)
+    centred = cosine - corpus.centre_dots
+    centred -= across
+    centred += square
+    centred = quotient(centred, scale)
+    if not corpus.all_have_vectors:
+        centred[~corpus.has_vector] = 0
+    return centred
+
+
+def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, with_vectors: bool) -> Floats:
+    """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
+
+    By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
+    what is looked for. What is answered already leaves little to go on to; ``said`` is how much of the question each memory says,
+    0 … 1. A memory does not go on from itself, nor from what says the same: they get as much as the one that does so best, and
+    none passes them for that.
+    """
+    everyone = len(corpus) <= HOP_POOL
+    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL, corpus.created)
+    start = _highest(first, HOP_FROM, corpus.created) if everyone else pool[:HOP_FROM]
+    onward = np.zeros(pool.size, dtype=np.float64)
+    by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
+    for place, row in enumerate(start.tolist()):
+        others = np.ones(pool.size, dtype=bool)
+        others[row if everyone else place] = False
+        if by_vector is not None:
+            near = np.flatnonzero(others & (by_vector[place] >= NEAR))
+            for at in near.tolist():
+                others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
+        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others])
+        if by_vector is not None:
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others]) + HOP_LEXICAL_SHARE * goes_on
+        gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
+        onward[others] += gained
+        onward[~others] += gained.max(initial=0)
+    if everyone:
+        return onward
+    hop = np.zeros(len(corpus), dtype=np.float64)
+    hop[pool] = onward
+    return hop
+
+
+def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
+    """Whether two texts consist of the same words, but for a few."""
+    first, second = set(lexicon.text(row)), set(lexicon.text(other))
+    return len(first & second) >= SAME * max(len(first), len(second))
+
+
+def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
+    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
+    text = lexicon.text(row)
+    known, said = set(asked), set(text)
+    added = lexicon.bm25([token for token in text if token not in known])[pool]
+    left = lexicon.bm25([token for token in asked if token not in said])[pool]
+    both: Floats = np.minimum(added, left)
+    return added + left + 2 * both
+
+
+def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
+    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
+    columns = corpus.vectors, corpus.lengths, corpus.centre_dots, corpus.centred_lengths
+    if pool.size < len(corpus):  # a copy takes longer than the rest
+        columns = corpus.vectors[pool], corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
+    vectors, lengths, dots, centred_lengths = columns
+    # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does not always give equal
+    # vectors equal cosines.
+    products = (vectors @ corpus.vectors[start].T).T.copy()
+    centred = quotient(products, corpus.lengths[start, None] * lengths)
+    centred -= dots
+    centred -= corpus.centre_dots[start, None]
+    centred += float(corpus.centre @ corpus.centre)
+    centred = quotient(centred, corpus.centred_lengths[start, None] * centred_lengths)
+    if not corpus.all_have_vectors:
+        centred[:, lengths <= MIN_NORM] = 0
+        centred[corpus.lengths[start] <= MIN_NORM] = 0
+    return centred
+
+
+def _highest(values: Floats, count: int, created: Floats) -> Rows:
+    """Positions of the ``count`` highest values, highest first; what happened earlier on ties, whenever it arrived."""
+    pool: Rows = np.arange(values.size)
+    if values.size > count:  # a partition takes any of those that are equal to the lowest
+        pool = np.flatnonzero(values >= np.partition(values, values.size - count)[values.size - count])
+    ranked = pool[np.argsort(-values[pool], kind="stable")]
+    if (values[ranked[1:]] == values[ranked[:-1]]).any():
+        ranked = pool[np.lexsort((created[pool], -values[pool]))]
+    return ranked[:count]
+
+
+def _possible_names(text: str) -> set[str]:
+    # Also without the Chinese around them: in Anna和王小明 there is an Anna.
+    kinds = [re.findall(rf"[^\W_{apart}]+(?:['’._-][^\W_{apart}]+)*", text) for apart in ("", "\u3400-\u9fff")]
+    names = {" ".join(words[i : i + n]) for words in kinds for n in range(1, MAX_SUBJECT_WORDS + 1) for i in range(len(words) - n + 1)}
+    possessives = {name.removesuffix("'s").removesuffix("’s") for name in names}
+    runs = re.findall(r"[\u3400-\u9fff·]+", text)
+    characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
+    return names | possessives | characters

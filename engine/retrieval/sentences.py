@@ -1,0 +1,82 @@
+"""The sentences of a question that ask something by themselves, and how they count together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.retrieval.scoring import Floats
+from jiyi.text.tokens import tokens
+
+#: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
+TOLD_SHARE = 0.5
+#: A text of more sentences is a dialogue, or a page: it is looked for as a whole.
+MAX_SENTENCES = 3
+#: Fewer tokens say too little to be looked for alone.
+MIN_SENTENCE_TOKENS = 3
+
+_SENTENCE_END = re.compile(r"([。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?)")
+_ENDS_TOLD = re.compile(r"[。！!：:\n]")
+_ASKS = re.compile(r"[吗呢]\Z")
+#: Somebody or something that is described rather than named: 那个三月过生日的人, 住在大连的那位, the man who sings, someone from Leith.
+_DESCRIBED = re.compile(
+    r"那(?:家伙|[个位款家场次只些][^，。？！,.?!]{3,40}的)|[^，。？！,.?!]{3,40}的(?:那[个位款家场次只些]|人)"
+    r"|\b(?:the|that|this|those|an?|my|our)\s(?:[\w'-]{1,20}\s){1,3}(?:who|whose|whom)\b"
+    r"|\b(?:person|people|man|woman|guy|girl|boy|lady|one|someone|somebody)\s(?:who|whose|that|which|with|from|born|aged|called|named|I|we)\b",
+    re.IGNORECASE,
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence, and whether it asks: it has a question mark, or leads on to one that has."""
+
+    text: str
+    asks: bool
+
+
+def sentences_of(text: str) -> list[str]:
+    """The parts of a question that are looked for by themselves; none of a text of more than ``MAX_SENTENCES``."""
+    return [sentence.text for sentence in marked_sentences(text)]
+
+
+@lru_cache(maxsize=8)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
+def marked_sentences(text: str) -> tuple[Sentence, ...]:
+    """As :func:`sentences_of`, each with whether it asks."""
+    pieces = _SENTENCE_END.split(text)
+    found: list[Sentence] = []
+    asks = False
+    for part, end in reversed(list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))):
+        if "?" in end or "？" in end:
+            asks = True
+        elif _ENDS_TOLD.search(end):
+            asks = False
+        stripped = part.strip(" ，,")
+        if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
+            found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
+    return tuple(found[::-1]) if len(found) <= MAX_SENTENCES else ()
+
+
+def describes(text: str) -> bool:
+    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that is, another memory says."""
+    return _DESCRIBED.search(text) is not None
+
+
+def weights_of(sentences: Sequence[Sentence]) -> Floats:
+    """What each sentence counts, 0 … 1, shape ``(s,)``: where any asks, one that does not counts less."""
+    asks = np.array([sentence.asks for sentence in sentences])
+    return np.where(asks | ~asks.any(), 1.0, TOLD_SHARE)
+
+
+def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:
+    """What each memory counts with: its best sentence.
+
+    Args:
+        scores: of each memory for each sentence, ``(s, n)``.
+        weights: of the sentences, ``(s,)``.
+    """
+    return np.asarray(np.max(weights[:, None] * scores, axis=0), dtype=np.float64)

@@ -1,0 +1,147 @@
+"""Which words of a text matter, in Chinese and in English alike: keywords of memories, tokens of questions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache, lru_cache
+from importlib.resources import files
+from operator import add
+
+from jiyi.text import tokens as text_tokens
+from jiyi.text.tokens import tokens
+from jiyi.text.words import CJK_RUN, ENGLISH_STOP_WORDS, LATIN_WORD, MAX_CHARS, beginning, last_segment, nfkc, normalise
+
+#: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
+MAX_EXTRACTED_KEYWORDS = 8
+#: A single Latin letter or CJK character is rarely a word worth indexing.
+MIN_KEYWORD_CHARS = 2
+#: Longer ones do not fit into the database's index of keywords.
+MAX_KEYWORD_CHARS = 200
+
+#: Capitalised within a sentence, or with capitals only: mostly names.
+_NAME = re.compile(r"(?<=[^\W_] )[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
+
+#: I'm, they've, don't, it's, let's; but not Anna's.
+_CONTRACTION = re.compile(
+    r"(?:['’](?:m|re|ve|ll|d)|n['’]t)\Z|\A(?:it|he|she|that|this|there|here|what|who|where|how|let)['’]s\Z", re.IGNORECASE
+)
+
+CHINESE_STOP_WORDS = frozenset(
+    """一个 一些 一下 一样 一直 一起 这个 这些 这样 这里 那个 那些 那样 那里 什么 怎么 怎样 为什么 哪里 哪个 我们
+    你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以 可能 应该
+    已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前 关于 对于 通过 进行""".split()
+)
+#: Chinese words of one character that ask for nothing by themselves.
+SINGLE_STOP_CHARACTERS = frozenset(
+    "的了是在有我你他她它您和与跟就都也还不没很太更最把被给让对从到向往去来上下里外前后中这那哪谁几多少吗呢吧啊呀么嘛啦"
+    "会能要想可该说问叫做用着过得地之其为以于因所但而且或若如则个位只次年月日号点时分天一二三四五六七八九十两些"
+)
+
+
+def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
+    """Keywords of a memory that brings none: subject and object if it has them, else words of its text."""
+    named = [
+        keyword[:MAX_KEYWORD_CHARS]
+        for part in (subject, object)
+        if part and (segment := last_segment(part))
+        for keyword in _naming(segment)
+    ]
+    if named:
+        return list(dict.fromkeys(named))
+    return list(dict.fromkeys(_telling(words_of(description))))[:MAX_EXTRACTED_KEYWORDS]
+
+
+def _naming(segment: str) -> list[str]:
+    """A name or an object as it is; of a phrase with function words (me to the hospital) the words that name something."""
+    words = normalise(segment).split()
+    if any(word in ENGLISH_STOP_WORDS or _CONTRACTION.search(word) for word in words):
+        return _telling(words_of(segment))
+    return [segment] if segment not in SINGLE_STOP_CHARACTERS else []
+
+
+def _telling(words: list[str]) -> list[str]:
+    """Without verbs of somebody (sends), as long as anything is left: people look for things and names."""
+    return [word for word in words if not (word.endswith("s") and word in _verbs())] or words
+
+
+@cache
+def _verbs() -> frozenset[str]:
+    lines = files("engine.providers.llms.rules").joinpath("verbs.en.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
+
+
+def keywords_ranked(text: str) -> list[str]:
+    """All keywords of a text, the most telling first.
+
+    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer words
+    (two Chinese characters say about as much as six letters); equals stand as in the text.
+    """
+    counts = Counter(_telling(words_of(text)))
+    names = {match.group().lower() for match in _NAME.finditer(nfkc(text[:MAX_CHARS]))}
+
+    def weight(word: str) -> tuple[int, bool, bool]:
+        named = word in names or any(char.isdigit() for char in word)
+        return counts[word], named, len(word) >= (3 if CJK_RUN.match(word) else 6)
+
+    return sorted(counts, key=weight, reverse=True)
+
+
+@lru_cache(maxsize=8)  # a question is asked for its single characters and for its idle pairs
+def segmented(text: str) -> list[list[str]]:
+    """The words of each run of Chinese characters."""
+    import rjieba  # late: its dictionary is loaded with it
+
+    return [rjieba.cut(match.group()) for match in CJK_RUN.finditer(beginning(text))]
+
+
+def single_characters(text: str) -> list[str]:
+    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
+    words = (word for run in segmented(text) for word in run)
+    return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
+
+
+def idle_pairs(text: str) -> set[str]:
+    """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在 in 我现在住哪里."""
+    idle: set[str] = set()
+    telling: set[str] = set()
+    for run in segmented(text):
+        marks = [word in SINGLE_STOP_CHARACTERS or word in CHINESE_STOP_WORDS for word in run for _ in word]
+        characters = "".join(run)
+        for place, pair in enumerate(map(add, characters, characters[1:])):
+            (idle if marks[place] and marks[place + 1] else telling).add(pair)
+    return idle - telling
+
+
+def _is_word(word: str) -> bool:
+    return word not in ENGLISH_STOP_WORDS and not _CONTRACTION.search(word)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text that could be keywords, normalised, in order, with repetitions."""
+    import rjieba  # late: its dictionary is loaded with it
+
+    text = beginning(text)
+    found = [
+        (match.start(), word) for match in CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
+    ]
+    found += [(match.start(), match.group()) for match in LATIN_WORD.finditer(text) if _is_word(match.group())]
+    return [word for _, word in sorted(found, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]
+
+
+def asked_tokens(text: str) -> list[str]:
+    """The tokens of a question: those of any text without pairs of function words (unless there is nothing else), and its
+    Chinese words of one character, which stand within pairs.
+    """
+    found = tokens(text)
+    if text.isascii():
+        return found
+    idle = idle_pairs(text)
+    found += [word for word in single_characters(text) if word not in found]
+    return [token for token in found if token not in idle] or found
+
+
+def forget() -> None:
+    """Forget the words that were met: some may be names."""
+    text_tokens.forget()
+    segmented.cache_clear()

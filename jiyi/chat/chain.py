@@ -1,0 +1,136 @@
+"""Stages around each answer of a chat program, in the order of their priorities.
+
+Before an answer the stages come in order (100 compaction, 150 memory, 500 loop guard), after it the other way round, so that
+what a later stage drops an earlier one never records.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore, Thread
+from typing import Protocol, TypeVar
+
+from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.protocol.conversations.types import Message
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Calls that may hang at the same time; more are not begun.
+MOST_HANGING = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One answer to be made, or made: what the model gets, and what was said."""
+
+    agent_id: str
+    system_prompt: str = ""
+    user_input: str = ""
+    session_id: str | None = None
+    #: What was said, for memory.
+    messages: tuple[Message, ...] = ()
+    #: The messages as the model gets them, with calls of tools and their results.
+    chat: tuple[ChatMessage, ...] = ()
+    #: What a stage has to say to the user of what was asked for; the prompt says it, too.
+    reply: str | None = None
+    #: Tokens that may still be put into the prompt; None: no bound.
+    room: int | None = None
+    #: Until when the stages have to be done, as ``time.monotonic`` counts.
+    deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def fits(self, text: str) -> bool:
+        """Whether a text may be put into the prompt."""
+        return self.room is None or estimate_tokens(text) <= self.room
+
+    def told(self, text: str) -> Exchange:
+        """With a paragraph at the end of the prompt, cut to the room that is left."""
+        said = text if self.room is None else cut_to_tokens(text, self.room)
+        return self.prompted(f"{self.system_prompt}\n\n{said}".strip(), said) if said else self
+
+    def prompted(self, system_prompt: str, added: str) -> Exchange:
+        """With a prompt to which a text was added, which takes room."""
+        room = None if self.room is None else max(self.room - estimate_tokens(added), 0)
+        return replace(self, system_prompt=system_prompt, room=room)
+
+
+class Stage(Protocol):
+    """One stage. What it raises is logged, and the exchange goes on as it was."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    def missing(self) -> str:
+        """What it is not connected to; empty if it is ready."""
+        ...
+
+    def before(self, exchange: Exchange) -> Exchange:
+        """The exchange as the model is to see it."""
+        ...
+
+    def after(self, exchange: Exchange) -> Exchange:
+        """The exchange as the stages before this one are to see it."""
+        ...
+
+
+class Chain:
+    """Stages in the order of their priorities."""
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self.stages = sorted(stages, key=lambda stage: stage.priority)
+        self._hanging = BoundedSemaphore(MOST_HANGING)
+
+    def readiness(self) -> dict[str, str]:
+        """Each stage with what it is not connected to; empty texts for those that are ready."""
+        return {stage.name: stage.missing() for stage in self.stages}
+
+    def before(self, exchange: Exchange) -> Exchange:
+        """Run the stages in order. Never raises, nor waits past the deadline: a stage that fails changes nothing."""
+        for stage in self.stages:
+            exchange = self._run(stage.name, stage.before, exchange)
+        return exchange
+
+    def after(self, exchange: Exchange) -> Exchange:
+        """Run the stages in the other order. Never raises, nor waits past the deadline."""
+        for stage in reversed(self.stages):
+            exchange = self._run(stage.name, stage.after, exchange)
+        return exchange
+
+    def _run(self, name: str, step: Callable[[Exchange], Exchange], exchange: Exchange) -> Exchange:
+        if not self._hanging.acquire(blocking=False):
+            log.warning("the stage %s is left out: %d calls hang already", name, MOST_HANGING)
+            return exchange
+        done: SimpleQueue[Exchange | Exception] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                done.put(step(exchange))
+            except Exception as error:  # noqa: BLE001 – whatever it is, the chat goes on
+                done.put(error)
+            finally:
+                self._hanging.release()
+
+        Thread(target=run, name=f"jiyi-{name}", daemon=True).start()
+        try:
+            found = done.get(timeout=exchange.left)
+        except Empty:
+            log.warning("the stage %s is not done in time, and is left out", name)
+            return exchange
+        if isinstance(found, Exception):
+            log.warning("the stage %s failed, and is left out: %s", name, found)
+            return exchange
+        return replace(found, deadline=exchange.deadline)

@@ -1,0 +1,122 @@
+"""Running a workflow with the caller's own tools: each step within its time, each failure told.
+
+from engine.growth.workflows import pipelines
+
+done = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import Any, Literal
+
+from jiyi.chat.workflow_yaml import WorkflowStep, from_yaml
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.wire.json_values import JsonMapping
+
+#: Seconds that one step may take, unless told otherwise; and the most that can be asked for.
+STEP_SECONDS, MAX_SECONDS = 30.0, 3_600.0
+#: What a step's function gets as this argument, if it takes it, is what the step before it gave.
+PREVIOUS = "previous"
+
+Tool = Callable[..., Any]
+StepState = Literal["done", "skipped", "failed", "timed_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """How one step went; ``ms`` is how long it took."""
+
+    tool: str
+    state: StepState
+    output: Any = None
+    error: str | None = None
+    ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """How a workflow went: ``completed`` if no step ended it."""
+
+    name: str
+    completed: bool
+    steps: list[StepRun] = field(default_factory=list)
+
+    @property
+    def output(self) -> Any:
+        """What the last step that was done gave."""
+        return next((step.output for step in reversed(self.steps) if step.state == "done"), None)
+
+
+def run(
+    yaml: str, tools: Mapping[str, Tool], *, inputs: Mapping[str, Mapping[str, Any]] | None = None, step_seconds: float = STEP_SECONDS
+) -> PipelineRun:
+    """Run the steps one after the other, each with its own function of ``tools``.
+
+    A step's inputs are keyword arguments: those of the workflow, over them those of ``inputs`` by the tool's name. The text
+    ``"$previous"`` stands for what the step before gave. A function that takes longer than ``step_seconds`` is left behind
+    in its thread: what it gives later counts no more.
+
+    Raises:
+        InvalidRequest: the text is no workflow, names a tool that is not among ``tools``, or the time is out of bounds:
+            nothing was run.
+    """
+    workflow = from_yaml(yaml)
+    missing = sorted({step.tool for step in workflow.steps} - tools.keys())
+    problems = [f"tools: {name!r} is missing; pass a function of that name" for name in missing]
+    if not 0 < step_seconds <= MAX_SECONDS:
+        problems.append(f"step_seconds: {step_seconds:g} is not above 0 and at most {MAX_SECONDS:g}")
+    if problems:
+        raise InvalidRequest(problems)
+    done: list[StepRun] = []
+    previous: Any = None
+    for step in workflow.steps:
+        given = {**step.inputs, **dict((inputs or {}).get(step.tool, {}))}
+        arguments = {name: previous if value == f"${PREVIOUS}" else value for name, value in given.items()}
+        ran = _attempt(step, tools[step.tool], arguments, step_seconds)
+        done.append(ran)
+        if ran.state == "done":
+            previous = ran.output
+        elif ran.state != "skipped":
+            return PipelineRun(workflow.name, completed=False, steps=done)
+    return PipelineRun(workflow.name, completed=True, steps=done)
+
+
+def _attempt(step: WorkflowStep, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
+    ran = _once(step.tool, tool, arguments, seconds)
+    if ran.state == "failed" and step.on_error == "retry":  # one that hangs is not asked again: it may still be at it
+        ran = _once(step.tool, tool, arguments, seconds)
+    if ran.state != "done" and step.on_error == "skip":
+        return StepRun(ran.tool, "skipped", error=ran.error, ms=ran.ms)
+    return ran
+
+
+def _once(name: str, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(tool(**arguments))
+        except Exception as error:  # noqa: BLE001 – whatever the caller's function raises is the step's failure
+            future.set_exception(error)
+
+    began = time.monotonic()
+    Thread(target=work, name=f"jiyi-step-{name}", daemon=True).start()
+    try:
+        output = future.result(timeout=seconds)
+    except TookTooLong:
+        if not future.done():
+            return StepRun(name, "timed_out", error=f"took longer than {seconds:g} s", ms=_ms(began))
+        return StepRun(name, "failed", error="TimeoutError", ms=_ms(began))
+    except Exception as error:  # noqa: BLE001 – as above
+        return StepRun(name, "failed", error=f"{type(error).__name__}: {error}"[:500], ms=_ms(began))
+    return StepRun(name, "done", output=output, ms=_ms(began))
+
+
+def _ms(began: float) -> int:
+    return round(1_000 * (time.monotonic() - began))

@@ -1,0 +1,141 @@
+"""A chat program's messages as ``turn.recorded`` events, each with an id that follows from what it says and where."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+from uuid import UUID, uuid5
+
+from pydantic import ValidationError
+
+from jiyi.chat.secrets import masked
+from jiyi.errors import InvalidEvent, problems_of
+from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.events import TurnRecorded
+from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.settings import get_settings
+from jiyi.text.words import storable
+
+#: Namespace of the ids of turns.
+TURNS = UUID("6f6b6f1e-3c1c-5d0a-9d7e-2f2d1b7a8c40")
+#: Sessions of which is kept what was said already.
+SESSIONS = 1_000
+#: Roles whose messages are remembered; tools and system prompts are not.
+RECORDED = ("user", "assistant")
+#: What chat APIs and libraries call roles that we call otherwise.
+ROLES = {"developer": "system", "function": "tool", "model": "assistant", "ai": "assistant", "bot": "assistant", "human": "user"}
+
+
+def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
+    """Messages as chat APIs have them (``role``, ``content`` or ``text``, perhaps ``name``, ``at``); those without text are left out.
+
+    Raises:
+        InvalidEvent: with a sentence per wrong field.
+    """
+    found = []
+    for place, message in enumerate(messages):
+        try:
+            one = message if isinstance(message, Message) else Message.model_validate(with_text(message))
+        except ValidationError as error:
+            raise InvalidEvent([f"messages.{place}.{problem}" for problem in problems_of(error)]) from None
+        if one.text.strip():
+            found.append(one)
+    return found
+
+
+class Recorder:
+    """Makes events of messages. Thread-safe.
+
+    Whether a program passes the whole conversation each time or only what is new: each message has one id. A message that
+    is passed again, by any process, is an event that is known.
+    """
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str, str], list[bytes]] = OrderedDict()
+        self._lock = Lock()
+
+    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[JsonObject]:
+        """Events of the messages of people and of the agent, oldest first.
+
+        Raises:
+            InvalidEvent: with a sentence per wrong field.
+        """
+        said = [message for message in messages if message.role in RECORDED]
+        recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in said]
+        digests = [_digest(message) for message in recorded]
+        before = self._before((group_id, agent_id, session_id), digests)
+        now = datetime.now(UTC)
+        return [
+            _event(group_id, agent_id, session_id, message, digest, number, now)
+            for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
+        ]
+
+    def _before(self, session: tuple[str, str, str], digests: list[bytes]) -> list[bytes]:
+        """What was said before these messages; empty if they are the whole conversation so far."""
+        with self._lock:
+            said = self._said.pop(session, [])
+            before: list[bytes]
+            if digests[: len(said)] == said:  # the whole conversation so far
+                before, now_said = [], digests
+            elif len(digests) > 1 and said[-len(digests) :] == digests:  # the last call once more
+                before, now_said = said[: -len(digests)], said
+            else:
+                before, now_said = said, [*said, *digests]
+            self._said[session] = now_said
+            while len(self._said) > SESSIONS:
+                self._said.popitem(last=False)
+            return before
+
+
+def _numbers(before: list[bytes], digests: list[bytes]) -> Iterable[int]:
+    """How often each message was said before it, itself left out."""
+    counts = Counter(before)
+    for digest in digests:
+        yield counts[digest]
+        counts[digest] += 1
+
+
+def _digest(message: Message) -> bytes:
+    at = "" if message.at is None else message.at.isoformat()
+    return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
+
+
+def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
+    text = message.text
+    limit = get_settings().max_description_chars - len(message.name or "") - 2
+    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
+    if len(text) > limit:
+        payload["provenance"] = {"truncated_from": len(text)}
+    try:
+        event = TurnRecorded.model_validate(
+            {
+                "event_id": _event_id(group_id, agent_id, session_id, digest, number),
+                "occurred_at": message.at or now,
+                "group_id": group_id,
+                "agent_id": agent_id,
+                "session_id": session_id,
+                "payload": payload,
+            }
+        )
+    except ValidationError as error:
+        raise InvalidEvent(problems_of(error)) from None
+    return event.model_dump(mode="json", exclude_none=True)
+
+
+def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, number: int) -> UUID:
+    return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
+
+
+def with_text(message: Mapping[str, Any]) -> JsonObject:
+    """The message with its ``text``: its ``content``, which may be parts some of which are texts; and with our name of its role."""
+    fields = dict(message)
+    content = fields.get("text", fields.get("content"))
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    if isinstance(role := fields.get("role"), str):
+        fields["role"] = ROLES.get(role, role)
+    return {**fields, "text": content or ""}

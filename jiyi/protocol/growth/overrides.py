@@ -1,0 +1,15 @@
+"""Attempts to talk an agent out of what it was told, such as "ignore previous instructions": recognised by their words."""
+
+from __future__ import annotations
+
+from jiyi.text.sections import union
+
+#: Characters that are quoted.
+QUOTED = 80
+_OVERRIDE = union(__package__, "overrides.txt", "")
+
+
+def override_in(text: str) -> str | None:
+    """The words of the first such attempt in a text, or None."""
+    found = _OVERRIDE.search(text)
+    return None if found is None else " ".join(found[0].split())[:QUOTED]
