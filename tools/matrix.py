@@ -1,7 +1,7 @@
 """Train the matrix behind the default embedder: ``python -m tools.matrix [FILE …] [--cache FILE]``.
 
 A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all of ``bench/conversations``
-and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``jiyi/providers/embedders/m1.npz``:
+and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``engine/providers/embedders/m1.npz``:
 the same bytes from the same files.
 
 Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines). The matrix starts as the

@@ -1,7 +1,7 @@
 """Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--without WRITER … --out FILE]``.
 
 Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
-``bench/*.jsonl``. Writes ``jiyi/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
+``bench/*.jsonl``. Writes ``engine/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
 trained on, each left out in turn; the shipped weights are of all of them. Needs the ``dev`` and ``local`` extras, and some minutes on
 two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` leaves out a writer's rows altogether, to measure the
 service on them with ``JIYI_HEADS_WEIGHTS=FILE``.

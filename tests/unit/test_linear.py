@@ -33,7 +33,7 @@ from tests.unit import adversarial
 pytestmark = pytest.mark.timeout(300)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PACKAGES = ("jiyi", "models", "tasks", "workers", "web")
+PACKAGES = ("jiyi", "engine", "models", "tasks", "workers", "web")
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
 RULES = Rules()
 #: Without what runs when it is imported, and what only people who type commands meet.
@@ -187,7 +187,7 @@ def test_all_is_looked_at() -> None:
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
         for package in PACKAGES
         for path in (CHECKOUT / package).rglob("*.py")
-        if re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
+        if "cli" not in path.parts and re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
     }
     assert with_patterns
     assert with_patterns <= walked

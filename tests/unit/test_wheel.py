@@ -20,21 +20,8 @@ from packaging.utils import canonicalize_name
 from tools.install import EDITABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Need an extra (``service``): they reach providers over HTTP.
-OF_AN_EXTRA = {
-    "jiyi.integrations.langgraph",
-    "jiyi.integrations.mcp",
-    "engine.providers.breakers",
-    "engine.providers.embedders.overview",
-    "engine.providers.embedders.remote",
-    "engine.providers.failures",
-    "engine.providers.guarded",
-    "engine.providers.health",
-    "engine.providers.llms.openai_compatible",
-    "engine.stores.files.formats.html",
-    "engine.stores.files.formats.pdf",
-    "engine.stores.scoring",
-}
+#: Need an extra.
+OF_AN_EXTRA = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
 IMPORT_ALL = """
 import importlib, json, pkgutil
 import jiyi

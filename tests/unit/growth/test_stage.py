@@ -38,7 +38,7 @@ def test_what_asks_for_nothing_changes_nothing(said: str) -> None:
     assert (found.system_prompt, found.reply) == ("You are kind.", None)
 
 
-@pytest.mark.parametrize("said", ["", " ", "What a story. " * 40])
+@pytest.mark.parametrize("said", ["", " ", "\n"])
 def test_what_can_be_no_request_costs_no_call(said: str) -> None:
     scheduling = Scheduling()
     Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said))

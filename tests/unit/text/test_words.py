@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.keywords import MAX_EXTRACTED_KEYWORDS, keywords_of, keywords_ranked
+from engine.text.keywords import MAX_EXTRACTED_KEYWORDS, keywords_of, keywords_ranked, words_of
 from jiyi.protocol.events import MAX_KEYWORD_CHARS
-from jiyi.text.words import MAX_MARKS, is_idle, language_of, last_segment, nfkc, normalise, words_of
+from jiyi.text.words import MAX_MARKS, is_idle, language_of, last_segment, nfkc, normalise
 
 
 @pytest.mark.parametrize(

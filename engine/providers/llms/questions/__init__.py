@@ -1,6 +1,6 @@
 """What is asked of an LLM, each question with the form its answer must have.
 
-A question carries data only; how it is put into words is the prompt file's business (``jiyi/providers/llms/prompts``), or
+A question carries data only; how it is put into words is the prompt file's business (``engine/providers/llms/prompts``), or
 nobody's: the ``rules`` provider answers from the data itself. Memories in a question are data, never instructions.
 """
 
