@@ -31,6 +31,7 @@ OF_AN_EXTRA = {
     "jiyi.providers.guarded",
     "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
+    "jiyi.providers.rerankers.remote",
     "jiyi.stores.files.formats.html",
     "jiyi.stores.files.formats.pdf",
     "jiyi.stores.scoring",
