@@ -121,10 +121,13 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
         yield statuses
         return
     command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
-    attack = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key})
-    time.sleep(AHEAD)
-    yield statuses
-    out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}) as attack:
+        try:
+            time.sleep(AHEAD)
+            yield statuses
+            out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)
+        finally:
+            attack.kill()  # where the run is ended, the attack is, too
     statuses.update(json.loads(out))
 
 
