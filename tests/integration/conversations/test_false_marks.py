@@ -9,7 +9,7 @@ import pytest
 from jiyi.conversations.injection.rendering import EARLIER, RENEWED
 from jiyi.protocol.conversations.injection import ContextRequest
 from models.db.actions import Actor
-from models.memory.ingestion.inbox import EMBED
+from models.operations.embedding_models import EMBED
 from tasks.conversations import injection
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed
