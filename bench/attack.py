@@ -18,6 +18,7 @@ Exit code 1 if any attack exceeds the bounds (``BOUNDS``).
 from __future__ import annotations
 
 import argparse
+import gc
 import http.client
 import json
 import os
@@ -120,10 +121,13 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
         yield statuses
         return
     command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
-    attack = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key})
-    time.sleep(AHEAD)
-    yield statuses
-    out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}) as attack:
+        try:
+            time.sleep(AHEAD)
+            yield statuses
+            out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)
+        finally:
+            attack.kill()  # where the run is ended, the attack is, too
     statuses.update(json.loads(out))
 
 
@@ -165,6 +169,8 @@ def benchmark(seconds: float, only: str | None) -> dict[str, Any]:
             with Client(group) as client:
                 client.observe_many({"agent_id": agent, "description": f"{agent} put parcel {n} on shelf {n % 7}."} for n in range(count))
                 client.observe(agent, f"{agent} is ready.", wait=True, timeout=EMBEDDING_SECONDS)
+        gc.collect()
+        gc.freeze()  # a look for garbage among all modules would count as time of the service
         program, attacker = Program(port, _key(ASKER, "read")), _key(GROUP, "read", "publish")
         found = {}
         for name in [only] if only else ATTACKS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -25,6 +27,16 @@ from workers.web.http_server import Server
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
+#: Objects that a web which has answered nothing yet may look through for garbage. It has a quarter of a million.
+FEW_OBJECTS = 20_000
+LOOKED_THROUGH = """
+import gc, socket
+from jiyi.settings import get_settings
+from workers.web import serve
+serve.Server.run = lambda _: print(len(gc.get_objects()))  # those that a full collection looks at
+with socket.create_server(("127.0.0.1", 0)) as sock:
+    serve.serve(get_settings(), sock)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +210,12 @@ def test_liveness_is_answered_without_a_thread(database: object) -> None:
             server.stop()
             loop.join()
             server.finish(0)
+
+
+def test_no_look_for_garbage_stops_all_threads_for_long(database: object) -> None:
+    """It holds up everything, the server's loop as well: what is there from the start is left out of it."""
+    done = subprocess.run([sys.executable, "-c", LOOKED_THROUGH], check=True, capture_output=True, text=True, timeout=PATIENCE)
+    assert int(done.stdout) < FEW_OBJECTS
 
 
 def test_a_request_that_fails_leaves_its_place() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from flask import Flask
@@ -58,22 +58,25 @@ def test_a_stream_goes_on_for_as_long_as_its_key_is_good(
 def test_a_stream_ends_with_its_session(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
-    chunks = _opened(browser, group)
-    assert browser.post("/sign-out").status_code == 303
-    assert not [chunk for chunk in chunks if chunk != b":\n\n"]  # it ends
+    with _opened(browser, group) as chunks:
+        assert browser.post("/sign-out").status_code == 303
+        assert not [chunk for chunk in chunks if chunk != b":\n\n"]  # it ends
 
 
 def test_a_stream_ends_when_a_person_is_disabled(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
-    chunks = _opened(browser, group)
-    disable_person.perform(Actor("", "test", operator=True), PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
-    assert not [chunk for chunk in chunks if chunk != b":\n\n"]
+    with _opened(browser, group) as chunks:
+        disable_person.perform(Actor("", "test", operator=True), PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
+        assert not [chunk for chunk in chunks if chunk != b":\n\n"]
 
 
-def _opened(browser: Browser, group: str) -> Iterator[bytes]:
+@contextmanager
+def _opened(browser: Browser, group: str) -> Iterator[Iterator[bytes]]:
+    """A stream's pieces after the first; closed in the end, as a server closes it, so that nobody reads on for it."""
     answer = browser.get(f"/live/stream?group={group}", headers={"Accept": "text/event-stream"}, buffered=False)
-    assert answer.status_code == 200
-    chunks: Iterator[bytes] = iter(answer.response)
-    assert next(chunks).startswith(b"retry:")
-    return chunks
+    with closing(answer):
+        assert answer.status_code == 200
+        chunks: Iterator[bytes] = iter(answer.response)
+        assert next(chunks).startswith(b"retry:")
+        yield chunks

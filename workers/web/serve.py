@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import socket
@@ -75,6 +76,8 @@ def serve(settings: Settings, sock: socket.socket) -> None:
     with app.app_context():
         docs.make()
     sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.collect()
+    gc.freeze()  # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was answered
     server = Server(
         app,
         sock,

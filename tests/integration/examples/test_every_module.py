@@ -19,9 +19,10 @@ from workers.migrate import CHECKOUT
 SUPPORT = {"examples.service"}
 #: Seconds that a module with a service of its own may take on a machine that does much else.
 SECONDS = 900
-LOCOMO, MEMDAILY = "locomo.json", "memdaily.json"
+LOCOMO, MEMDAILY, SET, LABELLED = "locomo.json", "memdaily.json", "set.json", "labelled"
 #: Tiny input, as arguments of the command line; file names are those of the fixture ``folder``.
 ARGUMENTS: dict[str, list[str]] = {
+    "bench.attack": ["--seconds", "1", "--only", "documents without a key"],
     "bench.cold": ["--nodes", "50", "--agents", "1"],
     "bench.due": ["--agents", "3"],
     "bench.durability": ["--events", "50", "--rounds", "1"],
@@ -30,12 +31,14 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.growth": [LOCOMO, "--limit", "1", "--agents", "2"],
     "bench.ingest": ["--events", "50", "--rounds", "1"],
     "bench.injection": [LOCOMO, "--limit", "1", "--budgets", "500"],
+    "bench.judgements": ["--labelled", LABELLED],
     "bench.latency": ["--nodes", "50", "--retrievals", "3"],
     "bench.locomo": [LOCOMO, "--limit", "1"],
     "bench.memdaily": [MEMDAILY, "--limit", "1"],
     "bench.parity": [str(STANFORD / "isabella_step_3_8"), str(STANFORD / "cases_single.json")],
     "bench.peers": [LOCOMO, "--limit", "1", "--only", "jiyi"],
     "bench.reembed": ["--nodes", "50", "--kills", "0", "--to", "hashing:256"],
+    "bench.sets": [SET],
     "bench.soak": ["--minutes", "0.1", "--rate", "5"],
     "bench.stores": ["simple", MEMDAILY, "--limit", "1"],
     "bench.storm": ["--minutes", "0.1"],
@@ -46,6 +49,8 @@ ARGUMENTS: dict[str, list[str]] = {
 }
 #: Those that take seconds, because they need no worker. All others are run by ``make test-long``.
 QUICK = {"bench.due", "bench.intents", "bench.satisfaction", "bench.schedule"}
+#: Modules that end with exit code 1 where a bound is exceeded, as it is on a machine that does much else.
+BOUNDED = {"bench.attack"}
 #: Modules that replay recordings which do not come with the code.
 RECORDED = {"bench.parity", "bench.traces"}
 CONVERSATION = {
@@ -79,6 +84,17 @@ TRAJECTORY = {
     ],
     "questions": [{"question": "茶馆在哪？", "answer": "湖边", "target_step_id": [1]}],
 }
+DIARY = [
+    {
+        "agent_id": "Bo",
+        "memories": [{"key": "m1", "text": "Bo moved to Bergen.", "at": "2026-03-02T09:00:00+00:00"}],
+        "questions": [{"text": "Where does Bo live?", "evidence": ["m1"], "kind": "place"}],
+    }
+]
+FACTS = [
+    {"id": "ann-f001", "language": "en", "before": "", "text": "I have asthma.", "lasting": True},
+    {"id": "ann-f002", "language": "zh", "before": "", "text": "好的，谢谢！", "lasting": False},
+]
 MODULES = sorted(
     {f"{path.parent.name}.{path.stem}" for room in ("bench", "examples") for path in (CHECKOUT / room).glob("[!_]*.py")} - SUPPORT
 )
@@ -86,10 +102,13 @@ MODULES = sorted(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the smallest data of both kinds."""
+    """With the smallest data of each kind."""
     made = tmp_path_factory.mktemp("tiny")
-    for name, content in ((LOCOMO, [CONVERSATION]), (MEMDAILY, [TRAJECTORY])):
+    for name, content in ((LOCOMO, [CONVERSATION]), (MEMDAILY, [TRAJECTORY]), (SET, DIARY)):
         (made / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    (made / LABELLED).mkdir()
+    lines = [json.dumps(row, ensure_ascii=False) for row in FACTS]
+    (made / LABELLED / "facts_ann.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return made
 
 
@@ -106,7 +125,7 @@ def run(module: str, folder: Path, environment: dict[str, str]) -> None:
             timeout=SECONDS,
             check=False,
         )
-        assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+        assert done.returncode in ({0, 1} if module in BOUNDED else {0}), done.stdout[-3_000:] + done.stderr[-3_000:]
         assert done.stdout.strip() or done.stderr.strip()
         assert "Traceback" not in done.stderr
         assert list(Path(temporary).glob("jiyi-*")) == []
@@ -129,7 +148,7 @@ def test_a_module_with_a_service_of_its_own_runs(module: str, folder: Path) -> N
 
 
 def test_every_module_that_is_named_here_is_there() -> None:
-    named: set[Any] = {*ARGUMENTS, *QUICK, *RECORDED}
+    named: set[Any] = {*ARGUMENTS, *QUICK, *BOUNDED, *RECORDED}
     assert named <= set(MODULES)
 
 

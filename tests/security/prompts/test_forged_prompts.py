@@ -426,6 +426,7 @@ def test_everyday_text_reads_as_it_was_written(text: str) -> None:
 #: Modules that join texts to lines for something else than a prompt, and for what.
 NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
+    **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
     **dict.fromkeys(
         ("engine.stores.files", "models.operations", "models.db", "jiyi.settings", "engine.operations"), "files, backups, SQL, logs"
     ),
@@ -448,6 +449,7 @@ NOT_FOR_PROMPTS = {
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",
     "tasks.growth": "the language is looked for in it",
+    "tasks.retrieval.reranking": "a dialogue that a reranker is asked about; it answers with numbers",
 }
 
 
@@ -471,7 +473,7 @@ def _makes_lines(tree: ast.Module) -> bool:
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("jiyi", "models", "tasks", "web"):
+    for top in ("jiyi", "engine", "models", "tasks", "web", "examples"):
         for path in sorted((ROOT / top).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             yield name, ast.parse(path.read_text(encoding="utf-8"))

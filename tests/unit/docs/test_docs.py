@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import redis
@@ -15,6 +15,7 @@ from kombu import Connection, Exchange, Queue
 from kombu.transport.virtual import Channel, Message
 from pydantic import BaseModel
 
+from engine.providers.health import ProviderName
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.settings import Settings, documentation
@@ -220,3 +221,11 @@ def test_links_lead_to_files_that_exist(path: Path) -> None:
 @pytest.mark.parametrize("name", ["events.md", "retrieval.md", "configuration.md"])
 def test_the_reference_documents_name_no_place_of_one_machine(name: str) -> None:
     assert re.search(r"(?<![\w:/])/(?:work|home|root|tmp|opt)/", read(name)) is None
+
+
+def test_every_provider_is_among_the_checks_that_are_told_of() -> None:
+    row = next(line for line in read("operations.md").splitlines() if line.startswith("| Overview |")).lower()
+    paragraph = next(line for line in read("deployment.md").splitlines() if line.startswith("`/healthz`"))
+    for name in get_args(ProviderName):
+        assert name in row
+        assert f"`{name}`" in paragraph
