@@ -4,7 +4,11 @@
 
 The two files are LoCoMo's JSON and MemDaily's (``-`` leaves one out). Everything goes through the loop's calls and the
 service with its defaults and no LLM. ``own`` are the labelled conversations beside this module, ``labelled`` those of the
-file given, in the same form (see ``docs/benchmarks.md``). ``facts`` and ``changes`` are the rows of the writers named
+file given, in the same form: a line of JSON for each, ``{"id", "messages": [{"role", "text", "at", "session"?}], "facts": [{"turn", "must":
+["a|b", …], "supersedes": turn or null}], "nothing": [turns], "holds"?: [turns]}``. Turns are places in ``messages``, from 0; a fact's
+memory must have one alternative of each ``must``; facts of ``holds`` may not be retired.
+
+``facts`` and ``changes`` are the rows of the writers named
 (``bench/labelled``), each a conversation of its own. They show something if the heads were not trained on the writer:
 ``python -m tools.train --without NAME --out FILE``, then ``JIYI_HEADS_WEIGHTS=FILE``; for ``own`` the NAME is ``bench``.
 
@@ -66,8 +70,15 @@ class Extracted:
 
 
 def labelled(path: Path) -> list[dict[str, Any]]:
-    """The conversations of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    """The conversations of a file of JSON lines. Raises :class:`SystemExit` naming a line that is none."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise SystemExit(f"{path}, line {number}: not JSON ({error}): mend or remove the line") from None
+    return found
 
 
 def of_rows(folder: Path, writers: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.console import Console
@@ -36,9 +36,13 @@ from bench.support.ranking import DECIMALS, recall_at
 from engine.providers.embedders import embedder_of
 from engine.retrieval import corpus as columns
 from engine.retrieval import lexicon, neighbours, relevance, sentences
-from engine.retrieval.corpus import Corpus, language_code
+from engine.retrieval.corpus import Corpus, Rows, language_code
+from engine.retrieval.dialogue import Part, parts_of, vector_of, words_of
+from engine.retrieval.relevance import Relevance, Words
 from engine.retrieval.scoring import best
+from engine.text.keywords import asked_tokens
 from jiyi.client.client import chunks
+from jiyi.protocol.retrieval import Message
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 from jiyi.text.tokens import tokens
@@ -130,39 +134,62 @@ def changed(change: Change | None) -> Iterator[None]:
         setattr(change.module, change.name, shipped)
 
 
-def _key(kind: str, text: str) -> str:
-    return hashlib.sha256(f"{EMBEDDER}\n{kind}\n{text}".encode()).hexdigest()
+def _key(embedder: str, kind: str, text: str) -> str:
+    return hashlib.sha256(f"{embedder}\n{kind}\n{text}".encode()).hexdigest()
+
+
+def dialogue_of(question: Question) -> tuple[Part, ...]:
+    """The messages that are looked for together; none of a question that is no dialogue."""
+    parts = parts_of([Message.model_validate(one) for one in question.messages])
+    return parts if len(parts) > 1 else ()
+
+
+def asked_by(question: Question) -> list[str]:
+    """The texts whose vectors a question needs."""
+    parts = dialogue_of(question)
+    return [part.text for part in parts] if parts else [question.text, *sentences.sentences_of(question.text)]
+
+
+class TextVectors(Protocol):
+    """A vector of each text, as a memory and as a question."""
+
+    def passage(self, text: str) -> Float32: ...
+
+    def query(self, text: str) -> Float32: ...
 
 
 class Vectors:
-    """Vectors by text, from the cache or the embedder."""
+    """Vectors by text, from the cache or the embedder; of a dialogue those of its messages."""
 
-    def __init__(self, agents: Sequence[Agent], console: Console) -> None:
+    def __init__(self, agents: Sequence[Agent], console: Console, embedder: str = EMBEDDER) -> None:
+        self._embedder = embedder
         self._known = self._load()
-        asked = [question.text for agent in agents for question in agent.questions]
-        wanted = {
-            "passage": [memory.text for agent in agents for memory in agent.memories],
-            "query": asked + [sentence for text in asked for sentence in sentences.sentences_of(text)],
+        asked = [text for agent in agents for question in agent.questions for text in asked_by(question)]
+        wanted = {"passage": [memory.text for agent in agents for memory in agent.memories], "query": asked}
+        missing = {
+            kind: sorted({text for text in texts if _key(embedder, kind, text) not in self._known}) for kind, texts in wanted.items()
         }
-        missing = {kind: sorted({text for text in texts if _key(kind, text) not in self._known}) for kind, texts in wanted.items()}
         if any(missing.values()):
             self._embed(missing, console)
             self._save()
 
+    def _missing(self, kind: str, texts: Sequence[str]) -> list[str]:
+        return sorted({text for text in texts if _key(self._embedder, kind, text) not in self._known})
+
     def passage(self, text: str) -> Float32:
-        return self._known[_key("passage", text)]
+        return self._known[_key(self._embedder, "passage", text)]
 
     def query(self, text: str) -> Float32:
-        return self._known[_key("query", text)]
+        return self._known[_key(self._embedder, "query", text)]
 
     def _embed(self, missing: Mapping[str, Sequence[str]], console: Console) -> None:
-        engine = embedder_of(EMBEDDER)
+        engine = embedder_of(self._embedder)
         passages, queries = missing["passage"], missing["query"]
         for batch in track(list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console):
             for text, vector in zip(batch, engine.passages(batch), strict=True):
-                self._known[_key("passage", text)] = vector
+                self._known[_key(self._embedder, "passage", text)] = vector
         for text in track(queries, description=f"embedding {len(queries):,} questions", console=console):
-            self._known[_key("query", text)] = engine.query(text)
+            self._known[_key(self._embedder, "query", text)] = engine.query(text)
 
     @staticmethod
     def _load() -> dict[str, Float32]:
@@ -184,7 +211,7 @@ def _cache_file() -> Path:
     return cache() / "tune.npz"
 
 
-def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
+def corpus_of(agent: Agent, vectors: TextVectors) -> Corpus:
     """What the service would make of the agent's memories (``models.retrieval.agent_index``), row by row as they are published."""
     memories = agent.memories
     table = np.stack([vectors.passage(memory.text) for memory in memories])
@@ -204,13 +231,26 @@ def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
     )
 
 
-def ranked(corpus: Corpus, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:
-    """The keys of the best memories by relevance alone; the newest first on ties, as the service has it."""
-    query = vectors.query(question.text)
-    total = relevance.hybrid(corpus, question.text, query, vectors.query, question.now or NOW).total
+def measured(corpus: Corpus, question: Question, vectors: TextVectors) -> tuple[Relevance, Words]:
+    """How relevant each memory is, and the words that were looked for."""
+    parts, now = dialogue_of(question), question.now or NOW
+    if parts:
+        query = vector_of(parts, {part.text: vectors.query(part.text) for part in parts})
+        return relevance.hybrid(corpus, parts[0].text, query, vectors.query, now, dialogue=parts), words_of(parts)
+    return relevance.hybrid(corpus, question.text, vectors.query(question.text), vectors.query, now), asked_tokens(question.text)
+
+
+def best_rows(corpus: Corpus, agent: Agent, found: Relevance, count: int) -> Rows:
+    """The best memories by relevance alone; the newest first on ties, as the service has it."""
     newest_first = np.argsort(corpus.created, kind="stable")[::-1]
     allowed = newest_first[[not is_idle(agent.memories[row].text) for row in newest_first]]
-    return [agent.memories[row].key for row in best(total, allowed, count)]
+    return best(found.total, allowed, count)
+
+
+def ranked(corpus: Corpus, agent: Agent, question: Question, vectors: TextVectors, count: int) -> list[str]:
+    """The keys of the best memories."""
+    found, _ = measured(corpus, question, vectors)
+    return [agent.memories[row].key for row in best_rows(corpus, agent, found, count)]
 
 
 def recalls(agents: Sequence[Agent], vectors: Vectors, count: int) -> dict[str, list[float]]:

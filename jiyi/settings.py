@@ -223,7 +223,7 @@ class Settings(BaseSettings):
 
     # Providers
     min_probability: float = Field(
-        0.05,
+        0.04,
         ge=0,
         le=1,
         description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`): what is less likely does not fill the budget. 0 takes all. A retrieval names its own.",

@@ -1,4 +1,4 @@
-"""Train the matrix behind the default embedder: ``python -m tools.matrix [FILE …] [--cache FILE]``.
+"""Train the matrix behind the default embedder: ``python -m tools.matrix [FILE …] [--cache FILE] [--each FOLDER]``.
 
 A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all of ``bench/conversations``
 and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``engine/providers/embedders/m1.npz``:
@@ -6,7 +6,8 @@ the same bytes from the same files.
 
 Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines). The matrix starts as the
 identity and is trained for as many rounds as serve best the questions of writers that are left out in turn. Needs the ``local`` extra and
-some minutes, most of them for the vectors: ``--cache`` keeps these.
+some minutes, most of them for the vectors: ``--cache`` keeps these. ``--each`` also writes, for each writer, ``WRITER.npz`` of a matrix
+that saw nothing of theirs (``python -m bench.probability --each FOLDER``).
 """
 
 from __future__ import annotations
@@ -216,6 +217,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="*", default=DATA)
     parser.add_argument("--cache", type=Path, help="keeps the vectors")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write a matrix without each writer in turn")
     arguments = parser.parse_args()
     files, vectors = files_of(arguments.files), Vectors(arguments.cache)
     if not files:
@@ -236,6 +238,11 @@ def main() -> None:
         "recall@10 by vectors alone, of writers left out": by_writer,
     }
     save(arguments.out, matrix, mean, about)
+    if arguments.each is not None:
+        arguments.each.mkdir(parents=True, exist_ok=True)
+        for writer in by_writer:
+            unseeing, its_mean = trained([one for one in examples if one.writer != writer], rounds)[-1]
+            save(arguments.each / f"{writer}.npz", unseeing, its_mean, {**about, "without": writer})
     print(json.dumps(about, indent=1, ensure_ascii=False))
 
 

@@ -1,10 +1,11 @@
-"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--without WRITER … --out FILE]``.
+"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--each FOLDER] [--without WRITER … --out FILE]``.
 
 Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
 ``bench/*.jsonl``. Writes ``engine/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
 trained on, each left out in turn; the shipped weights are of all of them. Needs the ``dev`` and ``local`` extras, and some minutes on
 two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` leaves out a writer's rows altogether, to measure the
-service on them with ``JIYI_HEADS_WEIGHTS=FILE``.
+service on them with ``JIYI_HEADS_WEIGHTS=FILE``. ``--each`` also writes, for each writer, ``WRITER.npz`` of heads that saw no row of
+theirs: ``python -m bench.judgements --each FOLDER`` judges every writer by these.
 """
 
 from __future__ import annotations
@@ -52,15 +53,18 @@ def vectors_of(texts: Sequence[str], cache: Path | None) -> dict[str, Features]:
     return known
 
 
-def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tuple[Head, dict[str, Any]]:
-    """The head of all rows, calibrated, with the figures of writers left out."""
+def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tuple[Head, dict[str, Any], dict[str, Head]]:
+    """The head of all rows, calibrated, with the figures of writers left out, and the heads that did not see them.
+
+    These share calibration and thresholds, a few numbers that all writers' rows together decide.
+    """
     read = task.read([row.texts for row in rows], vectors)
     unseen = np.array([row.measured for row in rows])
     labels, writers = np.array([row.label for row in rows]), np.array([row.writer for row in rows])
     counts = np.array([row.weight for row in rows], dtype=np.float32)
     asked = sorted(set(writers[unseen].tolist()))
     classes = sorted(set(labels.tolist()))
-    given = left_out(read, labels, counts, writers, asked, task.shape)
+    given, others = left_out(read, labels, counts, writers, asked, task.shape)
     calibrated = calibration(given[unseen], labels[unseen], classes)
     probabilities, true = calibrated.of(given[unseen]), labels[unseen]
     thresholds: dict[str, dict[float, float]] = {}
@@ -77,7 +81,8 @@ def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tu
     by_writer = {writer: _share((best == true)[writers[unseen] == writer]) for writer in asked}
     head = calibrated.folded(fit(read, labels, counts, task.shape))
     about = {"rows": len(rows), "right": _share(best == true), "by_writer": by_writer, "acted_on": figures}
-    return replace(head, thresholds=thresholds), about
+    without = {writer: replace(calibrated.folded(other), thresholds=thresholds) for writer, other in others.items()}
+    return replace(head, thresholds=thresholds), about, without
 
 
 def _at(taken: Any, right: Any) -> dict[str, float]:
@@ -94,6 +99,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--without", action="append", default=[], metavar="WRITER", help="whose rows are left out; needs --out")
+    parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write heads without each writer in turn")
     arguments = parser.parse_args()
     if arguments.without and arguments.out == OUT:
         raise SystemExit("--without needs --out FILE: the packaged weights are of all writers")
@@ -108,14 +114,20 @@ def main() -> None:
     vectors = vectors_of(texts, arguments.cache)
     centre = np.array([vectors[text] for text in sorted(set(texts))], dtype=np.float32).mean(axis=0)
     vectors = dict(zip(vectors, centred(np.array(list(vectors.values()), dtype=np.float32), centre), strict=True))
-    heads, figures = {}, {}
+    heads, figures, others = {}, {}, {}
     for task in TASKS:
-        heads[task.name], figures[task.name] = trained(task, given[task.name], vectors)
+        heads[task.name], figures[task.name], others[task.name] = trained(task, given[task.name], vectors)
         print(task.name, json.dumps(figures[task.name], ensure_ascii=False))
     writers = sorted({row.writer for some in given.values() for row in some if row.measured})
     about = {"command": COMMAND, "writers": writers, "data": labelled.digest(given), "figures": figures}
     weights.save(arguments.out, Weights(heads, centre, about))
     weights.load(arguments.out)
+    if arguments.each is not None:
+        arguments.each.mkdir(parents=True, exist_ok=True)
+        for left in writers:
+            unseeing = {name: others[name].get(left, head) for name, head in heads.items()}  # which has no row of theirs either
+            rest = [writer for writer in writers if writer != left]
+            weights.save(arguments.each / f"{left}.npz", Weights(unseeing, centre, {**about, "writers": rest}))
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")
 
 

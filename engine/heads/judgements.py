@@ -62,6 +62,10 @@ class Heads:
         self._weights, self._embed = weights, embed
         self.change_precision = change_precision
 
+    def with_weights(self, weights: Weights) -> Heads:
+        """Others that judge vectors of the same embedder."""
+        return Heads(weights, self._embed, self.change_precision)
+
     def facts(self, said: Sequence[Pair]) -> list[Judged | None]:
         """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or ``passing``."""
         return self._in_context(FACTS, said)

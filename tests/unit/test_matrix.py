@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.providers.embedders.adapter import load
 from tools import matrix
 from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 
@@ -91,3 +92,16 @@ def test_of_a_large_agent_all_evidence_and_some_others_are_kept(tmp_path: Path, 
     assert len(kept) == 5
     assert {"4", "7"} <= set(kept)
     assert kept == list(sampled(agent).texts)
+
+
+def test_a_matrix_without_each_writer_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("conv_ada_1", "conv_bo_1"):
+        (tmp_path / f"{name}.json").write_text("[]", encoding="utf-8")
+    monkeypatch.setattr(matrix, "read", lambda _: [matrix.Asked({}, [])])
+    monkeypatch.setattr(matrix, "examples_of", lambda writer, *_: examples(len(writer), writer))
+    out, each = tmp_path / "all.npz", tmp_path / "each"
+    monkeypatch.setattr("sys.argv", ["matrix", str(tmp_path), "--out", str(out), "--each", str(each)])
+    matrix.main()
+    assert sorted(path.name for path in each.iterdir()) == ["ada.npz", "bo.npz"]
+    assert load(each / "ada.npz").about["without"] == "ada"
+    assert load(out).matrix.shape == load(each / "bo.npz").matrix.shape == (SIZE, SIZE)

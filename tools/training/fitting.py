@@ -103,18 +103,23 @@ def some(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
     return Rows(rows.dense[chosen], [rows.grams[place] for place in chosen.tolist()])
 
 
-def left_out(rows: Rows, labels: Labels, weights: Features, writers: Labels, asked: Sequence[str], shape: Shape) -> Probabilities:
-    """Probabilities ``(n, c)`` of each row by a head that saw no row of its writer; NaN for writers that are not asked about."""
+def left_out(
+    rows: Rows, labels: Labels, weights: Features, writers: Labels, asked: Sequence[str], shape: Shape
+) -> tuple[Probabilities, dict[str, Head]]:
+    """Probabilities ``(n, c)`` of each row by a head that saw no row of its writer, NaN for writers that are not asked about; and
+    these heads, by the writer that each has not seen.
+    """
     classes = sorted(set(labels.tolist()))
+    heads: dict[str, Head] = {}
     found: Probabilities = np.full((labels.size, len(classes)), np.nan)
     for writer in asked:
         known, kept = np.flatnonzero(writers != writer), np.flatnonzero(writers == writer)
-        head = fit(some(rows, known), labels[known], weights[known], shape)
+        head = heads[writer] = fit(some(rows, known), labels[known], weights[known], shape)
         given = head.probabilities(some(rows, kept))
         found[kept] = TINY
         for place, name in enumerate(head.classes):
             found[kept, classes.index(name)] = given[:, place]
-    return found
+    return found, heads
 
 
 @dataclass(frozen=True, slots=True)

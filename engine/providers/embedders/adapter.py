@@ -1,6 +1,6 @@
 """A learned linear map behind the local embedder: its vectors lie closer to what answers, and less close to everything else.
 
-``vector = unit(W · (raw − mean))``. Trained by ``python -m tools.train_adapter`` from conversations and their questions; the weights are
+``vector = unit(W · (raw − mean))``. Trained by ``python -m tools.matrix`` from conversations and their questions; the weights are
 packaged in ``m1.npz``, with how they were made. A stored raw vector is moved by the same map: nothing has to be embedded anew.
 """
 

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.extraction import Extracted, judged, of_rows, talk_of
+import pytest
+
+from bench.extraction import Extracted, judged, labelled, of_rows, talk_of
 
 
 def row(path: Path, **fields: Any) -> None:
@@ -29,3 +31,10 @@ def test_rows_of_a_writer(tmp_path: Path) -> None:
     found = judged("x", [ended, holds], {"x-c1": [retired, kept], "x-c2": [retired]})
     assert (found["superseded_right"], found["wrongly_retired"]) == (1.0, 1)
     assert of_rows(tmp_path, ["nobody"]) == {}
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "labelled.jsonl"
+    path.write_text('{"id": "a"}\n\n{"id": \n', encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"labelled\.jsonl, line 3: not JSON"):
+        labelled(path)
