@@ -17,7 +17,17 @@ from flask import Flask
 
 from jiyi import AsyncClient, Client
 from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
-from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
+from jiyi.errors import (
+    BrokerUnavailable,
+    InvalidEvent,
+    InvalidRequest,
+    JiyiError,
+    NoAnswer,
+    NotAllowed,
+    NotFound,
+    ServiceError,
+    TooManyQuestions,
+)
 from jiyi.protocol.wire.api_keys import KeyScope
 from jiyi.settings import get_settings
 from jiyi.text.prompting import PREFACE
@@ -285,7 +295,7 @@ def test_an_address_that_nobody_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(401, NotAllowed), (404, NotFound), (429, JiyiError), (500, ServiceError), (502, ServiceError), (504, NoAnswer)]
+    ("status", "error"), [(401, NotAllowed), (404, NotFound), (500, ServiceError), (502, ServiceError), (504, NoAnswer)]
 )
 def test_answers_that_are_no_problem_details(status: int, error: type[JiyiError]) -> None:
     settings = get_settings()
@@ -294,6 +304,14 @@ def test_answers_that_are_no_problem_details(status: int, error: type[JiyiError]
         expected = error if b"detail" in content else ServiceError
         with Client(transport=HttpTransport("http://service", settings, None, "", http)) as client, pytest.raises(expected):
             client.agents.list()
+
+
+def test_a_proxy_that_refuses_too_many_is_told_as_such() -> None:
+    settings = get_settings().model_copy(update={"patience_seconds": 0.0})
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda _request: httpx2.Response(429, content=b"<html>a proxy's page</html>")))
+    client = Client(settings=settings, transport=HttpTransport("http://service", settings, None, "", http))
+    with client, pytest.raises(TooManyQuestions, match="answered 429: too many requests"):
+        client.agents.list()
 
 
 def test_no_redirect_takes_the_key_elsewhere() -> None:

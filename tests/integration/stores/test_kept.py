@@ -90,8 +90,8 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     kept.apply(SIMPLE)
     kept.say("The blue teapot broke on Tuesday.", inputs="What broke?")
     embed()
-    path = Path(kept.perform(actions.save, StoreName(name="notes")).path)
-    assert path == own_folder(kept.group).resolve() / "notes.json"
+    assert kept.perform(actions.save, StoreName(name="notes")).path == "notes.json"
+    path = own_folder(kept.group) / "notes.json"
     [item] = json.loads(path.read_text(encoding="utf-8"))
     assert set(item) == {"id", "content_summary", "input_snapshot", "output_snapshot", "metadata", "embedding", "timestamp"}
     assert len(item["embedding"]) == 256
