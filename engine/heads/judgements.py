@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.heads.features import MIN_NORM, Features, grams, is_readable, normalise, plain, stacked
-from engine.heads.head import Rows
-from engine.heads.weights import WIDTH, Weights
+from engine.heads.model import MIN_NORM, WIDTH, Features, Rows, Weights, grams, is_readable, normalise, plain, stacked
 from jiyi.text.words import CJK
 
 #: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between (``LocalEmbedder.layers``).

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from engine.heads import weights
-from engine.heads.features import Features
 from engine.heads.judgements import Heads
-from engine.heads.weights import Weights
+from engine.heads.model import Features, Weights, load
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.once import once
 from jiyi.settings import get_settings
 
 if TYPE_CHECKING:
-    from engine.providers.embedders.local import LocalEmbedder
+    from engine.providers.local_embedders import LocalEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ KEPT = 4_096
 def learned() -> Weights:
     """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
     named = get_settings().heads_weights
-    return weights.load(Path(named)) if named else weights.load()
+    return load(Path(named)) if named else load()
 
 
 @once

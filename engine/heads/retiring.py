@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.heads.features import normalise
 from engine.heads.judgements import CHANGES, RETIRING, Heads, Judged, Pair
+from engine.heads.model import normalise
 
 #: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the same attribute, of which
 #: there is one value, or the newer one has a word of change. From .3 to .4 the same is right.

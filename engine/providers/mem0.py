@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from engine.providers.websearch.fetching import Address, fetch_json
+from engine.providers.web_engines import Address, fetch_json
 from jiyi.errors import ProviderUnavailable, SearchUnavailable
 from jiyi.protocol.wire.json_values import JsonObject
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
-from engine.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
-from engine.conversations.stored.memories import Source, experience_event
+from engine.conversations.memories import Source, StoredExperience, experience_event, merged, pattern_hash, text_of
 from jiyi.protocol.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience

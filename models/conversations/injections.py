@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.conversations.injection.choosing import Candidate
+from engine.conversations.injection import Candidate
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.growth.artifacts.growing import AGGREGATE

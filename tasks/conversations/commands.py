@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.providers import llms
-from engine.providers.embedders import embedder, embedder_of
-from engine.providers.embedders.choice import complete
-from engine.providers.llms.questions import Compaction, Extraction
+from engine.providers.embedders import complete, embedder, embedder_of
+from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
@@ -28,8 +27,7 @@ from jiyi.protocol.conversations.commands import (
     SessionMemories,
 )
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
-from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
-from jiyi.protocol.conversations.uris import parse_uri, uri_of
+from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind, parse_uri, uri_of
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
@@ -38,7 +36,7 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
-from models.conversations import actions, commands, entries, resources
+from models.conversations import actions, entries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
@@ -52,7 +50,7 @@ POOL_FACTOR = 5
 PIECE_KEYWORDS = 5
 
 
-@implements(commands.search)
+@implements(actions.search)
 def search(actor: Actor, request: SearchOptions) -> Entries:
     """Safe to repeat because it only reads."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
@@ -63,7 +61,7 @@ def search(actor: Actor, request: SearchOptions) -> Entries:
     return Entries(memories=kept[: request.limit])
 
 
-@implements(resources.find)
+@implements(actions.find)
 def find(actor: Actor, request: FindOptions) -> Entries:
     """Safe to repeat because it only reads."""
     place = parse_uri(request.scope)
@@ -132,13 +130,13 @@ def embedding_providers(actor: Actor, _request: Nothing) -> EmbedderReport:
     return embedder_report(actor, EmbeddersRequest())
 
 
-@implements(resources.configure_embedding)
+@implements(actions.configure_embedding)
 def configure_embedding(actor: Actor, request: ConfigureEmbedding) -> MoveState:
     """Safe to repeat because each step of a move looks at what there is."""
     return reembedding_step(actor, ReembeddingStep(to=request.spec))
 
 
-@implements(resources.configure_summaries)
+@implements(actions.configure_summaries)
 def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverState:
     """Safe to repeat because it changes nothing."""
     wanted = request.provider if request.model is None else f"{request.provider}:{request.model}"

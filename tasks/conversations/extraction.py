@@ -1,4 +1,4 @@
-"""Extraction: what an agent's new turns tell becomes memories, experiences and signals for the profile."""
+"""What conversations tell: an agent's new turns are looked through for memories, and memories are summarised."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from engine.conversations.stored.memories import Source, worth_keeping
+from engine.conversations.memories import Source, worth_keeping
 from engine.providers import llms
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
-from jiyi.errors import LLMUnavailable, ProviderUnavailable
+from engine.providers.llm_prompts import signature
+from engine.providers.questions import Extraction, Summarised, Summary
+from engine.rules.provider import SUMMARY_SENTENCES, Rules
+from jiyi.errors import BadReply, LLMUnavailable, ProviderUnavailable
 from jiyi.protocol.conversations.types import CombinedExtraction
 from jiyi.settings import get_settings
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
-from models.conversations import extractions, keeping, windows
+from models.conversations import entries, extraction_schedule, extractions
+from models.conversations import store_extraction as keeping
+from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import StoredFact, StoredTurn
-from models.conversations.keeping import Extracted
-from models.conversations.windows import EXTRACT
+from models.conversations.store_extraction import Extracted
 from models.db.connection import unit_of_work
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName
+from models.memory.ingestion.inbox import SUMMARIZE
 from models.queue import news
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
@@ -63,7 +67,7 @@ def extract(batch: Batch) -> None:
             if not owed:
                 return
             stored = keeping.keep(connection, look.name, look.seen, look.turns, found, datetime.now(UTC))
-            again = windows.due_again(connection, look.name)
+            again = extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
         news.stored(stored)
@@ -115,3 +119,43 @@ def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str
             raise
         log.warning("the LLM is away (%s): extracted by rules", error)
         return Rules().ask(question), Rules.model, True
+
+
+#: Memories of one run.
+SUMMARIES_AT_ONCE = 20
+#: Seconds. The claim is extended before questions.
+SUMMARY_TIME_LIMIT = 600
+#: Tokens of an overview, and of an abstract, at most.
+OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
+
+
+@work_task(SUMMARIZE, queue="reflection", batch=SUMMARIES_AT_ONCE, time_limit=SUMMARY_TIME_LIMIT)
+def summarize(batch: Batch) -> None:
+    """Make overview and abstract of memories that have none.
+
+    A text of one or two sentences is its own overview: no LLM is asked. A reply that is no answer leaves both empty. Safe
+    to repeat because what is written depends on the memory alone, and is written with the receipt.
+    """
+    with unit_of_work() as connection:
+        rows = entries.to_summarise(connection, batch.subject_ids)
+    llm = LeaseRenewingLLM(llms.llm(), batch)
+    summaries = {row.node_id: _summarised(llm, row.group_id, row.agent_id, row.description) for row in rows}
+    with batch.finish() as (connection, owed):
+        for node_id in owed:
+            if (summary := summaries.get(node_id)) is not None:
+                entries.save_summary(connection, node_id, *_limited_summary(summary))
+
+
+def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summarised | None:
+    question = Summary(agent_id=agent_id, group_id=group_id, language=language_of(text), text=text)
+    if len(sentences(text)) <= SUMMARY_SENTENCES:
+        return Rules().ask(question)
+    try:
+        return llm.ask(question)
+    except BadReply as error:
+        log.warning("a memory is left without its summary: %s", error)
+        return None
+
+
+def _limited_summary(summary: Summarised) -> tuple[str, str]:
+    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), cut_to_tokens(", ".join(summary.keywords), ABSTRACT_TOKENS)

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from engine.conversations.injection.choosing import Candidate
-from engine.conversations.injection.rendering import Rendered, Style, render
-from engine.conversations.query import intents
+from engine.conversations import intents
+from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.text.topics import topics_of
 from jiyi.protocol.conversations import profiles
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest

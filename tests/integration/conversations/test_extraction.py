@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
-from models.conversations import keeping
+from models.conversations import store_extraction as keeping
+from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import KNOWN_FACTS, known_facts
-from models.conversations.windows import EXTRACT
 from models.db.connection import unit_of_work
 from tasks.conversations import extraction
 from tasks.framework.work import Batch

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.conversations.extraction.attributes import attribute_of
-from engine.conversations.extraction.extract import extract
-from engine.providers.llms.questions import Extraction
+from engine.conversations.attributes import attribute_of
+from engine.conversations.extract import extract
+from engine.providers.questions import Extraction
 from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
