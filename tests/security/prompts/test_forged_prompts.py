@@ -425,13 +425,12 @@ NOT_FOR_PROMPTS = {
         ("engine.stores.files", "models.operations", "models.db", "jiyi.settings", "engine.operations"), "files, backups, SQL, logs"
     ),
     **dict.fromkeys(
-        ("engine.providers.embedders", "engine.providers.web_search", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        ("engine.providers.embedders", "engine.providers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
-    "engine.rules.provider": "the rules read it, no model",
-    "engine.providers.llm_prompts": "prompt files; the data go through blocks",
+    "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.conversations.extraction": "words are looked for in it",
+    "engine.conversations.profiles": "words are looked for in it",
     "engine.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.identity.user_file": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",
@@ -466,7 +465,7 @@ def _makes_lines(tree: ast.Module) -> bool:
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("jiyi", "models", "tasks", "web"):
+    for top in ("jiyi", "engine", "models", "tasks", "web"):
         for path in sorted((ROOT / top).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             yield name, ast.parse(path.read_text(encoding="utf-8"))
