@@ -96,16 +96,16 @@ def attribute_of(text: str, person: str | None = None) -> Attribute | None:
 
     ``person`` is whom "she", "he", 他 or 她 means: a relation of the user's who was spoken of last.
     """
-    said = normalise(text).replace("’", "'")
+    statement = normalise(text).replace("’", "'")
     for section in _sections():
         for wording, pattern in enumerate(section.patterns):
-            match = pattern.search(said)
-            if match is not None and (found := _read(section, match, said, person)) is not None:
-                return replace(found, wording=wording, said=match.group())
+            match = pattern.search(statement)
+            if match is not None and (attribute := _read(section, match, statement, person)) is not None:
+                return replace(attribute, wording=wording, said=match.group())
     return None
 
 
-def _read(section: _Section, match: re.Match[str], said: str, person: str | None) -> Attribute | None:
+def _read(section: _Section, match: re.Match[str], statement: str, person: str | None) -> Attribute | None:
     name, single = section.name, "single" in section.flags
     groups = match.groupdict()
     if "key" in groups:
@@ -128,14 +128,14 @@ def _read(section: _Section, match: re.Match[str], said: str, person: str | None
         "user_preference" if "preference" in section.flags else "user_fact",
         section.importance,
         single,
-        over=OVER.search(said) is not None,
+        over=OVER.search(statement) is not None,
     )
 
 
 def person_in(text: str) -> str | None:
     """The relation of the user's who is spoken of last in a text: "sister", 妈妈."""
-    found = [match["en"] or match["zh"] for match in _PERSON.finditer(normalise(text))]
-    return found[-1] if found else None
+    people = [match["en"] or match["zh"] for match in _PERSON.finditer(normalise(text))]
+    return people[-1] if people else None
 
 
 def _key(text: str) -> str:

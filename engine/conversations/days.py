@@ -65,11 +65,11 @@ _DAY = re.compile(
 )
 
 
-def with_dates(text: str, said: datetime | None) -> str:
+def with_dates(text: str, said_at: datetime | None) -> str:
     """The text with each relative day followed by its date, as of the day it was said on; as it is where that is unknown."""
-    if said is None:
+    if said_at is None:
         return text
-    day = said.date()
+    day = said_at.date()
 
     def dated(match: re.Match[str]) -> str:
         clause = _CLAUSE_END.split(text[: match.start()])[-1] + _CLAUSE_END.split(text[match.start() :])[0]

@@ -57,14 +57,15 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
     """
     messages = question.messages
     lived = experiences(messages, question.since)
-    solved = {turn for one in lived for turn in one.turns}
+    solved = {turn for experience in lived for turn in experience.turns}
     memories: list[ExtractedMemory] = []
     person = None
-    for made in statements(messages, question.since, heads, [said_of(fact.content) for fact in question.known]):
-        kept = [one for one in made if not (one.trouble or one.turn in solved)]  # a problem is kept with what solved it
-        person = _person_before(messages, made[0].turn) or person
-        for said, group in _groups(kept, person):
-            memories.append(_memory(said, group, messages[group[0].turn], person))
+    for stated in statements(messages, question.since, heads, [said_of(fact.content) for fact in question.known]):
+        # A problem is kept with what solved it.
+        kept = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
+        person = _person_before(messages, stated[0].turn) or person
+        for attribute, group in _groups(kept, person):
+            memories.append(_memory(attribute, group, messages[group[0].turn], person))
     return CombinedExtraction(
         memories=linked(_of_kinds(memories[:MAX_MEMORIES], heads), question.known, heads),
         experiences=lived[:MAX_EXPERIENCES],
@@ -76,17 +77,17 @@ def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[Extr
     """With the kind and, where the list of attributes has none, the attribute that the heads are sure of."""
     if heads is None:
         return memories
-    said = [("", said_of(one.content)) for one in memories]
+    contents = [("", said_of(memory.content)) for memory in memories]
     least = heads.least(ATTRIBUTES, ANY)
-    found = []
-    for memory, kind, attribute in zip(memories, heads.kinds(said), heads.attributes(said), strict=True):
+    result = []
+    for memory, kind, attribute in zip(memories, heads.kinds(contents), heads.attributes(contents), strict=True):
         update: dict[str, str] = {}
         if memory.attribute is None and attribute is not None and attribute.probability >= least and attribute.label != "other":
             update["attribute"] = attribute.label
         if memory.attribute is None and kind is not None:
             update["type"] = "preference" if kind.label == "preference" else "knowledge"
-        found.append(memory.model_copy(update=update))
-    return found
+        result.append(memory.model_copy(update=update))
+    return result
 
 
 def _person_before(messages: Sequence[Message], turn: int) -> str | None:
@@ -95,16 +96,16 @@ def _person_before(messages: Sequence[Message], turn: int) -> str | None:
     return next((person for text in reversed(own) if (person := person_in(text))), None)
 
 
-def _groups(made: list[Statement], person: str | None) -> list[tuple[Attribute | None, list[Statement]]]:
+def _groups(statements: list[Statement], person: str | None) -> list[tuple[Attribute | None, list[Statement]]]:
     """Statements of one message by what they say; the ones that say nothing of the list belong to the one before."""
     groups: list[tuple[Attribute | None, list[Statement]]] = []
-    for one in (part for statement in made for part in _parts(statement, person)):
-        said = attribute_of(one.text, person)
+    for part in (part for statement in statements for part in _parts(statement, person)):
+        attribute = attribute_of(part.text, person)
         current = groups[-1][0] if groups else None
-        if groups and (said is None or current is None or (said.name, said.subject) == (current.name, current.subject)):
-            groups[-1] = (current or said, [*groups[-1][1], one])
+        if groups and (attribute is None or current is None or (attribute.name, attribute.subject) == (current.name, current.subject)):
+            groups[-1] = (current or attribute, [*groups[-1][1], part])
         else:
-            groups.append((said, [one]))
+            groups.append((attribute, [part]))
     return groups
 
 
@@ -113,13 +114,19 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
     parts: list[str] = []
     before: Attribute | None = None
     for part in _CLAUSE.split(statement.text):
-        clause, said = _own(part, statement.text, before, person)
-        if before is not None and before.single_valued and said is not None and said.single_valued and said.name != before.name:
+        clause, attribute = _own(part, statement.text, before, person)
+        if (
+            before is not None
+            and before.single_valued
+            and attribute is not None
+            and attribute.single_valued
+            and attribute.name != before.name
+        ):
             parts.append(clause)
-            before = said
+            before = attribute
         else:
             parts = [*parts[:-1], "".join([*parts[-1:], clause])]
-            before = before or said
+            before = before or attribute
     return [replace(statement, text=part.strip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
 
 
@@ -135,17 +142,23 @@ def _own(clause: str, sentence: str, before: Attribute | None, person: str | Non
     if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
         return clause, None  # "I hate meetings, nothing before ten"
     whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
-    said = attribute_of(whole, person)
+    attribute = attribute_of(whole, person)
     # What somebody likes is a list of things that belong together: only what there is one of stands alone.
-    if said is not None and said.single_valued and ":" not in said.name and said.subject == "user" and said.said.startswith(("i ", "我")):
-        return whole, said
+    if (
+        attribute is not None
+        and attribute.single_valued
+        and ":" not in attribute.name
+        and attribute.subject == "user"
+        and attribute.said.startswith(("i ", "我"))
+    ):
+        return whole, attribute
     return clause, None
 
 
-def _memory(said: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
-    text = " ".join(one.text for one in group)
-    lasting = any(one.lasting for one in group)
-    vital = any(one.vital for one in group)
+def _memory(attribute: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
+    text = " ".join(statement.text for statement in group)
+    lasting = any(statement.lasting for statement in group)
+    vital = any(statement.vital for statement in group)
     chinese = group[0].language == "zh"
     who = message.name or ("用户" if chinese else "User")
     told = with_dates(text, message.at)
@@ -154,19 +167,21 @@ def _memory(said: Attribute | None, group: list[Statement], message: Message, pe
     if asked := group[0].asked:
         told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
     content = f"{who}：{told}" if chinese else f"{who}: {told}"
-    category = said.category if said is not None else "user_preference" if lasting else "user_fact"
+    category = attribute.category if attribute is not None else "user_preference" if lasting else "user_fact"
     poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
     return ExtractedMemory(
         content=content[:MAX_CONTENT_CHARS],
         type="preference" if category == "user_preference" else "knowledge",
         category=category,
         keywords=keywords(text, KEYWORDS),
-        importance=max(said.importance if said else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
-        subject=(message.name or "user") if said is None or said.subject == "user" else said.subject,
-        attribute=said.name if said else None,
-        single_valued=said is not None and said.single_valued and (not said.name.startswith("likes:") or CHANGE.search(text) is not None),
+        importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
+        subject=(message.name or "user") if attribute is None or attribute.subject == "user" else attribute.subject,
+        attribute=attribute.name if attribute else None,
+        single_valued=attribute is not None
+        and attribute.single_valued
+        and (not attribute.name.startswith("likes:") or CHANGE.search(text) is not None),
         turns=[group[0].turn],
-        negative=said is not None and said.over,
+        negative=attribute is not None and attribute.over,
     )
 
 
@@ -204,7 +219,7 @@ class _Problem:
 
 def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedExperience]:
     """Problems that ended in a message from ``since`` on; they may have begun before."""
-    found: list[ExtractedExperience] = []
+    result: list[ExtractedExperience] = []
     problem: _Problem | None = None
     advice: list[str] = []
     for turn, message in enumerate(messages):
@@ -218,11 +233,11 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
                 problem = _begun(turn, sentence)
             elif (outcome := problem.hear(turn, sentence)) is not None:
                 if turn >= since:
-                    found.append(_experience(problem, outcome, advice))
+                    result.append(_experience(problem, outcome, advice))
                 problem = None
         if problem is not None and turn - problem.turns[0] > MAX_BETWEEN:
             problem = None
-    return found
+    return result
 
 
 def _begun(turn: int, sentence: str) -> _Problem | None:

@@ -114,40 +114,40 @@ def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chose
     offered = _one_of_each(ranked, budget)
     taken: dict[UUID, Chosen] = {}
     full: set[Kind] = set()  # a kind's best does not fit any more: what is worse goes before no other's better
-    for one in offered[:FLOOR_PLACES]:
-        kind, cost = one.candidate.kind, room.cost(one)
+    for choice in offered[:FLOOR_PLACES]:
+        kind, cost = choice.candidate.kind, room.cost(choice)
         floor = FLOORS.get(kind, 0.0) * budget
-        if kind in full or room.taken.get(kind, 0) + cost > floor or not room.take(one, cost):
+        if kind in full or room.taken.get(kind, 0) + cost > floor or not room.take(choice, cost):
             full.add(kind)
         else:
-            taken[one.candidate.node_id] = replace(one, why=f"{one.why}, within the floor of its kind")
-    for one in offered:
-        if one.candidate.node_id not in taken and room.take(one, room.cost(one)):
-            taken[one.candidate.node_id] = one
-    return [taken[one.candidate.node_id] for one in offered if one.candidate.node_id in taken]
+            taken[choice.candidate.node_id] = replace(choice, why=f"{choice.why}, within the floor of its kind")
+    for choice in offered:
+        if choice.candidate.node_id not in taken and room.take(choice, room.cost(choice)):
+            taken[choice.candidate.node_id] = choice
+    return [taken[choice.candidate.node_id] for choice in offered if choice.candidate.node_id in taken]
 
 
 def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
     """The candidates with the text to be shown, a memory and its turns once, at the better place of the two."""
-    turns = {one.node_id: one for one in ranked if one.kind == "session"}
+    turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
     told: dict[UUID, Candidate] = {}
-    for one in ranked:
-        if one.superseded_at is None:
-            for turn_id in one.turn_ids:
-                told.setdefault(turn_id, one)
+    for candidate in ranked:
+        if candidate.superseded_at is None:
+            for turn_id in candidate.turn_ids:
+                told.setdefault(turn_id, candidate)
     shown: set[UUID] = set()
-    found = []
-    for place, one in enumerate(ranked, 1):
-        best = told.get(one.node_id, one) if one.kind == "session" else one
-        if best.node_id in shown or one.node_id in shown or (one.superseded_at is not None and one.kind != "session"):
+    result = []
+    for place, candidate in enumerate(ranked, 1):
+        best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
+        if best.node_id in shown or candidate.node_id in shown or (candidate.superseded_at is not None and candidate.kind != "session"):
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
-        text, others = _told(best, sources, one)
-        renewed = next((candidate.renewed_at for candidate in (best, one, *sources) if candidate.renewed_at is not None), None)
+        text, others = _told(best, sources, candidate)
+        renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
         best = replace(best, renewed_at=renewed)
-        shown.update((best.node_id, one.node_id, *others))
-        found.append(_limited(best, text, f"place {place}", others, budget))
-    return found
+        shown.update((best.node_id, candidate.node_id, *others))
+        result.append(_limited(best, text, f"place {place}", others, budget))
+    return result
 
 
 def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
@@ -157,9 +157,9 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
         return memory.text, ()
     words = set(tokens(_WORKED_OUT.sub("", memory.text)))
     for turn in sources:
-        said = set(tokens(turn.text))
+        turn_words = set(tokens(turn.text))
         short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
-        if turn.superseded_at is None and short and words and len(words & said) >= SAID_IN_TURN * len(words):
+        if turn.superseded_at is None and short and words and len(words & turn_words) >= SAID_IN_TURN * len(words):
             return turn.text, others
     return memory.text, others
 
@@ -242,37 +242,37 @@ def _with_fitting_profile(style: Style, write: Callable[[Sequence[Chosen], Style
     lines = list(style.profile)
     while lines and estimate_tokens("\n".join(map(quoted, lines))) * 10 > budget:
         lines.pop()
-    made = Style(style.format, style.language, style.template, tuple(lines))
-    return made if estimate_tokens(write([], made)) <= budget else Style(style.format, style.language, style.template)
+    fitting = Style(style.format, style.language, style.template, tuple(lines))
+    return fitting if estimate_tokens(write([], fitting)) <= budget else Style(style.format, style.language, style.template)
 
 
 def _in_order(chosen: Sequence[Chosen]) -> list[Chosen]:
     """As they stand in the text: by kind, turns by time."""
-    return [one for kind in KINDS for one in _of(kind, chosen)]
+    return [choice for kind in KINDS for choice in _of(kind, chosen)]
 
 
 def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:
-    found = [one for one in chosen if one.candidate.kind == kind]
-    return sorted(found, key=lambda one: one.candidate.created_at)
+    of_kind = [choice for choice in chosen if choice.candidate.kind == kind]
+    return sorted(of_kind, key=lambda choice: choice.candidate.created_at)
 
 
 def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
     """A line for each, below the day on which it was said."""
     lines = []
-    for day, these in groupby(chosen, key=lambda one: _day(one.candidate.created_at, language)):
-        lines += [day, *(_line(one, language) for one in these)]
+    for day, these in groupby(chosen, key=lambda choice: _day(choice.candidate.created_at, language)):
+        lines += [day, *(_line(choice, language) for choice in these)]
     return lines
 
 
-def _line(one: Chosen, language: Language) -> str:
-    memory = one.candidate
+def _line(choice: Chosen, language: Language) -> str:
+    memory = choice.candidate
     ends = ""
     if memory.superseded_at is not None:
         ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})"
     elif memory.renewed_at is not None:
         ends = f" ({RENEWED[language].format(day=_day(memory.renewed_at, language))})"
-    speaker = f"{memory.role}: " if memory.role is not None and one.text == memory.text and not memory.named else ""
-    return f"{speaker}{quoted(one.text)}{ends}"
+    speaker = f"{memory.role}: " if memory.role is not None and choice.text == memory.text and not memory.named else ""
+    return f"{speaker}{quoted(choice.text)}{ends}"
 
 
 def _day(at: datetime, language: Language) -> str:
@@ -301,7 +301,7 @@ def _markdown(chosen: Sequence[Chosen], style: Style) -> str:
 
 
 def _compact(chosen: Sequence[Chosen], style: Style) -> str:
-    by_day = sorted(chosen, key=lambda one: one.candidate.created_at)
+    by_day = sorted(chosen, key=lambda choice: choice.candidate.created_at)
     return "\n".join([PREFACE[style.language], *map(quoted, style.profile), *_lines(by_day, style.language)])
 
 
@@ -311,17 +311,17 @@ def _json(chosen: Sequence[Chosen], style: Style) -> str:
         content["profile"] = list(style.profile)
     for kind in KINDS:
         if these := _of(kind, chosen):
-            content[kind] = [_entry(one) for one in these]
+            content[kind] = [_entry(choice) for choice in these]
     return visible(json.dumps(content, ensure_ascii=False))
 
 
-def _entry(one: Chosen) -> dict[str, str]:
+def _entry(choice: Chosen) -> dict[str, str]:
     ended = {}
-    if one.candidate.superseded_at is not None:
-        ended = {"until": _day(one.candidate.superseded_at, "zh")}
-    elif one.candidate.renewed_at is not None:
-        ended = {"said_anew": _day(one.candidate.renewed_at, "zh")}
-    return {"day": _day(one.candidate.created_at, "zh"), "text": one.text, **ended}
+    if choice.candidate.superseded_at is not None:
+        ended = {"until": _day(choice.candidate.superseded_at, "zh")}
+    elif choice.candidate.renewed_at is not None:
+        ended = {"said_anew": _day(choice.candidate.renewed_at, "zh")}
+    return {"day": _day(choice.candidate.created_at, "zh"), "text": choice.text, **ended}
 
 
 def _template(chosen: Sequence[Chosen], style: Style) -> str:

@@ -71,15 +71,15 @@ def intent_of(query: str) -> Intent:
 
 def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Sequence[str]]) -> list[str]:
     own = set(keywords)
-    found: dict[str, None] = {}
+    expansions: dict[str, None] = {}
     for group in _synonyms():
         if any(_says(word, text, own) for word in group):
-            found |= dict.fromkeys(word for word in group if not _says(word, text, own))
+            expansions |= dict.fromkeys(word for word in group if not _says(word, text, own))
     for keyword, others in industry.items():
         group = [normalise(keyword), *map(normalise, others)]
         if any(_says(word, text, own) for word in group):
-            found |= dict.fromkeys(word for word in group if not _says(word, text, own))
-    return list(found)[:MAX_EXPANSIONS]
+            expansions |= dict.fromkeys(word for word in group if not _says(word, text, own))
+    return list(expansions)[:MAX_EXPANSIONS]
 
 
 def _says(word: str, text: str, keywords: set[str]) -> bool:

@@ -53,12 +53,14 @@ class Source:
     fallback: bool = False
 
 
-def worth_keeping(found: CombinedExtraction, injected: Sequence[str]) -> CombinedExtraction:
+def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str]) -> CombinedExtraction:
     """Without what matters little, is uncertain, or only repeats what was put before the answer."""
     repeated = [set(tokens(text)) for text in injected]
-    memories = [memory for memory in found.memories if memory.importance >= LEAST_IMPORTANCE and not _repeats(memory.content, repeated)]
-    experiences = [one for one in found.experiences if one.confidence >= LEAST_CONFIDENCE]
-    return found.model_copy(update={"memories": memories, "experiences": experiences})
+    memories = [
+        memory for memory in extraction.memories if memory.importance >= LEAST_IMPORTANCE and not _repeats(memory.content, repeated)
+    ]
+    experiences = [experience for experience in extraction.experiences if experience.confidence >= LEAST_CONFIDENCE]
+    return extraction.model_copy(update={"memories": memories, "experiences": experiences})
 
 
 def event_of(memory: ExtractedMemory, source: Source) -> Event:
@@ -104,25 +106,25 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
     )
 
 
-def experience_event(made: StoredExperience, told: ExtractedExperience, source: Source, before: Sequence[UUID] = ()) -> MemoryObserved:
+def experience_event(merged: StoredExperience, told: ExtractedExperience, source: Source, before: Sequence[UUID] = ()) -> MemoryObserved:
     """An experience as the event of its memory, at the address of its problem; ``before``: turns that told of it earlier."""
     turns = sorted(set(told.turns))
     evidence = list(dict.fromkeys([*before, *(source.turn_ids[turn] for turn in turns)]))
-    key = pattern_hash(made.pain_pattern).hex()
+    key = pattern_hash(merged.pain_pattern).hex()
     event = wire.build(
         {
             "type": "memory.observed",
-            "event_id": memory_id(evidence, text_of(made)),
+            "event_id": memory_id(evidence, text_of(merged)),
             "occurred_at": said_at(source.messages, turns),
             "group_id": source.group_id,
             "agent_id": source.agent_id,
             "payload": {
                 "node_type": "event",
-                "description": text_of(made),
-                "keywords": made.tools_used,
-                "poignancy": EXPERIENCE_IMPORTANCE[made.outcome],
+                "description": text_of(merged),
+                "keywords": merged.tools_used,
+                "poignancy": EXPERIENCE_IMPORTANCE[merged.outcome],
                 "evidence": evidence,
-                "provenance": {"session": source.session_id, "llm": source.llm, "prompt": source.prompt, "outcome": made.outcome},
+                "provenance": {"session": source.session_id, "llm": source.llm, "prompt": source.prompt, "outcome": merged.outcome},
                 "kind": "experience",
                 "uri": uri_of(source.agent_id, "experience", key),
             },
@@ -223,10 +225,10 @@ _LABELS: dict[Language, dict[str, str]] = {
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    found: dict[str, str] = {}
-    for one in (*first, *second):
-        found.setdefault(normalise(one).strip(), one)
-    return list(found.values())
+    union: dict[str, str] = {}
+    for entry in (*first, *second):
+        union.setdefault(normalise(entry).strip(), entry)
+    return list(union.values())
 
 
 def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:

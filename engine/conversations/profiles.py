@@ -24,8 +24,8 @@ _HERE, _SIGNALS = "engine.conversations", "signals.txt"
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:
     """The signals in the user's messages from ``since`` on; the newest first in lists."""
-    said = [message.text[:READ_CHARS] for number, message in enumerate(messages) if number >= since and message.role == "user"]
-    told = [text for text in said if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)]
+    texts = [message.text[:READ_CHARS] for number, message in enumerate(messages) if number >= since and message.role == "user"]
+    told = [text for text in texts if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)]
     lowered = [normalise(text) for text in told]
     own = [
         sentence
@@ -73,15 +73,15 @@ _VERB_STEMS = frozenset(map(stem, VERBS))
 
 def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
     """What the user's messages from ``since`` on are about, the newest first, with repetitions."""
-    stated = {made[0].turn for made in statements(messages, since)}
-    found = []
+    stated = {group[0].turn for group in statements(messages, since)}
+    result = []
     for turn in reversed(range(since, len(messages))):
         message = messages[turn]
         if message.role != "user" or cue.HANDED_OVER.search(message.text[:READ_CHARS]) or cue.ROLE_PLAY.search(message.text[:READ_CHARS]):
             continue
         if turn in stated or _asks(message.text[:READ_CHARS]):
-            found += _topics(message.text[:READ_CHARS])
-    return found
+            result += _topics(message.text[:READ_CHARS])
+    return result
 
 
 def keywords(text: str, most: int) -> list[str]:

@@ -75,42 +75,44 @@ def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None 
     """
     acting = _acting(messages)
     called = _called({message.name for message in messages if message.name})
-    made = [
-        some
+    by_message = [
+        group
         for turn, message in enumerate(messages)
         if turn >= since and message.role == "user" and turn not in acting
-        if (some := list(_of_message(turn, message, _question_before(messages, turn), called)))
+        if (group := list(_of_message(turn, message, _question_before(messages, turn), called)))
     ]
     if heads is not None:
-        return _worth_keeping(made, messages, heads, known)
-    strong = [[one for one in some if one.strength > 0] for some in made]
-    return [some for some in strong if any(one.strength >= STRONG or one.lasting or one.vital for one in some)]
+        return _worth_keeping(by_message, messages, heads, known)
+    strong = [[statement for statement in group if statement.strength > 0] for group in by_message]
+    return [group for group in strong if any(statement.strength >= STRONG or statement.lasting or statement.vital for statement in group)]
 
 
-def _worth_keeping(made: list[list[Statement]], messages: Sequence[Message], heads: Heads, known: Sequence[str]) -> list[list[Statement]]:
+def _worth_keeping(
+    by_message: list[list[Statement]], messages: Sequence[Message], heads: Heads, known: Sequence[str]
+) -> list[list[Statement]]:
     """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them.
 
     And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that they learn it.
     """
-    before = [_said_before(messages, some[0].turn) for some in made]
-    whole = heads.facts([(asked, " ".join(one.text for one in some)) for asked, some in zip(before, made, strict=True)])
-    alone = iter(heads.facts([(asked, one.text) for asked, some in zip(before, made, strict=True) for one in some]))
+    before = [_said_before(messages, group[0].turn) for group in by_message]
+    whole = heads.facts([(asked, " ".join(statement.text for statement in group)) for asked, group in zip(before, by_message, strict=True)])
+    alone = iter(heads.facts([(asked, statement.text) for asked, group in zip(before, by_message, strict=True) for statement in group]))
     least = heads.least(FACTS, LASTING)
     kept, left = [], list[Statement]()
-    for some, message in zip(made, whole, strict=True):
-        chances = [_chance(next(alone), one) for one in some]
-        chosen = [one for one, chance in zip(some, chances, strict=True) if chance >= least]
+    for group, message in zip(by_message, whole, strict=True):
+        chances = [_chance(next(alone), statement) for statement in group]
+        chosen = [statement for statement, chance in zip(group, chances, strict=True) if chance >= least]
         if not chosen and message is not None and message.probabilities[LASTING] >= least:
-            chosen = [some[chances.index(max(chances))]]
+            chosen = [group[chances.index(max(chances))]]
         kept.append(chosen)
-        left += [one for one, chance in zip(some, chances, strict=True) if one not in chosen and chance >= LEAST_LASTING]
-    news = _taking_back(left, [one for chosen in kept for one in chosen], heads, known)
-    found = []
-    for some, first in zip(made, kept, strict=True):
-        chosen = [news.get(id(one), one) for one in some if one in first or id(one) in news]
+        left += [statement for statement, chance in zip(group, chances, strict=True) if statement not in chosen and chance >= LEAST_LASTING]
+    news = _taking_back(left, [statement for chosen in kept for statement in chosen], heads, known)
+    result = []
+    for group, first in zip(by_message, kept, strict=True):
+        chosen = [news.get(id(statement), statement) for statement in group if statement in first or id(statement) in news]
         if chosen:
-            found.append(chosen)
-    return found
+            result.append(chosen)
+    return result
 
 
 def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]) -> dict[int, Statement]:
@@ -119,12 +121,12 @@ def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: He
     What does so is no problem with a tool: "I gave up Spanish".
     """
     pairs, whose = [], []
-    for place, one in enumerate(left):
-        earlier = [*known, *(other.text for other in kept if other.turn < one.turn)]
-        pairs += [(older, one.text) for older in earlier]
+    for place, statement in enumerate(left):
+        earlier = [*known, *(other.text for other in kept if other.turn < statement.turn)]
+        pairs += [(older, statement.text) for older in earlier]
         whose += [place] * len(earlier)
     taking = [left[place] for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so]
-    return {id(one): replace(one, trouble=False) for one in taking}
+    return {id(statement): replace(statement, trouble=False) for statement in taking}
 
 
 def _chance(judged: Judged | None, statement: Statement) -> float:
@@ -146,20 +148,20 @@ def _said_before(messages: Sequence[Message], turn: int) -> str:
 
 def _acting(messages: Sequence[Message]) -> set[int]:
     """Messages in which the user plays somebody."""
-    found: set[int] = set()
+    turns: set[int] = set()
     left, began = 0, None
     for turn, message in enumerate(messages):
         if message.role != "user":
             continue
-        said = message.text[:READ_CHARS]
-        if left and (cue.ROLE_PLAY_END.search(said) or (began and message.at and message.at - began > ACTING_TIME)):
+        text = message.text[:READ_CHARS]
+        if left and (cue.ROLE_PLAY_END.search(text) or (began and message.at and message.at - began > ACTING_TIME)):
             left = 0
-        elif cue.ROLE_PLAY.search(said) and cue.OWN_PART.search(said) and not cue.ROLE_PLAY_END.search(said):
+        elif cue.ROLE_PLAY.search(text) and cue.OWN_PART.search(text) and not cue.ROLE_PLAY_END.search(text):
             left, began = ACTING_MESSAGES, message.at
         if left:
-            found.add(turn)
+            turns.add(turn)
             left -= 1
-    return found
+    return turns
 
 
 def _called(names: set[str]) -> re.Pattern[str] | None:
@@ -208,8 +210,8 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
         first = False
 
 
-def _answers(said: str, words: float) -> bool:
-    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(said) and (words >= 1 or cue.YES.match(said) is not None)
+def _answers(text: str, words: float) -> bool:
+    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(text) and (words >= 1 or cue.YES.match(text) is not None)
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -45,14 +45,14 @@ def heads() -> Heads | None:
     Raises:
         HeadsError: the weights cannot be used.
     """
-    found = learned()
+    weights = learned()
     try:
         embedder = cast("LocalEmbedder", embedder_of(LOCAL))  # the one that may embed the memories, too: a model takes 200 MB
         embedder.layers(["."])
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
         return None
-    return Heads(found, Remembered(embedder.layers), get_settings().change_precision)
+    return Heads(weights, Remembered(embedder.layers), get_settings().change_precision)
 
 
 class Remembered:
@@ -67,10 +67,10 @@ class Remembered:
             known = {text: self._vectors[text] for text in texts if text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            made = dict(zip(missing, self._embed(missing), strict=True))
-            known |= made
+            new = dict(zip(missing, self._embed(missing), strict=True))
+            known |= new
             with self._lock:
-                self._vectors.update(made)
+                self._vectors.update(new)
                 while len(self._vectors) > self._kept:
                     self._vectors.popitem(last=False)
         return np.array([known[text] for text in texts])

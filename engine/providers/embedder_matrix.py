@@ -50,8 +50,8 @@ class Adapter:
         """
         moved = (raw.astype(np.float64) - self.mean) @ self.matrix.T
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-        found: Float32 = np.where(lengths > MIN_NORM, moved / np.maximum(lengths, MIN_NORM), raw).astype(np.float32)
-        return found
+        unit: Float32 = np.where(lengths > MIN_NORM, moved / np.maximum(lengths, MIN_NORM), raw).astype(np.float32)
+        return unit
 
 
 class AdaptedEmbedder:

@@ -233,21 +233,21 @@ def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str)
         raise EmbeddingUnavailable(f"{who} answered {len(rows):,} vectors for {count:,} texts: nothing of it is stored")
     try:
         with np.errstate(over="ignore"):
-            made = np.asarray(rows, dtype=np.float64)
+            matrix = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise EmbeddingUnavailable(f"{who} answered vectors of different sizes, or no numbers: nothing is stored") from None
     most = get_settings().max_vector_dimensions
-    if made.ndim != 2 or not 1 <= made.shape[1] <= most:
-        raise EmbeddingUnavailable(f"{who} answered something of the shape {made.shape}; a vector has 1 to {most:,} values")
-    if dimensions is not None and made.shape[1] != dimensions:
+    if matrix.ndim != 2 or not 1 <= matrix.shape[1] <= most:
+        raise EmbeddingUnavailable(f"{who} answered something of the shape {matrix.shape}; a vector has 1 to {most:,} values")
+    if dimensions is not None and matrix.shape[1] != dimensions:
         raise EmbeddingUnavailable(
-            f"{who} answered vectors of {made.shape[1]:,} values, its vectors so far have {dimensions:,}: another model goes "
+            f"{who} answered vectors of {matrix.shape[1]:,} values, its vectors so far have {dimensions:,}: another model goes "
             "by its name now. Nothing is stored; correct JIYI_EMBEDDER, or move to the new model with `jiyi reembed --to`"
         )
-    lengths = np.linalg.norm(made, axis=1, keepdims=True)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
         raise EmbeddingUnavailable(f"{who} answered values that are not finite, or only zeros: nothing of it is stored")
-    unit: Float32 = (made / lengths).astype(np.float32)
+    unit: Float32 = (matrix / lengths).astype(np.float32)
     return unit
 
 
@@ -308,20 +308,20 @@ def query_vector(embedder: Embedder, text: str) -> Float32:
 
 def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
     """Each text's vector, those not asked for lately in one call. Raises :class:`EmbeddingUnavailable`."""
-    found: dict[str, Float32] = {}
+    known: dict[str, Float32] = {}
     with _lock:
         for text in texts:
             key = (embedder.model, text)
             if key in _known:
                 _known.move_to_end(key)
-                found[text] = _known[key]
-    missing = list(dict.fromkeys(text for text in texts if text not in found))
+                known[text] = _known[key]
+    missing = list(dict.fromkeys(text for text in texts if text not in known))
     if not missing:
-        return found
-    made = dict(zip(missing, embedder.queries(missing), strict=True))
+        return known
+    new = dict(zip(missing, embedder.queries(missing), strict=True))
     with _lock:
-        for text, vector in made.items():
+        for text, vector in new.items():
             _known[embedder.model, text] = vector
         while len(_known) > get_settings().query_cache:
             _known.popitem(last=False)
-    return found | made
+    return known | new

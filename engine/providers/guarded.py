@@ -71,13 +71,13 @@ class Provider:
         Raises:
             ProviderUnavailable: as the class given; its ``status`` is the HTTP status, if there was one.
         """
-        found: JsonObject = self._post("/embeddings", body, patience)
-        return found
+        answer: JsonObject = self._post("/embeddings", body, patience)
+        return answer
 
     def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
-        found: JsonObject = self._post("/chat/completions", body, patience)
-        return found
+        answer: JsonObject = self._post("/chat/completions", body, patience)
+        return answer
 
     def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
         """The JSON that ``POST …/rerank`` answers: an object or a list. Raises as :meth:`embeddings`."""
@@ -154,12 +154,12 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
 
 def _json(content: bytes, path: str) -> Any:
     try:
-        found = json.loads(content)
+        answer = json.loads(content)
     except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
         raise Unusable("something that is not JSON") from None
-    if not isinstance(found, dict | list if path == RERANK else dict):
+    if not isinstance(answer, dict | list if path == RERANK else dict):
         raise Unusable("JSON that is no object")
-    return found
+    return answer
 
 
 def _wait(state: RetryCallState) -> float:
@@ -197,13 +197,13 @@ def retry_after(error: BaseException | None) -> float | None:
     """Seconds that the vendor asks to wait: a number, or a date (RFC 9110)."""
     if not isinstance(error, openai.APIStatusError):
         return None
-    said = error.response.headers.get("retry-after", "").strip()
+    header = error.response.headers.get("retry-after", "").strip()
     try:
-        return max(float(said), 0.0)
+        return max(float(header), 0.0)
     except ValueError:
         pass
     try:
-        return max((parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds(), 0.0)
+        return max((parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return None
 
@@ -258,10 +258,10 @@ def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
 
 
 def _shown(text: str, endpoint: Endpoint) -> str:
-    said = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if endpoint.api_key is not None:
-        said = said.replace(endpoint.api_key.get_secret_value(), "…")
-    return said[:MAX_QUOTE]
+        line = line.replace(endpoint.api_key.get_secret_value(), "…")
+    return line[:MAX_QUOTE]
 
 
 def _root_of(error: BaseException) -> str:

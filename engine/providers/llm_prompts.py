@@ -38,8 +38,8 @@ class Prompt:
 
 def signature(question: type[Question[Any]] | Question[Any], language: Language = "en") -> str:
     """What is kept as provenance: ``insights@1``. Raises as :func:`prompt` does."""
-    found = prompt(question.prompt, language)
-    return f"{found.name}@{found.version}"
+    file = prompt(question.prompt, language)
+    return f"{file.name}@{file.version}"
 
 
 def prompt(name: str, language: Language) -> Prompt:
@@ -118,8 +118,8 @@ def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
             yield field.replace("_", " "), value
     for number, statement in enumerate(getattr(question, "statements", ())):
         yield f"statement {number}", statement
-    for number, (speaker, said) in enumerate(getattr(question, "utterances", ())):
-        yield f"line {number}", f"{speaker[:NAME_CHARS]}: {said}"
+    for number, (speaker, utterance) in enumerate(getattr(question, "utterances", ())):
+        yield f"line {number}", f"{speaker[:NAME_CHARS]}: {utterance}"
 
 
 def _that_fit(least: list[int], room: int) -> int:

@@ -150,6 +150,6 @@ class OnnxEmbedder:
             return np.empty((0, self._size or 0), dtype=np.float32)
         with self._lock:
             rows = list(getattr(self._engine, method)(texts))
-            made = unit_rows(rows, len(texts), self._size, f"fastembed's {self.model}")
-            self._size = made.shape[1]
-        return made
+            vectors = unit_rows(rows, len(texts), self._size, f"fastembed's {self.model}")
+            self._size = vectors.shape[1]
+        return vectors

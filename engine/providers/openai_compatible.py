@@ -86,9 +86,9 @@ class OpenAICompatible:
                 tally.failures += 1
                 problem = str(error)
                 messages = [*messages[:2], *_correction(reply, problem)]
-        said = f"; it began {reply[:QUOTED]!r}" if reply else ""
+        quoted = f"; it began {reply[:QUOTED]!r}" if reply else ""
         name = prompts.signature(question, question.language)
-        raise BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{said}")
+        raise BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}")
 
     def _say(self, question: Question[Any], messages: list[dict[str, str]], deadline: float, tally: _Tally) -> str:
         """The text of one reply. Raises :class:`Unusable` if there is none, or only a part."""
@@ -159,8 +159,8 @@ class OpenAICompatible:
 
 def _correction(reply: str, problem: str) -> list[dict[str, str]]:
     told = f"That cannot be used: {problem}. Answer again, with one JSON object that fits the schema and nothing else."
-    said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply else []
-    return [*said, {"role": "user", "content": told}]
+    reply_again = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply else []
+    return [*reply_again, {"role": "user", "content": told}]
 
 
 def _count(value: object) -> int:
@@ -184,14 +184,14 @@ class Dialect:
 
     def body(self, name: str, schema: JsonMapping, max_tokens: int) -> JsonObject:
         """The part of a request that depends on the dialect; ``schema`` is a strict one."""
-        made: dict[str, Any] = {self.limit: max_tokens}
+        body: dict[str, Any] = {self.limit: max_tokens}
         if self.temperature:
-            made["temperature"] = TEMPERATURE
+            body["temperature"] = TEMPERATURE
         if self.structured == "schema":
-            made["response_format"] = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+            body["response_format"] = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
         elif self.structured == "object":
-            made["response_format"] = {"type": "json_object"}
-        return made
+            body["response_format"] = {"type": "json_object"}
+        return body
 
     def without(self, refusal: str) -> Dialect | None:
         """What to try after a refusal in these words; None if there is nothing left to do without."""
@@ -264,15 +264,15 @@ def strict_schema(schema: Any) -> Any:
         return [strict_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {
+    strict = {
         # Names of fields are no keywords: a field may well be called "description".
         key: {name: strict_schema(part) for name, part in value.items()} if key in ("properties", "$defs") else strict_schema(value)
         for key, value in schema.items()
         if key not in _LIMITS
     }
-    if made.get("type") != "object":
-        return made
-    return {**made, "required": list(made.get("properties", ())), "additionalProperties": False}
+    if strict.get("type") != "object":
+        return strict
+    return {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False}
 
 
 def _short(text: str) -> str:

@@ -146,12 +146,12 @@ class Insights(Question[InsightList]):
     count: int = Field(ge=1)
 
     def problems(self, answer: InsightList) -> list[str]:
-        found = too_many("insights", len(answer.insights), self.count)
+        problems = too_many("insights", len(answer.insights), self.count)
         for place, insight in enumerate(answer.insights):
             wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
             if wrong:
-                found.append(f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}")
-        return found
+                problems.append(f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}")
+        return problems
 
 
 class Planning(Question[OneSentence]):
@@ -227,18 +227,18 @@ class Extraction(Question[CombinedExtraction]):
         return [(speaker(message), message.text) for message in self.messages]
 
     def problems(self, answer: CombinedExtraction) -> list[str]:
-        found = []
-        given = {"memories": [one.turns for one in answer.memories], "experiences": [one.turns for one in answer.experiences]}
+        problems = []
+        given = {"memories": [told.turns for told in answer.memories], "experiences": [told.turns for told in answer.experiences]}
         for field, turns in given.items():
             for place, numbers in enumerate(turns):
                 wrong = [turn for turn in numbers if not self.since <= turn < len(self.messages)]
                 if wrong:
-                    found.append(f"{field}.{place}.turns: {wrong} are no numbers of new lines {self.since} … {len(self.messages) - 1}")
+                    problems.append(f"{field}.{place}.turns: {wrong} are no numbers of new lines {self.since} … {len(self.messages) - 1}")
         for place, memory in enumerate(answer.memories):
             wrong = [number for number in memory.supersedes if not 0 <= number < len(self.known)]
             if wrong:
-                found.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
-        return found
+                problems.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
+        return problems
 
 
 class SkillDraft(Question[SkillCandidate]):
@@ -284,7 +284,7 @@ class Pains(Question[FoundPains]):
         return [(speaker(message), message.text) for message in self.messages]
 
     def problems(self, answer: FoundPains) -> list[str]:
-        given = {"pains": [one.turn for one in answer.pains], "helped": answer.helped}
+        given = {"pains": [pain.turn for pain in answer.pains], "helped": answer.helped}
         return [
             f"{field}: {turn} is no number of a new line {self.since} … {len(self.messages) - 1}"
             for field, turns in given.items()
@@ -309,7 +309,7 @@ class Solution(Question[ProposedSolution]):
 
     @property
     def statements(self) -> list[str]:
-        known = [f"{one.problem}: {'; '.join(one.steps)} ({one.outcome})" for one in self.experiences]
+        known = [f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})" for solution in self.experiences]
         return [
             *(f"said: {quote}" for quote in self.quotes),
             *(f"known: {text}" for text in known),
@@ -328,13 +328,13 @@ class SelfReflection(Question[SelfReflected]):
     utterances: list[tuple[str, str]] = Field(min_length=1)
 
     def problems(self, answer: SelfReflected) -> list[str]:
-        found = []
+        problems = []
         for field in ("patterns", "improvements", "identity_changes", "meta_memories"):
-            for place, one in enumerate(getattr(answer, field)):
-                wrong = [number for number in one.evidence if not 0 <= number < len(self.utterances)]
+            for place, entry in enumerate(getattr(answer, field)):
+                wrong = [number for number in entry.evidence if not 0 <= number < len(self.utterances)]
                 if wrong:
-                    found.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
-        return found
+                    problems.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
+        return problems
 
 
 class Digested(BaseModel):

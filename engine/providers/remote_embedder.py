@@ -129,12 +129,12 @@ class RemoteEmbedder:
         who = f"{spec.vendor}'s {spec.model_name}"
         answer = self._provider.embeddings(body, patience)
         try:
-            made = unit_rows(_in_order(answer.get("data"), who), len(texts), self._size, who)
+            vectors = unit_rows(_in_order(answer.get("data"), who), len(texts), self._size, who)
         except EmbeddingUnavailable as error:
             note_error(self._endpoint.breaker, str(error))
             raise
-        self._size = made.shape[1]
-        return made
+        self._size = vectors.shape[1]
+        return vectors
 
 
 def _in_order(data: Any, who: str) -> list[Any]:

@@ -75,14 +75,14 @@ def _scores(answer: Any, count: int, who: str) -> list[float]:
     rows = answer.get("results") if isinstance(answer, dict) else answer
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise RerankerUnavailable(f"{who} answered no list of results: is this an address for /rerank?")
-    found: dict[int, float] = {}
+    scores: dict[int, float] = {}
     for row in rows:
         place, score = row.get("index"), row.get("relevance_score", row.get("score"))
-        if type(place) is not int or not 0 <= place < count or place in found:
+        if type(place) is not int or not 0 <= place < count or place in scores:
             raise RerankerUnavailable(f"{who} answered results that do not say which document each is of")
         if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:  # which NaN is not either
             raise RerankerUnavailable(f"{who} answered a relevance that is no number")
-        found[place] = float(score)
-    if len(found) < count:
-        raise RerankerUnavailable(f"{who} answered {len(found)} results for {count} documents")
-    return [found[place] for place in range(count)]
+        scores[place] = float(score)
+    if len(scores) < count:
+        raise RerankerUnavailable(f"{who} answered {len(scores)} results for {count} documents")
+    return [scores[place] for place in range(count)]

@@ -117,12 +117,12 @@ def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, st
     if address.trusted or _by_proxy(url):
         return url, {}, {}
     port = url.port or (443 if url.scheme == "https" else 80)
-    found = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
-    if not found or not all(map(is_public, found)):
-        seen = ", ".join(found)[:MAX_QUOTE]
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
+    if not addresses or not all(map(is_public, addresses)):
+        seen = ", ".join(addresses)[:MAX_QUOTE]
         raise SearchUnavailable(f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant")
     # Certificates are checked against the name, not the number.
-    return url.copy_with(host=found[0]), {"Host": url.netloc.decode("ascii")}, {"sni_hostname": url.host}
+    return url.copy_with(host=addresses[0]), {"Host": url.netloc.decode("ascii")}, {"sni_hostname": url.host}
 
 
 def _by_proxy(url: httpx2.URL) -> bool:
@@ -231,5 +231,5 @@ def _tavily_problem(status: int, answer: Any, key: str) -> str:
             return f"refuses the key ({status}): check TAVILY_API_KEY or JIYI_WEB_SEARCH_API_KEY"
         case 429 | 432 | 433:
             return f"has had too many requests, or the plan's limit is used up ({status})"
-    said = answer.get("detail", answer) if isinstance(answer, dict) else answer
-    return f"answered {status}: {words(str(said), MAX_QUOTE).replace(key, '…')}"
+    detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
+    return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"

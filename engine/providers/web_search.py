@@ -79,10 +79,10 @@ class WebSearch(Protocol):
         ...
 
 
-def hits_of(found: Any, options: SearchOptions) -> list[SearchHit]:
+def hits_of(items: Any, options: SearchOptions) -> list[SearchHit]:
     """The usable ones among ``found``, best first, each address once; anything else is left out."""
     hits: dict[str, SearchHit] = {}
-    for item in found if isinstance(found, list) else ():
+    for item in items if isinstance(items, list) else ():
         hit = _hit(item)
         if hit is not None and within(hit.url, options.domains):
             hits.setdefault(hit.url, hit)

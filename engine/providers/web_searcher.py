@@ -56,12 +56,12 @@ class Searcher:
             return known  # which costs the session nothing
         if not self.quota.take(group_id, session_id):
             raise Skipped("this session has searched as often as it may (JIYI_WEB_SEARCH_PER_SESSION)")
-        found = _guarded(self.engine, query, options)
-        self.cache.put(group_id, key, found)
-        return found
+        result = _guarded(self.engine, query, options)
+        self.cache.put(group_id, key, result)
+        return result
 
 
-def items_of(found: SearchResult) -> list[Item]:
+def items_of(result: SearchResult) -> list[Item]:
     """The results as items of an answer, marked as external; the engine's own answer is none, as nobody stands behind it."""
     return [
         Item(
@@ -69,9 +69,9 @@ def items_of(found: SearchResult) -> list[Item]:
             source="external",
             content=f"{hit.title}\n{hit.content}\n<{hit.url}>",
             score=hit.score,
-            metadata={"url": hit.url, "title": hit.title, "provider": found.provider},
+            metadata={"url": hit.url, "title": hit.title, "provider": result.provider},
         )
-        for hit in found.results
+        for hit in result.results
     ]
 
 
@@ -91,5 +91,5 @@ def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchRes
 
 
 def _key(provider: str, query: str, options: SearchOptions) -> str:
-    said = json.dumps([provider, " ".join(query.lower().split()), options.model_dump(mode="json")], ensure_ascii=False)
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = json.dumps([provider, " ".join(query.lower().split()), options.model_dump(mode="json")], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

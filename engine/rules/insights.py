@@ -40,14 +40,14 @@ def _measured(statements: list[str]) -> list[str]:
         for reading in readings(number, statement):
             measured.setdefault((reading.who, reading.key), []).append(reading)
     numbers = {whose: {reading.statement for reading in group} for whose, group in measured.items()}
-    found: list[str] = []
+    names: list[str] = []
     several = sorted((whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose]))
     taken: list[set[int]] = []
     for whose in several:
         if not any(numbers[whose] <= other for other in taken):
             taken.append(numbers[whose])
-            found.append(name_of(measured[whose]))
-    return found
+            names.append(name_of(measured[whose]))
+    return names
 
 
 def insights(question: Insights) -> InsightList:
@@ -64,14 +64,14 @@ def insights(question: Insights) -> InsightList:
     told = {number: text for number, text in sorted(enumerate(texts), key=lambda item: times[item[0]]) if number not in thoughts}
     known = [text for number, text in enumerate(texts) if number in thoughts]
     asked = set(telling(question.focal_point))
-    found = courses(told, times)
-    in_courses = {number for one in found for number in one.covers}
-    found += recurring({number: text for number, text in told.items() if number not in in_courses}, times)
-    found.sort(key=lambda one: asked.isdisjoint(telling(one.about)))  # stable: else as they are
+    candidates = courses(told, times)
+    in_courses = {number for candidate in candidates for number in candidate.covers}
+    candidates += recurring({number: text for number, text in told.items() if number not in in_courses}, times)
+    candidates.sort(key=lambda candidate: asked.isdisjoint(telling(candidate.about)))  # stable: else as they are
     kept: dict[str, Insight] = {}
-    for one in found:
-        if not is_said(one, known):
-            kept.setdefault(one.text, Insight(text=one.text, evidence=one.evidence))
+    for candidate in candidates:
+        if not is_said(candidate, known):
+            kept.setdefault(candidate.text, Insight(text=candidate.text, evidence=candidate.evidence))
     return InsightList(insights=list(kept.values())[: question.count])
 
 
@@ -111,7 +111,7 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
     for number, statement in statements.items():
         for reading in readings(number, statement):
             groups.setdefault((reading.who, reading.key, reading.unit, reading.language), []).append(reading)
-    found: list[Found] = []
+    result: list[Found] = []
     used: set[int] = set()
     for group in sorted(groups.values(), key=lambda group: (len(group), max(len(reading.name) for reading in group)), reverse=True):
         each = _one_a_day([reading for reading in group if reading.statement not in used], times)
@@ -123,11 +123,11 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         values = " → ".join(reading.value for reading in shown)
         span = period(times[shown[0].statement], times[shown[-1].statement], language)
         text = f"{measured}：{values}，{span}" if language == "zh" else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
-        found.append(
+        result.append(
             Found(text, measured, sorted(reading.statement for reading in shown), frozenset(reading.statement for reading in group))
         )
         used.update(reading.statement for reading in group)
-    return found
+    return result
 
 
 def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Reading]:
@@ -144,26 +144,26 @@ def name_of(group: Sequence[Reading]) -> str:
 
 def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
     """What happens again and again: on which days of the week, or on how many days. The most frequent first."""
-    found: list[Found] = []
+    result: list[Found] = []
     for group in sorted(_alike(statements), key=len, reverse=True):
         days = sorted({times[number].date() for number in group})
         step = max((step for step in STEPS if step <= len(days)), default=0)
         if not step:
             continue
-        said = quote(min((statements[number] for number in group), key=len), MAX_QUOTED).rstrip("。.!！ ")
-        language = language_of(said)
+        shortest = quote(min((statements[number] for number in group), key=len), MAX_QUOTED).rstrip("。.!！ ")
+        language = language_of(shortest)
         weekdays = Counter(day.weekday() for day in days)
         first, last = times[group[0]], times[group[-1]]
         habit = len(weekdays) <= MOST_WEEKDAYS and min(weekdays.values()) >= LEAST_EACH and (days[-1] - days[0]).days >= 14
         span = period(first, last, language)
         if language == "zh":
             names = "、".join(WEEKDAYS["zh"][day] for day in sorted(weekdays))
-            text = f"每逢{names}：{said}" if habit else f"{span}至少有{step}天：{said}"
+            text = f"每逢{names}：{shortest}" if habit else f"{span}至少有{step}天：{shortest}"
         else:
             names = " and ".join(WEEKDAYS["en"][day] for day in sorted(weekdays))
-            text = f"On {names}: {said}" if habit else f"On at least {step} days, {span}: {said}"
-        found.append(Found(text, said, sorted(group[-MOST_EVIDENCE:]), frozenset(group)))
-    return found
+            text = f"On {names}: {shortest}" if habit else f"On at least {step} days, {span}: {shortest}"
+        result.append(Found(text, shortest, sorted(group[-MOST_EVIDENCE:]), frozenset(group)))
+    return result
 
 
 def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
@@ -193,6 +193,6 @@ def period(first: datetime, last: datetime, language: Language) -> str:
     return f"{begin if months else first.day} to {end}" if begin != end else begin
 
 
-def is_said(found: Found, known: Sequence[str]) -> bool:
+def is_said(thought: Found, known: Sequence[str]) -> bool:
     """Whether one of the texts says it already."""
-    return any(normalise(found.text) == normalise(text) for text in known)
+    return any(normalise(thought.text) == normalise(text) for text in known)

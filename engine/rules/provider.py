@@ -90,15 +90,15 @@ def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
 
 
 def _summary(question: ask.Summary) -> ask.Summarised:
-    said = sentences(question.text) or [question.text]
-    overview = cut_to_tokens(" ".join(map(str.strip, said[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
+    parts = sentences(question.text) or [question.text]
+    overview = cut_to_tokens(" ".join(map(str.strip, parts[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
     words = [word[: ask.MAX_NAME_CHARS] for word in keywords_ranked(question.text)[:SUMMARY_KEYWORDS]]
     return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
 
 
 def _compaction(question: ask.Compaction) -> ask.OneSentence:
     """The first sentence of each utterance, the latest if there is not room for all."""
-    lines = [f"{speaker}: {(sentences(said) or [said])[0]}".strip() for speaker, said in question.utterances]
+    lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
     return ask.OneSentence(sentence=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
 
 
@@ -131,7 +131,7 @@ def memo(question: Memo) -> OneSentence:
 
 
 def _best(utterances: list[tuple[str, str]], language: Language, *, for_plans: bool) -> OneSentence:
-    heard = [(speaker, line) for speaker, said in utterances[-MAX_UTTERANCES:] if (line := one_line(said))]
+    heard = [(speaker, line) for speaker, text in utterances[-MAX_UTTERANCES:] if (line := one_line(text))]
     if not heard:
         nothing = "这次谈话里什么也没有说。" if language == "zh" else "Nothing was said in this conversation."
         return OneSentence(sentence=nothing)
@@ -169,8 +169,8 @@ def digest(question: Digest) -> Digested:
     """Up to three sentences that are most like all the others, in the order in which they were said."""
     statements = question.statements[:MAX_STATEMENTS]
     heard = [(number, one_line(sentence[:SENTENCE_CHARS])) for number, text in enumerate(statements) for sentence in sentences(text)]
-    said = [item for item in heard if item[1]][:MAX_SENTENCES]
-    telling = [item for item in said if len(tokens(item[1])) >= LEAST_TOKENS] or said
+    read = [item for item in heard if item[1]][:MAX_SENTENCES]
+    telling = [item for item in read if len(tokens(item[1])) >= LEAST_TOKENS] or read
     if not telling:
         return Digested(topic="…", summary="…", evidence=[0])
     chosen = sorted(_central([sentence for _, sentence in telling]))
@@ -184,13 +184,13 @@ def digest(question: Digest) -> Digested:
     )
 
 
-def _central(said: list[str]) -> list[int]:
+def _central(texts: list[str]) -> list[int]:
     """Places of the sentences that are most like all, without those that repeat one taken before."""
     lexicon = Lexicon()
-    words = [set(tokens(sentence)) for sentence in said]
-    for sentence in said:
+    words = [set(tokens(sentence)) for sentence in texts]
+    for sentence in texts:
         lexicon.add(tokens(sentence))
-    centrality = sum((lexicon.likeness(place) for place in range(len(said))), np.zeros(len(said)))
+    centrality = sum((lexicon.likeness(place) for place in range(len(texts))), np.zeros(len(texts)))
     taken: list[int] = []
     for place in np.argsort(-np.round(centrality, 9), kind="stable"):
         mine = words[place]

@@ -92,9 +92,9 @@ def readings(number: int, statement: str) -> list[Reading]:
     """The readings of a statement, one for each noun before its only figure; nothing where a clause has several."""
     text = statement[:MAX_CHARS]
     language = language_of(text)
-    found: list[Reading] = []
+    result: list[Reading] = []
     if len(telling(text)) > MOST_WORDS:
-        return found
+        return result
     clauses = _clauses(_NUMERAL.sub(lambda numeral: str(_number(numeral.group())), text))
     # Who is named last may be meant before; of several people only those who were.
     people = {person for clause in clauses if (person := _person(clause, language))}
@@ -109,19 +109,19 @@ def readings(number: int, statement: str) -> list[Reading]:
         value = figure.group().strip() + (unit.group() if unit else "")
         for name, key in _nouns(clause[: figure.start()], language):
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
-            found.append(Reading(number, who, what, _whose(called, says, language), value, language))
-    return found
+            result.append(Reading(number, who, what, _whose(called, says, language), value, language))
+    return result
 
 
 def _clauses(text: str) -> list[str]:
     """The clauses of a text; one that is a bare figure belongs to the one before: 量血压，134."""
-    found: list[str] = []
+    clauses: list[str] = []
     for clause in _CLAUSE_END.split(text):
-        if found and _FIGURE.fullmatch(clause.strip()):
-            found[-1] += f" {clause.strip()}"
+        if clauses and _FIGURE.fullmatch(clause.strip()):
+            clauses[-1] += f" {clause.strip()}"
         else:
-            found.append(clause)
-    return found
+            clauses.append(clause)
+    return clauses
 
 
 def _number(numeral: str) -> int:

@@ -85,8 +85,8 @@ class _Words:
     def _as_written(self, phrase: str, numbers: list[int]) -> str:
         """With the capitals that it mostly has: Maria Lopez."""
         text = "\n".join(self.statements[number] for number in numbers)
-        found = Counter(re.findall(re.escape(phrase), text, flags=re.IGNORECASE))
-        return found.most_common(1)[0][0] if found else phrase
+        spellings = Counter(re.findall(re.escape(phrase), text, flags=re.IGNORECASE))
+        return spellings.most_common(1)[0][0] if spellings else phrase
 
 
 def topics(statements: Sequence[str], count: int, agent_id: str, focal_point: str = "", *, least_members: int = 1) -> list[Topic]:
@@ -137,8 +137,8 @@ def _fitness(word: str) -> float:
 def _surnames(agent_id: str, statements: Sequence[str]) -> set[str]:
     """Names that directly follow the agent's: they are the agent's too."""
     name = re.escape(agent_id.strip())
-    found = re.findall(rf"\b{name} ([A-Z][\w'-]+)", "\n".join(statements)) if name else []
-    return {stem(normalise(word)) for word in found}
+    names = re.findall(rf"\b{name} ([A-Z][\w'-]+)", "\n".join(statements)) if name else []
+    return {stem(normalise(word)) for word in names}
 
 
 def _stems(text: str) -> set[str]:

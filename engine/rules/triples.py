@@ -23,8 +23,8 @@ _SELF = frozenset({"i", "me", "we", "我", "我们", "咱", "咱们", "自己", 
 def triple(question: Triple) -> Facts:
     """Subject, predicate and object of the first clause that has a verb; else the agent, "is" or 说, and the text."""
     text = question.text.strip()[:MAX_CHARS]
-    found = next((parts for clause in _CLAUSE_END.split(text) if (parts := _parts(clause.strip(TRIM)))), None)
-    subject, predicate, object_ = found or ("", "", "")
+    first = next((parts for clause in _CLAUSE_END.split(text) if (parts := _parts(clause.strip(TRIM)))), None)
+    subject, predicate, object_ = first or ("", "", "")
     return Facts(
         subject=_part("" if subject.lower() in _SELF else subject) or _part(question.agent_id) or "?",
         predicate=_part(predicate) or ("说" if language_of(text) == "zh" else "is"),
@@ -198,8 +198,8 @@ def _before(tagged: Tagged) -> tuple[str, str]:
 def _subject(words: list[str]) -> str:
     while words and words[-1] in _JOINTS:
         words.pop()
-    found = "".join(words).strip(TRIM + "的")
-    return found if len(found) <= MAX_SUBJECT_CHARS else ""
+    subject = "".join(words).strip(TRIM + "的")
+    return subject if len(subject) <= MAX_SUBJECT_CHARS else ""
 
 
 def _joined(tagged: Tagged) -> str:

@@ -111,8 +111,8 @@ class ConversationLoop:
         until = time.monotonic() + self._seconds
         exchange = Exchange(agent_id, system_prompt, user_input, session_id, room=self._max_tokens, deadline=until)
         try:
-            said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
-            return self.chain.before(replace(exchange, messages=said, chat=chat))
+            dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
+            return self.chain.before(replace(exchange, messages=dialogue, chat=chat))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange
@@ -124,8 +124,8 @@ class ConversationLoop:
         """
         try:
             told = list(messages)
-            said, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
-            self.chain.after(Exchange(agent_id, session_id=session_id, messages=said, chat=chat, deadline=until))
+            dialogue, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
+            self.chain.after(Exchange(agent_id, session_id=session_id, messages=dialogue, chat=chat, deadline=until))
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
@@ -147,8 +147,8 @@ class ConversationLoop:
         self._steps.compacted(exchange)
 
     def _retrieved(self) -> str:
-        found = self._memory.injected
-        return "" if found is None or not found.context else f"{len(found.memories)} memories, {found.tokens} tokens"
+        injected = self._memory.injected
+        return "" if injected is None or not injected.context else f"{len(injected.memories)} memories, {injected.tokens} tokens"
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until every turn is published; False if they are not, after so many seconds."""
@@ -213,7 +213,7 @@ class MemoryStage:
         most = BUDGET if exchange.room is None else exchange.room
         if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
             return exchange
-        found = self._injecting.inject(
+        injected = self._injecting.inject(
             exchange.agent_id,
             exchange.user_input,
             base_prompt=exchange.system_prompt,
@@ -223,8 +223,8 @@ class MemoryStage:
             template=self._template,
             timeout=max(exchange.left, 0.01),
         )
-        self.injected = found
-        return exchange.prompted(found.prompt, found.context) if found.context else exchange
+        self.injected = injected
+        return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         if self._outbox is None or exchange.session_id is None:
@@ -249,9 +249,9 @@ class GuardStage:
         from jiyi.chat.guards import Step, sign_of_runaway  # late: stemmers are loaded with it
 
         now = datetime.now(UTC)
-        said = [message for message in exchange.messages if message.role == "assistant"][-GUARDED:]
-        sign = sign_of_runaway([Step(message.text, message.at or now) for message in said])
+        answers = [message for message in exchange.messages if message.role == "assistant"][-GUARDED:]
+        sign = sign_of_runaway([Step(message.text, message.at or now) for message in answers])
         # At what rate a whole conversation is passed on says nothing.
         if sign is None or sign == "token_rate":
             return exchange
-        return replace(exchange, messages=tuple(one for one in exchange.messages if one is not said[-1]))
+        return replace(exchange, messages=tuple(other for other in exchange.messages if other is not answers[-1]))

@@ -147,8 +147,8 @@ def export(context: Context, request: ExportMemories) -> Entries:
 
     Page by page in the order in which they came, with what was superseded; memory_import takes them in again.
     """
-    found, following = entries.page(context.connection, context.group_id, request.agent_id, request.after, request.limit)
-    return Entries(memories=found, next=following)
+    memories, following = entries.page(context.connection, context.group_id, request.agent_id, request.after, request.limit)
+    return Entries(memories=memories, next=following)
 
 
 @action("memory_import", scope="publish")
@@ -158,7 +158,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     What is in force at its address already, or has an id that is known, is passed over: importing again changes nothing.
     """
     stored = Stored()
-    new = sum(_imported(context.connection, context.group_id, one, stored) for one in request.memories)
+    new = sum(_imported(context.connection, context.group_id, memory, stored) for memory in request.memories)
     context.audit("memories", stored=new, known=len(request.memories) - new)
     finish(context, stored)
     return Imported(stored=new, known=len(request.memories) - new)
@@ -209,18 +209,18 @@ def erase(context: Context, what: Erasure | None, count: int, target: str) -> De
     return Deletion(count=count, erasure_id=erasure_id)
 
 
-def _imported(connection: Connection, group_id: str, one: PersistentMemory, stored: Stored) -> bool:
-    uri = one.uri or uri_of(one.agent_id, one.memory_type, "imported")
+def _imported(connection: Connection, group_id: str, memory: PersistentMemory, stored: Stored) -> bool:
+    uri = memory.uri or uri_of(memory.agent_id, memory.memory_type, "imported")
     fields = {
-        "event_id": one.id,
-        "created_at": one.created_at,
-        "keywords": one.keywords,
-        "poignancy": one.importance or DEFAULT_IMPORTANCE,
-        "abstract": one.abstract,
-        "overview": one.overview,
-        "provenance": one.metadata,
+        "event_id": memory.id,
+        "created_at": memory.created_at,
+        "keywords": memory.keywords,
+        "poignancy": memory.importance or DEFAULT_IMPORTANCE,
+        "abstract": memory.abstract,
+        "overview": memory.overview,
+        "provenance": memory.metadata,
     }
-    return entries.add(connection, group_id, uri, one.content, stored, **fields).new
+    return entries.add(connection, group_id, uri, memory.content, stored, **fields).new
 
 
 find = by_worker(
@@ -288,8 +288,8 @@ def grep(context: Context, request: GrepOptions) -> Entries:
 
     PostgreSQL's expressions, of at most 200 characters; a search may take two seconds.
     """
-    found = entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit)
-    return Entries(memories=found)
+    matches = entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit)
+    return Entries(memories=matches)
 
 
 @action("viking_ls", scope="read", mutates=False)
@@ -316,8 +316,8 @@ def read(context: Context, request: ReadOptions) -> ResourceTexts:
 
     As keywords (L0), an overview (L1) or whole (L2); a level that is not there yet is made of the text.
     """
-    found = entries.below(context.connection, context.group_id, request.uri, request.limit)
-    return ResourceTexts(texts=[entries.text_at(entry, request.level) for entry in found])
+    memories = entries.below(context.connection, context.group_id, request.uri, request.limit)
+    return ResourceTexts(texts=[entries.text_at(entry, request.level) for entry in memories])
 
 
 @action("viking_remove", scope="admin")
@@ -451,8 +451,8 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     Its messages become turns, each once, and the session's end is noted, so that a worker extracts what they tell at once.
     """
     session_id = request.session_id or f"session-{uuid7()}"
-    made = Recorder().events(context.group_id, request.agent_id, session_id, request.messages)
-    events = [wire.build(event) for event in made]
+    turns = Recorder().events(context.group_id, request.agent_id, session_id, request.messages)
+    events = [wire.build(event) for event in turns]
     ended = wire.SessionEnded(group_id=context.group_id, agent_id=request.agent_id, session_id=session_id, occurred_at=datetime.now(UTC))
     stored = store(context.connection, [*events, ended])
     turn_ids = [event.event_id for event in events]
@@ -480,11 +480,11 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
 
     Its settings and counters, and what conversations told about its user in general.
     """
-    found = agent(context.connection, context.group_id, request.agent_id)
-    if found is None:
+    state = agent(context.connection, context.group_id, request.agent_id)
+    if state is None:
         raise no_agent(context.group_id, request.agent_id)
     known = profiles.find(context.connection, (context.group_id, request.agent_id))
-    return AgentWithProfile(**found.model_dump(), profile=known)
+    return AgentWithProfile(**state.model_dump(), profile=known)
 
 
 @action("compactor_estimate_messages_tokens", scope="read", mutates=False)

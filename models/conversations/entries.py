@@ -58,8 +58,8 @@ def one(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | N
 
 def some(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
     """Those of the memories that there are, in the order given."""
-    found = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
-    return [found[node_id] for node_id in node_ids if node_id in found]
+    by_id = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
 def page(connection: Connection, group_id: str, agent_id: str, after: int, limit: int) -> tuple[list[MemoryEntry], int | None]:
@@ -159,8 +159,8 @@ def _place(group_id: str, uri: str) -> dict[str, str | bool]:
 
 def _at(connection: Connection, group_id: str, uri: str, content: str) -> UUID | None:
     parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content)}
-    found: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
-    return found
+    node_id: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
+    return node_id
 
 
 def _entries(rows: Any) -> list[MemoryEntry]:

@@ -22,7 +22,7 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
     waits for nobody, and a turn is never forgotten.
     """
     now = datetime.now(UTC)
-    found = []
+    due_times = []
     for name in sorted({*spoke, *ended}):
         row = connection.execute(_WAITING, _parameters(name)).one()
         due = due_at(Waiting(row.waiting, row.since, row.last_run_at, ended=name in ended), now, get_settings())
@@ -31,8 +31,8 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
         parameters = {"kind": EXTRACT, "subject": row.agent_key, "group": name[0], "due": due}
         connection.execute(_OWE, parameters)
         connection.execute(_SOONER, parameters)
-        found.append(due)
-    return found
+        due_times.append(due)
+    return due_times
 
 
 def due_again(connection: Connection, name: AgentName) -> datetime | None:

@@ -31,26 +31,26 @@ class Extracted:
     """What one session's turns told, and ids of the facts that were known when it was asked."""
 
     source: Source
-    found: CombinedExtraction
+    extraction: CombinedExtraction
     known: Sequence[UUID]
 
 
-def keep(
-    connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], found: Sequence[Extracted], now: datetime
+def store_extracted(
+    connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
 ) -> Stored:
     """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
     agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
     stored = Stored()
     if turns and not extractions.move_cursor(connection, name, seen, turns[-1].node_count):
         return stored
-    for one in found:
-        _keep_memories(connection, name, one, stored, now)
-        for experience in one.found.experiences:
-            stored.add(experiences.keep(connection, name, experience, one.source, now))
-        profiles.update(connection, name, one.found.profile_signals, now)
+    for session in extracted:
+        _keep_memories(connection, name, session, stored, now)
+        for experience in session.extraction.experiences:
+            stored.add(experiences.keep(connection, name, experience, session.source, now))
+        profiles.update(connection, name, session.extraction.profile_signals, now)
     if turns:
         stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
-    if any(one.found.experiences for one in found):
+    if any(session.extraction.experiences for session in extracted):
         pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1
     tallies.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
@@ -66,11 +66,11 @@ def _event(memory: ExtractedMemory, source: Source) -> Event | None:
         return None
 
 
-def _keep_memories(connection: Connection, name: AgentName, one: Extracted, stored: Stored, now: datetime) -> None:
-    for wave in waves(one.found.memories):
-        made = [(memory, event) for memory in wave if (event := _event(memory, one.source)) is not None]
-        stored.add(store(connection, [event for _, event in made]))
-        for memory, event in made:
-            extractions.supersede(connection, name, [one.known[number] for number in memory.supersedes], event.event_id)
+def _keep_memories(connection: Connection, name: AgentName, session: Extracted, stored: Stored, now: datetime) -> None:
+    for wave in waves(session.extraction.memories):
+        events = [(memory, event) for memory in wave if (event := _event(memory, session.source)) is not None]
+        stored.add(store(connection, [event for _, event in events]))
+        for memory, event in events:
+            extractions.supersede(connection, name, [session.known[number] for number in memory.supersedes], event.event_id)
             if memory.attribute is not None and memory.single_valued:
                 extractions.supersede_same_attribute(connection, name, event.event_id, now)

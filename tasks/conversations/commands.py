@@ -55,9 +55,9 @@ def search(actor: Actor, request: SearchOptions) -> Entries:
     """Safe to repeat because it only reads."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
     pool = request.limit if request.min_importance is None else request.limit * POOL_FACTOR
-    found = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
+    retrieved = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
     least = request.min_importance or 0
-    kept = [entry for entry in found.memories if (entry.importance or 0) >= least]
+    kept = [entry for entry in retrieved.memories if (entry.importance or 0) >= least]
     return Entries(memories=kept[: request.limit])
 
 
@@ -67,8 +67,8 @@ def find(actor: Actor, request: FindOptions) -> Entries:
     place = parse_uri(request.scope)
     kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
     pool = request.limit * POOL_FACTOR if place.path else request.limit
-    found = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
-    below = [entry for entry in found.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
+    retrieved = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
+    below = [entry for entry in retrieved.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
     return Entries(memories=below[: request.limit])
 
 
@@ -90,12 +90,12 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     language = language_of("\n".join(message.text for message in messages))
     question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
     llm = llms.llm()
-    found = llm.ask(question)
-    return SessionMemories(items=_facts(request.agent_id, found), extraction=found, llm=llm.model)
+    extraction = llm.ask(question)
+    return SessionMemories(items=_facts(request.agent_id, extraction), extraction=extraction, llm=llm.model)
 
 
-def _facts(agent_id: str, found: CombinedExtraction) -> list[Fact]:
-    return [_fact(agent_id, memory) for memory in found.memories]
+def _facts(agent_id: str, extraction: CombinedExtraction) -> list[Fact]:
+    return [_fact(agent_id, memory) for memory in extraction.memories]
 
 
 def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
@@ -154,11 +154,11 @@ class _Summariser:
     llm: llms.LLM
 
     def __call__(self, messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-        said = [(message.role, message.content) for message in messages if message.content]
-        if not said:
+        utterances = [(message.role, message.content) for message in messages if message.content]
+        if not utterances:
             return previous
-        language = language_of("\n".join(text for _, text in said))
-        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=said)
+        language = language_of("\n".join(text for _, text in utterances))
+        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=utterances)
         return cut_to_tokens(self.llm.ask(question).sentence, most)
 
 

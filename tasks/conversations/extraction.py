@@ -18,8 +18,7 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
-from models.conversations import entries, extraction_schedule, extractions
-from models.conversations import store_extraction as keeping
+from models.conversations import entries, extraction_schedule, extractions, store_extraction
 from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import StoredFact, StoredTurn
 from models.conversations.store_extraction import Extracted
@@ -62,11 +61,11 @@ def extract(batch: Batch) -> None:
         if look is None:
             with batch.finish():
                 continue
-        found = [_asked(batch, look, session_id, turns) for session_id, turns in extractions.sessions_of(look.turns).items()]
+        extracted = [_asked(batch, look, session_id, turns) for session_id, turns in extractions.sessions_of(look.turns).items()]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            stored = keeping.keep(connection, look.name, look.seen, look.turns, found, datetime.now(UTC))
+            stored = store_extraction.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
             again = extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
@@ -83,11 +82,11 @@ def _look(agent_key: UUID) -> _Look | None:
         seen = extractions.cursor(connection, name)
         turns = extractions.new_turns(connection, name, seen, get_settings().extract_max_messages)
         context = {
-            session_id: extractions.context_of(connection, name, session_id, some[0].node_count)
-            for session_id, some in extractions.sessions_of(turns).items()
+            session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
+            for session_id, of_session in extractions.sessions_of(turns).items()
         }
-        said = [turn.node_id for turn in turns if turn.message.role == "user"]
-        known = extractions.known_facts(connection, name, said)
+        user_turns = [turn.node_id for turn in turns if turn.message.role == "user"]
+        known = extractions.known_facts(connection, name, user_turns)
         return _Look(name, seen, turns, context, known, extractions.injected_lately(connection, name))
 
 
@@ -101,12 +100,12 @@ def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) 
         language=language_of("\n".join(turn.message.text for turn in turns)),
         messages=messages,
         since=len(before),
-        known=[one.fact for one in look.known],
+        known=[fact.fact for fact in look.known],
     )
-    found, llm, fallback = _answer(batch, question)
+    extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback)
-    return Extracted(source, worth_keeping(found, look.injected), [one.node_id for one in look.known])
+    return Extracted(source, worth_keeping(extraction, look.injected), [fact.node_id for fact in look.known])
 
 
 def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:

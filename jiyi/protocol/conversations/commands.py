@@ -32,8 +32,8 @@ def _is_address(uri: str) -> str:
 
 
 def _has_a_category(uri: str) -> str:
-    found = parse_uri(uri)
-    if found.kind is None or not found.path:
+    place = parse_uri(uri)
+    if place.kind is None or not place.path:
         raise ValueError(f"{uri!r} names no category: use agent://agent/kind/category")
     return uri
 
