@@ -30,7 +30,7 @@ from typing import Any
 
 from engine.growth.satisfaction import detect
 from engine.growth.schedules.asking.judging import asked_of
-from engine.heads import weights
+from engine.heads import model
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from engine.heads.local import heads, learned
 from engine.heads.retiring import retires
@@ -141,7 +141,7 @@ def judges_of(folder: Path, shipped: Heads) -> Callable[[str], Heads]:
         path = folder / f"{writer}.npz"
         if not path.exists():
             raise SystemExit(f"{path} is not there: run python -m tools.train --each {folder}")
-        return shipped.with_weights(weights.load(path))
+        return shipped.with_weights(model.load(path))
 
     return judge_of
 

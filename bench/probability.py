@@ -37,8 +37,8 @@ from bench import sets
 from bench.support.quality import Agent
 from bench.support.ranking import DECIMALS
 from bench.tune import TextVectors, Vectors, best_rows, corpus_of, measured
-from engine.providers.embedders.adapter import Adapter, load, packaged
-from engine.providers.embedders.choice import ADAPTED_MODELS
+from engine.providers.embedder_matrix import Adapter, load, packaged
+from engine.providers.embedders import ADAPTED_MODELS
 from engine.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures
 from engine.retrieval.scoring import Floats
 from jiyi.protocol.wire.vectors import Float32

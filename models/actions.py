@@ -7,7 +7,6 @@ from typing import Any
 
 from models.accounts import actions as accounts
 from models.conversations import actions as conversations
-from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
 from models.growth.artifacts import actions as growth_artifacts
@@ -35,7 +34,7 @@ from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
-    *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
+    *(accounts, conversations, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, schedule_asking, heartbeat_actions),
     *(identity, identity_questions, pains, self_reflections, tracking),
     *(items, operations, queue, reflection, retrieval, stores, tiers, tiers_questions),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.providers.llms import questions as ask
-from engine.providers.llms.questions import Question
+from engine.providers import questions as ask
+from engine.providers.questions import Question
 
 
 class Scripted:

@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from engine.providers import guarded
-from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders import HashingEmbedder
 
 #: Values of the vectors that a good reply has.
 SIZE = 16

@@ -1,7 +1,7 @@
 """Train the matrix behind the default embedder: ``python -m tools.matrix [FILE …] [--cache FILE] [--each FOLDER]``.
 
 A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all of ``bench/conversations``
-and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``engine/providers/embedders/m1.npz``:
+and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``engine/providers/m1.npz``:
 the same bytes from the same files.
 
 Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines). The matrix starts as the
@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.providers.embedder_matrix import save
 from engine.providers.embedders import embedder_of
-from engine.providers.embedders.adapter import save
 from jiyi.client.client import chunks
 
 #: Single precision; a mean or a norm may make double precision of it.
@@ -33,7 +33,7 @@ Floats = NDArray[np.floating[Any]]
 
 COMMAND = "python -m tools.matrix"
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "jiyi" / "providers" / "embedders" / "m1.npz"
+OUT = ROOT / "engine" / "providers" / "m1.npz"
 DATA = (ROOT / "bench" / "conversations", *(ROOT.parent / "shared" / "data" / name for name in ("conversations", "madial", "lifebench")))
 #: Cosines are divided by this before the softmax: smaller looks at the nearest wrong memories only.
 TEMPERATURE = 0.05

@@ -19,19 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from engine.heads import weights
-from engine.heads.features import Features, is_readable
-from engine.heads.head import Head
+from engine.heads import model
 from engine.heads.judgements import TOGETHER, centred
-from engine.heads.weights import Weights
-from engine.providers.embedders.local import LocalEmbedder
+from engine.heads.model import Features, Head, Weights, is_readable
+from engine.providers.local_embedders import LocalEmbedder
 from tools.training import rows as labelled
 from tools.training.fitting import calibration, fit, least_probability, left_out
 from tools.training.judgements import TASKS, Task
 from tools.training.rows import LABELLED, ROOT, Row
 
 COMMAND = "python -m tools.train"
-OUT = ROOT / "jiyi" / "heads" / "weights.npz"
+OUT = ROOT / "engine" / "heads" / "weights.npz"
 DECIMALS = 3
 
 
@@ -120,14 +118,14 @@ def main() -> None:
         print(task.name, json.dumps(figures[task.name], ensure_ascii=False))
     writers = sorted({row.writer for some in given.values() for row in some if row.measured})
     about = {"command": COMMAND, "writers": writers, "data": labelled.digest(given), "figures": figures}
-    weights.save(arguments.out, Weights(heads, centre, about))
-    weights.load(arguments.out)
+    model.save(arguments.out, Weights(heads, centre, about))
+    model.load(arguments.out)
     if arguments.each is not None:
         arguments.each.mkdir(parents=True, exist_ok=True)
         for left in writers:
             unseeing = {name: others[name].get(left, head) for name, head in heads.items()}  # which has no row of theirs either
             rest = [writer for writer in writers if writer != left]
-            weights.save(arguments.each / f"{left}.npz", Weights(unseeing, centre, {**about, "writers": rest}))
+            model.save(arguments.each / f"{left}.npz", Weights(unseeing, centre, {**about, "writers": rest}))
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")
 
 

@@ -9,7 +9,7 @@ from kombu import Exchange, Queue
 
 from engine.heads import local
 from engine.operations import log_redaction
-from engine.providers.embedders import choice
+from engine.providers import embedders
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
@@ -20,7 +20,7 @@ from workers.intake.compression import limit_kombu
 settings = get_settings()
 limit_kombu(settings.max_message_bytes)
 local.learned()  # weights that cannot be used are better refused now than by each task
-choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
+embedders.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
 TASK_TIME_LIMIT = 120
@@ -82,7 +82,6 @@ app.conf.update(
         "tasks.tiers.knowledge",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
-        "tasks.conversations.summaries",
         "tasks.conversations.commands",
         "tasks.growth.schedules",
         "tasks.growth.asking",

@@ -10,7 +10,7 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.providers.embedders.choice import LOCAL, chosen
+from engine.providers.embedders import LOCAL, chosen
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.budget import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues
@@ -19,7 +19,7 @@ from models.db.connection import engine
 from workers import migrate
 
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
-#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders.local``).
+#: and the next is claimed and loaded. It works at one at a time (``engine.providers.local_embedders``).
 LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2

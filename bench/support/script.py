@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.providers.llms import questions as ask
+from engine.providers import questions as ask
 from jiyi.errors import BadReply
 
 #: The last line of a prompt's list is empty; the list of statements ends with it.

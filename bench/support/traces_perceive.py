@@ -25,7 +25,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from engine.providers.llms.questions import Poignancy, Poignant, Question
+from engine.providers.questions import Poignancy, Poignant, Question
 from jiyi.client.perceive import Seen, observations
 from jiyi.protocol import events as wire
 from models.db.connection import unit_of_work

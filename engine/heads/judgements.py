@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.heads.features import MIN_NORM, Features, grams, is_readable, normalise, plain, stacked
-from engine.heads.head import Rows
-from engine.heads.weights import WIDTH, Weights
+from engine.heads.model import MIN_NORM, WIDTH, Features, Rows, Weights, grams, is_readable, normalise, plain, stacked
 from jiyi.text.words import CJK
 
 #: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between (``LocalEmbedder.layers``).
@@ -66,17 +64,17 @@ class Heads:
         """Others that judge vectors of the same embedder."""
         return Heads(weights, self._embed, self.change_precision)
 
-    def facts(self, said: Sequence[Pair]) -> list[Judged | None]:
+    def facts(self, texts: Sequence[Pair]) -> list[Judged | None]:
         """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or ``passing``."""
-        return self._in_context(FACTS, said)
+        return self._in_context(FACTS, texts)
 
-    def kinds(self, said: Sequence[Pair]) -> list[Judged | None]:
+    def kinds(self, texts: Sequence[Pair]) -> list[Judged | None]:
         """Of lasting messages: ``preference``, ``knowledge`` or ``experience``."""
-        return self._in_context(KINDS, said)
+        return self._in_context(KINDS, texts)
 
-    def attributes(self, said: Sequence[Pair]) -> list[Judged | None]:
+    def attributes(self, texts: Sequence[Pair]) -> list[Judged | None]:
         """Of lasting messages: what it is about, such as ``home`` or ``allergy``."""
-        return self._in_context(ATTRIBUTES, said)
+        return self._in_context(ATTRIBUTES, texts)
 
     def satisfaction(self, exchanges: Sequence[Sequence[str]]) -> list[Judged | None]:
         """``positive``, ``negative`` or ``neutral``, by the newest message of each exchange; the one before it helps."""
@@ -101,8 +99,8 @@ class Heads:
         """The least probability at which acting on a label is right as often as this; by default as often as it was trained for."""
         return self._weights.heads[name].least(label, precision)
 
-    def _in_context(self, name: str, said: Sequence[Pair]) -> list[Judged | None]:
-        return self._judge(name, said, [is_readable(text) for _, text in said], in_context)
+    def _in_context(self, name: str, texts: Sequence[Pair]) -> list[Judged | None]:
+        return self._judge(name, texts, [is_readable(text) for _, text in texts], in_context)
 
     def _judge(
         self, name: str, pairs: Sequence[Pair], readable: Sequence[bool], read: Callable[[Sequence[Pair], Vectors], Rows]
@@ -129,21 +127,21 @@ class Heads:
 def centred(vectors: Features, centre: Features) -> Features:
     """``(n, 2 * WIDTH)`` vectors less the mean of all texts, each half of length 1 again: the model's vectors are crowded into a corner."""
     halves = (vectors - centre).reshape(len(vectors), -1, WIDTH)
-    found: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(len(vectors), -1)
-    return found.astype(np.float32)
+    unit: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(len(vectors), -1)
+    return unit.astype(np.float32)
 
 
-def in_context(said: Sequence[Pair], vectors: Vectors) -> Rows:
+def in_context(texts: Sequence[Pair], vectors: Vectors) -> Rows:
     """A message after what was said before it: both vectors (zeros for nothing), the form of the message, its words."""
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
     dense = np.hstack(
         [
-            np.array([vectors[text] for _, text in said]),
-            np.array([vectors.get(before, nothing) for before, _ in said]),
-            stacked([[*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))] for before, text in said]),
+            np.array([vectors[text] for _, text in texts]),
+            np.array([vectors.get(before, nothing) for before, _ in texts]),
+            stacked([[*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))] for before, text in texts]),
         ]
     )
-    return Rows(dense, [grams(text) for _, text in said])
+    return Rows(dense, [grams(text) for _, text in texts])
 
 
 def compared(pairs: Sequence[Pair], vectors: Vectors) -> Rows:
@@ -151,25 +149,28 @@ def compared(pairs: Sequence[Pair], vectors: Vectors) -> Rows:
 
     Of the last layer alone, because that is the one that is stored with every memory.
     """
-    older = np.array([vectors[one][:WIDTH] for one, _ in pairs])
-    newer = np.array([vectors[two][:WIDTH] for _, two in pairs])
+    older = np.array([vectors[older_text][:WIDTH] for older_text, _ in pairs])
+    newer = np.array([vectors[newer_text][:WIDTH] for _, newer_text in pairs])
     cosine = (older * newer).sum(axis=1, keepdims=True)
-    form = stacked([[*shared(one, two), *plain(two), *plain(one)] for one, two in pairs])
-    return Rows(np.hstack([older, newer, np.abs(older - newer), older * newer, cosine, cosine**2, form]), [grams(two) for _, two in pairs])
+    form = stacked([[*shared(older_text, newer_text), *plain(newer_text), *plain(older_text)] for older_text, newer_text in pairs])
+    return Rows(
+        np.hstack([older, newer, np.abs(older - newer), older * newer, cosine, cosine**2, form]),
+        [grams(newer_text) for _, newer_text in pairs],
+    )
 
 
-def shared(one: str, two: str) -> list[float]:
+def shared(older: str, newer: str) -> list[float]:
     """What two texts have in common, in words and numbers."""
-    mine, theirs = _telling(one), _telling(two)
+    mine, theirs = _telling(older), _telling(newer)
     common = len(mine & theirs)
-    numbers, others = set(_NUMBER.findall(normalise(one))), set(_NUMBER.findall(normalise(two)))
+    numbers, others = set(_NUMBER.findall(normalise(older))), set(_NUMBER.findall(normalise(newer)))
     return [
         common / (1 + len(mine)),
         common / (1 + len(theirs)),
         min(common, MOST_SHARED) / MOST_SHARED,
         float(bool(numbers & others)),
         float(bool(numbers) and bool(others) and not numbers & others),
-        float((_CHINESE.search(one) is None) != (_CHINESE.search(two) is None)),
+        float((_CHINESE.search(older) is None) != (_CHINESE.search(newer) is None)),
     ]
 
 

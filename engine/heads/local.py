@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from engine.heads import weights
-from engine.heads.features import Features
 from engine.heads.judgements import Heads
-from engine.heads.weights import Weights
+from engine.heads.model import Features, Weights, load
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.once import once
 from jiyi.settings import get_settings
 
 if TYPE_CHECKING:
-    from engine.providers.embedders.local import LocalEmbedder
+    from engine.providers.local_embedders import LocalEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ KEPT = 4_096
 def learned() -> Weights:
     """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
     named = get_settings().heads_weights
-    return weights.load(Path(named)) if named else weights.load()
+    return load(Path(named)) if named else load()
 
 
 @once
@@ -47,14 +45,14 @@ def heads() -> Heads | None:
     Raises:
         HeadsError: the weights cannot be used.
     """
-    found = learned()
+    weights = learned()
     try:
         embedder = cast("LocalEmbedder", embedder_of(LOCAL))  # the one that may embed the memories, too: a model takes 200 MB
         embedder.layers(["."])
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
         return None
-    return Heads(found, Remembered(embedder.layers), get_settings().change_precision)
+    return Heads(weights, Remembered(embedder.layers), get_settings().change_precision)
 
 
 class Remembered:
@@ -69,10 +67,10 @@ class Remembered:
             known = {text: self._vectors[text] for text in texts if text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            made = dict(zip(missing, self._embed(missing), strict=True))
-            known |= made
+            new = dict(zip(missing, self._embed(missing), strict=True))
+            known |= new
             with self._lock:
-                self._vectors.update(made)
+                self._vectors.update(new)
                 while len(self._vectors) > self._kept:
                     self._vectors.popitem(last=False)
         return np.array([known[text] for text in texts])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.heads.features import normalise
 from engine.heads.judgements import CHANGES, RETIRING, Heads, Judged, Pair
+from engine.heads.model import normalise
 
 #: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the same attribute, of which
 #: there is one value, or the newer one has a word of change. From .3 to .4 the same is right.
@@ -44,9 +44,10 @@ def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) 
         expected: of which pairs a rule says so already: less is enough (:data:`EXPECTED`). Empty: of none.
     """
     least = sure(heads)
-    found = chances(heads, pairs)
+    probabilities = chances(heads, pairs)
     return [
-        chance >= (EXPECTED if is_expected else least) for chance, is_expected in zip(found, expected or [False] * len(pairs), strict=True)
+        chance >= (EXPECTED if is_expected else least)
+        for chance, is_expected in zip(probabilities, expected or [False] * len(pairs), strict=True)
     ]
 
 
@@ -58,10 +59,10 @@ def sure(heads: Heads) -> float:
 def chances(heads: Heads, pairs: Sequence[Pair]) -> list[float]:
     """How likely each pair's newer statement replaces or ends the older; 0 where it may not (:func:`may_retire`) or nobody knows."""
     places = [place for place, pair in enumerate(pairs) if may_retire(*pair)]
-    found = [0.0] * len(pairs)
+    probabilities = [0.0] * len(pairs)
     for place, judged in zip(places, heads.changes([pairs[place] for place in places]), strict=True):
-        found[place] = 0.0 if judged is None else retiring(judged)
-    return found
+        probabilities[place] = 0.0 if judged is None else retiring(judged)
+    return probabilities
 
 
 def retiring(judged: Judged) -> float:
@@ -71,8 +72,8 @@ def retiring(judged: Judged) -> float:
 
 def is_vital(text: str) -> bool:
     """Whether somebody says of themselves, or of their own people, that they have an allergy or an illness: it is never small talk."""
-    said = normalise(text)
-    return _OWN.search(said) is not None and (_ALLERGY.search(said) is not None or _DIAGNOSIS.search(said) is not None)
+    statement = normalise(text)
+    return _OWN.search(statement) is not None and (_ALLERGY.search(statement) is not None or _DIAGNOSIS.search(statement) is not None)
 
 
 def may_retire(older: str, newer: str) -> bool:
@@ -83,8 +84,8 @@ def may_retire(older: str, newer: str) -> bool:
     for guarded, by in _GUARDED:
         about = set(guarded.findall(was))
         if about:
-            said = by or _HEALED
-            return said.search(now) is not None or not about.isdisjoint(guarded.findall(now))
+            releasing = by or _HEALED
+            return releasing.search(now) is not None or not about.isdisjoint(guarded.findall(now))
     return True
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import Keywords, Poignancy, Question, Triple
+from engine.providers.questions import Keywords, Poignancy, Question, Triple
 from engine.text.keywords import keywords_of
 from jiyi.client.perceive import IDLE_POIGNANCY
 from jiyi.protocol.agents import AgentSettings

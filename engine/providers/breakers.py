@@ -111,10 +111,10 @@ def states() -> dict[str, str]:
         return {}
     end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
     names = sorted(cast("list[bytes]", list(islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS))))
-    found = cast("list[bytes | None]", client.mget(names)) if names else []
+    values = cast("list[bytes | None]", client.mget(names)) if names else []
     return {
         name.decode().removeprefix(KEY).removesuffix(end): state.decode()
-        for name, state in zip(names, found, strict=True)
+        for name, state in zip(names, values, strict=True)
         if state is not None
     }
 
@@ -145,8 +145,8 @@ class _SharedStorage(pybreaker.CircuitRedisStorage):
             for key, value in (("fail_counter", 0), ("success_counter", 0), ("state", state)):
                 pipe.setnx(self._namespace(key), value)
             pipe.get(self._namespace("state"))
-            *_, found = pipe.execute()
-        self._state = state if found is None else found.decode()
+            *_, stored = pipe.execute()
+        self._state = state if stored is None else stored.decode()
 
     @property
     def state(self) -> str:

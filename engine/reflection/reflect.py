@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple
+from engine.providers.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple
 from engine.reflection.thoughts import Thought
 from jiyi.client.perceive import IDLE_POIGNANCY
 from jiyi.text.words import Language, is_idle, language_of

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.conversations.extraction.attributes import attribute_of
+from engine.conversations.attributes import attribute_of
 from engine.heads.retiring import may_retire
 from engine.retrieval.ordering import APART, MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
 from engine.retrieval.scoring import Floats

@@ -13,7 +13,6 @@ _WORDS = {section: re.compile("|".join(lines), re.IGNORECASE) for section, lines
 #: In any memory: it says so (now, moved, 改, 不再), or perhaps (went up, 了 at the end of a clause).
 SAYS = _WORDS["says"]
 PERHAPS = _WORDS["perhaps"]
-#: In a statement of the user's: something is otherwise, has ended or is another now, is only over.
+#: In a statement of the user's: something is otherwise, is only over.
 CHANGE = _WORDS["change"]
-ENDS = _WORDS["ends"]
 OVER = _WORDS["over"]

@@ -56,8 +56,8 @@ class Exchange:
 
     def told(self, text: str) -> Exchange:
         """With a paragraph at the end of the prompt, cut to the room that is left."""
-        said = text if self.room is None else cut_to_tokens(text, self.room)
-        return self.prompted(f"{self.system_prompt}\n\n{said}".strip(), said) if said else self
+        fitting = text if self.room is None else cut_to_tokens(text, self.room)
+        return self.prompted(f"{self.system_prompt}\n\n{fitting}".strip(), fitting) if fitting else self
 
     def prompted(self, system_prompt: str, added: str) -> Exchange:
         """With a prompt to which a text was added, which takes room."""
@@ -126,11 +126,11 @@ class Chain:
 
         Thread(target=run, name=f"jiyi-{name}", daemon=True).start()
         try:
-            found = done.get(timeout=exchange.left)
+            result = done.get(timeout=exchange.left)
         except Empty:
             log.warning("the stage %s is not done in time, and is left out", name)
             return exchange
-        if isinstance(found, Exception):
-            log.warning("the stage %s failed, and is left out: %s", name, found)
+        if isinstance(result, Exception):
+            log.warning("the stage %s failed, and is left out: %s", name, result)
             return exchange
-        return replace(found, deadline=exchange.deadline)
+        return replace(result, deadline=exchange.deadline)

@@ -75,7 +75,7 @@ def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) ->
     if len(lately) > 1 and sum(lately) > limits.max_tokens_per_second * RATE_SECONDS:
         return "token_rate"
     run = steps[-limits.repetitions - 1 :]
-    if len(run) > limits.repetitions and all(_alike(one, two) > limits.max_similarity for one, two in pairwise(run)):
+    if len(run) > limits.repetitions and all(_alike(step, following) > limits.max_similarity for step, following in pairwise(run)):
         return "repetition"
     return "low_entropy" if _entropy(last.words) < limits.min_entropy else None
 
@@ -103,9 +103,9 @@ def _entropy(words: Counter[str]) -> float:
     return -sum(count / total * math.log2(count / total) for count in words.values()) / math.log2(total)
 
 
-def _alike(one: Step, other: Step) -> float:
+def _alike(step: Step, other: Step) -> float:
     """Cosine of the words' counts: no model is needed to see that somebody repeats themselves."""
-    left, right = one.words, other.words
+    left, right = step.words, other.words
     product = sum(count * right[word] for word, count in left.items())
     lengths = math.hypot(*left.values()) * math.hypot(*right.values())
-    return product / lengths if lengths else float(one.text.strip() == other.text.strip())
+    return product / lengths if lengths else float(step.text.strip() == other.text.strip())

@@ -14,15 +14,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Chain, Exchange, Stage
-from jiyi.chat.compacting import CompactionStage
+from jiyi.chat.compaction import CompactionStage
 from jiyi.chat.hint import HintStage
-from jiyi.chat.recording import messages_of, with_text
-from jiyi.chat.stages import GuardStage, MemoryStage
+from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import TrajectoryStage
 from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
@@ -111,8 +111,8 @@ class ConversationLoop:
         until = time.monotonic() + self._seconds
         exchange = Exchange(agent_id, system_prompt, user_input, session_id, room=self._max_tokens, deadline=until)
         try:
-            said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
-            return self.chain.before(replace(exchange, messages=said, chat=chat))
+            dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
+            return self.chain.before(replace(exchange, messages=dialogue, chat=chat))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange
@@ -124,8 +124,8 @@ class ConversationLoop:
         """
         try:
             told = list(messages)
-            said, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
-            self.chain.after(Exchange(agent_id, session_id=session_id, messages=said, chat=chat, deadline=until))
+            dialogue, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
+            self.chain.after(Exchange(agent_id, session_id=session_id, messages=dialogue, chat=chat, deadline=until))
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
@@ -147,8 +147,8 @@ class ConversationLoop:
         self._steps.compacted(exchange)
 
     def _retrieved(self) -> str:
-        found = self._memory.injected
-        return "" if found is None or not found.context else f"{len(found.memories)} memories, {found.tokens} tokens"
+        injected = self._memory.injected
+        return "" if injected is None or not injected.context else f"{len(injected.memories)} memories, {injected.tokens} tokens"
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until every turn is published; False if they are not, after so many seconds."""
@@ -165,3 +165,93 @@ def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
         return ChatMessage(role=message.role, content=message.text)
     known = with_text(message)
     return ChatMessage.model_validate({**message, **{name: known[name] for name in ("role",) if name in known}, "content": known["text"]})
+
+
+#: Shorter inputs say nothing that could be looked for.
+LEAST_INPUT_CHARS = 2
+#: Latest messages that the guard looks at.
+GUARDED = 12
+
+
+class Injecting(Protocol):
+    """Whoever puts memories into prompts; ``client.conversations`` is one."""
+
+    def inject(
+        self,
+        agent_id: str,
+        user_input: str,
+        *,
+        base_prompt: str,
+        session_id: str | None,
+        max_tokens: int,
+        format: Format,  # noqa: A002 – the field's name
+        template: str | None,
+        timeout: float | None,
+    ) -> InjectedContext: ...
+
+
+class MemoryStage:
+    """Puts what is remembered into the prompt, and records what was said (priority 150)."""
+
+    name, priority = "memory", 150
+
+    def __init__(
+        self, injecting: Injecting | None, outbox: Outbox | None, group_id: str, *, form: Format = "markdown", template: str | None = None
+    ) -> None:
+        self._injecting, self._outbox, self._group_id = injecting, outbox, group_id
+        self._form, self._template = form, template
+        self._recorder = Recorder()
+        #: What was injected last, for who wants to show it.
+        self.injected: InjectedContext | None = None
+
+    def missing(self) -> str:
+        lacks = [what for what, there in (("retrieval", self._injecting), ("recording", self._outbox)) if there is None]
+        return " and ".join(lacks)
+
+    def before(self, exchange: Exchange) -> Exchange:
+        self.injected = None
+        most = BUDGET if exchange.room is None else exchange.room
+        if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
+            return exchange
+        injected = self._injecting.inject(
+            exchange.agent_id,
+            exchange.user_input,
+            base_prompt=exchange.system_prompt,
+            session_id=exchange.session_id,
+            max_tokens=most,
+            format=self._form,
+            template=self._template,
+            timeout=max(exchange.left, 0.01),
+        )
+        self.injected = injected
+        return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
+
+    def after(self, exchange: Exchange) -> Exchange:
+        if self._outbox is None or exchange.session_id is None:
+            return exchange
+        for event in self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages):
+            self._outbox.put(event)
+        return exchange
+
+
+class GuardStage:
+    """Keeps an assistant that runs in circles from filling memory (priority 500): what it says then is not recorded."""
+
+    name, priority = "loop_guard", 500
+
+    def missing(self) -> str:
+        return ""
+
+    def before(self, exchange: Exchange) -> Exchange:
+        return exchange
+
+    def after(self, exchange: Exchange) -> Exchange:
+        from jiyi.chat.guards import Step, sign_of_runaway  # late: stemmers are loaded with it
+
+        now = datetime.now(UTC)
+        answers = [message for message in exchange.messages if message.role == "assistant"][-GUARDED:]
+        sign = sign_of_runaway([Step(message.text, message.at or now) for message in answers])
+        # At what rate a whole conversation is passed on says nothing.
+        if sign is None or sign == "token_rate":
+            return exchange
+        return replace(exchange, messages=tuple(other for other in exchange.messages if other is not answers[-1]))

@@ -36,15 +36,15 @@ def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
     Raises:
         InvalidEvent: with a sentence per wrong field.
     """
-    found = []
+    result = []
     for place, message in enumerate(messages):
         try:
-            one = message if isinstance(message, Message) else Message.model_validate(with_text(message))
+            parsed = message if isinstance(message, Message) else Message.model_validate(with_text(message))
         except ValidationError as error:
             raise InvalidEvent([f"messages.{place}.{problem}" for problem in problems_of(error)]) from None
-        if one.text.strip():
-            found.append(one)
-    return found
+        if parsed.text.strip():
+            result.append(parsed)
+    return result
 
 
 class Recorder:
@@ -64,8 +64,8 @@ class Recorder:
         Raises:
             InvalidEvent: with a sentence per wrong field.
         """
-        said = [message for message in messages if message.role in RECORDED]
-        recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in said]
+        recorded = [message for message in messages if message.role in RECORDED]
+        recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
         digests = [_digest(message) for message in recorded]
         before = self._before((group_id, agent_id, session_id), digests)
         now = datetime.now(UTC)
@@ -77,14 +77,14 @@ class Recorder:
     def _before(self, session: tuple[str, str, str], digests: list[bytes]) -> list[bytes]:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
-            said = self._said.pop(session, [])
+            turns = self._said.pop(session, [])
             before: list[bytes]
-            if digests[: len(said)] == said:  # the whole conversation so far
+            if digests[: len(turns)] == turns:  # the whole conversation so far
                 before, now_said = [], digests
-            elif len(digests) > 1 and said[-len(digests) :] == digests:  # the last call once more
-                before, now_said = said[: -len(digests)], said
+            elif len(digests) > 1 and turns[-len(digests) :] == digests:  # the last call once more
+                before, now_said = turns[: -len(digests)], turns
             else:
-                before, now_said = said, [*said, *digests]
+                before, now_said = turns, [*turns, *digests]
             self._said[session] = now_said
             while len(self._said) > SESSIONS:
                 self._said.popitem(last=False)

@@ -11,7 +11,7 @@ from jiyi.protocol.queries import Request
 QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
 DEFAULT_BATCH = 256
-#: Seconds that a step may take: longer than an embedder may for a batch (``engine.providers.embedders.remote``).
+#: Seconds that a step may take: longer than an embedder may for a batch (``engine.providers.remote_embedder``).
 STEP_SECONDS = 120.0
 
 #: ``filling``: the new model embeds the memories; ``waiting``: for the last questions by the old model; ``folding``:

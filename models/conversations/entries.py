@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import BigInteger, Boolean, Connection, Uuid, any_, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
@@ -17,7 +17,7 @@ from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
-from jiyi.protocol.conversations.uris import MemoryUri, parse_uri, uri_of
+from jiyi.protocol.conversations.types import MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.digests import content_digest
 from models.memory.ingestion.inbox import Stored, store
@@ -58,8 +58,8 @@ def one(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | N
 
 def some(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
     """Those of the memories that there are, in the order given."""
-    found = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
-    return [found[node_id] for node_id in node_ids if node_id in found]
+    by_id = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
 def page(connection: Connection, group_id: str, agent_id: str, after: int, limit: int) -> tuple[list[MemoryEntry], int | None]:
@@ -78,7 +78,7 @@ def ids_below(connection: Connection, group_id: str, uri: str) -> list[UUID]:
     return list(connection.execute(_IDS_BELOW, _place(group_id, uri)).scalars())
 
 
-def ids_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
+def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
     """How many memories the agent has, of whatever kind."""
     return int(connection.execute(_COUNT, {"group": group_id, "agent": agent_id}).scalar_one())
 
@@ -159,8 +159,8 @@ def _place(group_id: str, uri: str) -> dict[str, str | bool]:
 
 def _at(connection: Connection, group_id: str, uri: str, content: str) -> UUID | None:
     parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content)}
-    found: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
-    return found
+    node_id: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
+    return node_id
 
 
 def _entries(rows: Any) -> list[MemoryEntry]:
@@ -224,4 +224,19 @@ _STATS = text("""
         (SELECT jsonb_object_agg(kind, n) FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
         (SELECT jsonb_object_agg(agent_id, n) FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a) AS by_agent
     FROM these
+""")
+
+
+def to_summarise(connection: Connection, node_ids: Sequence[UUID]) -> list[Row[tuple[UUID, str, str, str]]]:
+    """(node_id, group_id, agent_id, description) of those that have no overview."""
+    return list(connection.execute(_TO_SUMMARISE, {"ids": list(node_ids)}))
+
+
+def save_summary(connection: Connection, node_id: UUID, overview: str, abstract: str) -> None:
+    connection.execute(_SAVE_SUMMARY, {"id": node_id, "overview": overview, "abstract": abstract})
+
+
+_TO_SUMMARISE = text("SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview IS NULL")
+_SAVE_SUMMARY = text("""
+    UPDATE memory_nodes SET overview = :overview, abstract = :abstract, changed_xid = pg_current_xact_id() WHERE node_id = :id
 """)

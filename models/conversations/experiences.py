@@ -7,8 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
-from engine.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
-from engine.conversations.stored.memories import Source, experience_event
+from engine.conversations.memories import Source, StoredExperience, experience_event, merged, pattern_hash, text_of
 from jiyi.protocol.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience
@@ -26,15 +25,15 @@ def keep(connection: Connection, name: AgentName, told: ExtractedExperience, sou
     key = pattern_hash(told.pain_pattern)
     row = connection.execute(_FIND, bind_name(name) | {"hash": key}).one_or_none()
     known = None if row is None else StoredExperience.model_validate(row, from_attributes=True)
-    made = merged(known, told)
+    experience = merged(known, told)
     before = [] if row is None else _turns(connection, name, row.node_id)
-    event = experience_event(made, told, source, before)
+    event = experience_event(experience, told, source, before)
     stored = store(connection, [event])
-    node_id = _in_force(connection, name, event.payload.uri, text_of(made)) or event.event_id
+    node_id = _in_force(connection, name, event.payload.uri, text_of(experience)) or event.event_id
     if row is not None and row.node_id != node_id:
         extractions.supersede(connection, name, [row.node_id], node_id, turns=False)
     whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
-    connection.execute(_SAVE, {**whose, **made.model_dump(), "created_at": now, "updated_at": now})
+    connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": now, "updated_at": now})
     return stored
 
 
@@ -46,13 +45,13 @@ def of_agent(connection: Connection, name: AgentName, limit: int) -> list[Stored
 
 def _turns(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
     """The turns that a memory rests on."""
-    found = connection.execute(_TURNS, bind_name(name) | {"id": node_id}).scalar_one_or_none()
-    return [UUID(turn) for turn in found or ()]
+    filling = connection.execute(_TURNS, bind_name(name) | {"id": node_id}).scalar_one_or_none()
+    return [UUID(turn) for turn in filling or ()]
 
 
 def _in_force(connection: Connection, name: AgentName, uri: str | None, content: str) -> UUID | None:
-    found: UUID | None = connection.execute(_AT, bind_name(name) | {"uri": uri, "content": content}).scalar_one_or_none()
-    return found
+    node_id: UUID | None = connection.execute(_AT, bind_name(name) | {"uri": uri, "content": content}).scalar_one_or_none()
+    return node_id
 
 
 _FIELDS = columns(StoredExperience, Experience)

@@ -43,8 +43,8 @@ class StoredFact:
 
 def cursor(connection: Connection, name: AgentName) -> int:
     """``node_count`` of the last turn that was looked through."""
-    found = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
-    return 0 if found is None else int(found)
+    extracted_to = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
+    return 0 if extracted_to is None else int(extracted_to)
 
 
 def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to: int) -> bool:
@@ -97,7 +97,7 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
 
     What was said later than it stays; without ``turns`` (the newer one holds all that the older one did) that makes no difference.
     """
-    ids = [one for one in old if one != node_id]
+    ids = [older for older in old if older != node_id]
     if ids:
         connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id, "whenever": not turns})
         if turns:
@@ -111,17 +111,17 @@ def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
 
 def _turn(row: Row[Any]) -> StoredTurn:
     node_id, node_count, session_id, role, name, description, at = tuple(row)
-    said = description.removeprefix(f"{name}: ") if name != role else description
-    message = Message(role=role, text=said, name=None if name == role else name, at=at)
+    spoken = description.removeprefix(f"{name}: ") if name != role else description
+    message = Message(role=role, text=spoken, name=None if name == role else name, at=at)
     return StoredTurn(node_id, node_count, session_id, message)
 
 
 def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
     """Turns by session, each session's in order."""
-    found: dict[str, list[StoredTurn]] = {}
+    sessions: dict[str, list[StoredTurn]] = {}
     for turn in turns:
-        found.setdefault(turn.session_id, []).append(turn)
-    return found
+        sessions.setdefault(turn.session_id, []).append(turn)
+    return sessions
 
 
 _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")

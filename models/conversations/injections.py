@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.conversations.injection.choosing import Candidate
+from engine.conversations.injection import Candidate
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.growth.artifacts.growing import AGGREGATE
@@ -34,11 +34,11 @@ def most_important(connection: Connection, name: AgentName, kinds: Sequence[Kind
 
 def industry_keywords(connection: Connection, group_id: str) -> dict[str, list[str]]:
     """The group's words with those of the same meaning, of all its industries."""
-    found: dict[str, list[str]] = {}
+    keywords: dict[str, list[str]] = {}
     for row in connection.execute(_KEYWORDS, {"group": group_id}):
         for word, others in row.keywords.items():
-            found.setdefault(word, []).extend(others)
-    return found
+            keywords.setdefault(word, []).extend(others)
+    return keywords
 
 
 def note(

@@ -63,10 +63,10 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemory:
-    found = node(connection, StoredMemory, group_id, node_id)
-    if found is None:
+    memory = node(connection, StoredMemory, group_id, node_id)
+    if memory is None:
         raise NotFound(f"node_id: the group {group_id!r} has no memory {node_id}")
-    return found
+    return memory
 
 
 def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory) -> Event:
@@ -107,9 +107,9 @@ def _still_true(old: StoredMemory, description: str) -> dict[str, Any]:
 
 def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
     """Where it comes from, with the version that it replaces and what its evidence was before that was replaced."""
-    said = old.provenance if request.provenance is None else request.provenance
+    given = old.provenance if request.provenance is None else request.provenance
     rested = {RESTED_ON: old.provenance[RESTED_ON]} if RESTED_ON in old.provenance else {}
-    return {**said, **rested, REPLACES: str(old.node_id)}
+    return {**given, **rested, REPLACES: str(old.node_id)}
 
 
 _SUPERSEDE = text("""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from engine.conversations.stored.turns import memory_of
+from engine.conversations.memories import memory_of
 from jiyi.errors import IdReused
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded

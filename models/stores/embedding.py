@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.providers.embedders import own
 from engine.providers.public_addresses import check_public
+from engine.providers.remote_embedder import declaration_problem
 from jiyi.errors import ConfigError
 from jiyi.protocol.presets import PRESETS
 from jiyi.settings import get_settings
@@ -15,7 +15,7 @@ def check(given: EmbeddingConfig | None, path: str) -> None:
     if given is None or given.provider == "deployment":
         return
     key = "" if given.api_key is None else given.api_key.get_secret_value()
-    wrong = own.problem(vendor(given), given.model, given.base_url or "", key)
+    wrong = declaration_problem(vendor(given), given.model, given.base_url or "", key)
     if wrong is not None:
         raise ConfigError([f"{path}.{wrong}"])
     address = given.base_url or (PRESETS[given.provider].base_url if given.provider in PRESETS else "")

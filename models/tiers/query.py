@@ -16,8 +16,8 @@ from psycopg import Error as DriverError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from engine.providers.websearch import SearchOptions
-from engine.providers.websearch.searching import items_of
+from engine.providers.web_search import SearchOptions
+from engine.providers.web_searcher import items_of
 from engine.retrieval.scoring import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.gathering import SECONDS, Gathered, Reader, gather

@@ -12,9 +12,8 @@ from typing import cast
 import redis
 from pydantic import ValidationError
 
-from engine.providers.websearch import SearchResult
-from engine.providers.websearch.choice import chosen
-from engine.providers.websearch.searching import Searcher
+from engine.providers.web_search import SearchResult, chosen
+from engine.providers.web_searcher import Searcher
 from engine.tiers.gathering import Skipped
 from jiyi.once import once
 from jiyi.settings import get_settings

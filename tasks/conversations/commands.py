@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.providers import llms
-from engine.providers.embedders import embedder, embedder_of
-from engine.providers.embedders.choice import complete
-from engine.providers.llms.questions import Compaction, Extraction
+from engine.providers.embedders import complete, embedder, embedder_of
+from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
@@ -28,8 +27,7 @@ from jiyi.protocol.conversations.commands import (
     SessionMemories,
 )
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
-from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
-from jiyi.protocol.conversations.uris import parse_uri, uri_of
+from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind, parse_uri, uri_of
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
@@ -38,7 +36,7 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
-from models.conversations import actions, commands, entries, resources
+from models.conversations import actions, entries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
@@ -52,25 +50,25 @@ POOL_FACTOR = 5
 PIECE_KEYWORDS = 5
 
 
-@implements(commands.search)
+@implements(actions.search)
 def search(actor: Actor, request: SearchOptions) -> Entries:
     """Safe to repeat because it only reads."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
     pool = request.limit if request.min_importance is None else request.limit * POOL_FACTOR
-    found = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
+    retrieved = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
     least = request.min_importance or 0
-    kept = [entry for entry in found.memories if (entry.importance or 0) >= least]
+    kept = [entry for entry in retrieved.memories if (entry.importance or 0) >= least]
     return Entries(memories=kept[: request.limit])
 
 
-@implements(resources.find)
+@implements(actions.find)
 def find(actor: Actor, request: FindOptions) -> Entries:
     """Safe to repeat because it only reads."""
     place = parse_uri(request.scope)
     kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
     pool = request.limit * POOL_FACTOR if place.path else request.limit
-    found = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
-    below = [entry for entry in found.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
+    retrieved = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
+    below = [entry for entry in retrieved.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
     return Entries(memories=below[: request.limit])
 
 
@@ -92,12 +90,12 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     language = language_of("\n".join(message.text for message in messages))
     question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
     llm = llms.llm()
-    found = llm.ask(question)
-    return SessionMemories(items=_facts(request.agent_id, found), extraction=found, llm=llm.model)
+    extraction = llm.ask(question)
+    return SessionMemories(items=_facts(request.agent_id, extraction), extraction=extraction, llm=llm.model)
 
 
-def _facts(agent_id: str, found: CombinedExtraction) -> list[Fact]:
-    return [_fact(agent_id, memory) for memory in found.memories]
+def _facts(agent_id: str, extraction: CombinedExtraction) -> list[Fact]:
+    return [_fact(agent_id, memory) for memory in extraction.memories]
 
 
 def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
@@ -132,13 +130,13 @@ def embedding_providers(actor: Actor, _request: Nothing) -> EmbedderReport:
     return embedder_report(actor, EmbeddersRequest())
 
 
-@implements(resources.configure_embedding)
+@implements(actions.configure_embedding)
 def configure_embedding(actor: Actor, request: ConfigureEmbedding) -> MoveState:
     """Safe to repeat because each step of a move looks at what there is."""
     return reembedding_step(actor, ReembeddingStep(to=request.spec))
 
 
-@implements(resources.configure_summaries)
+@implements(actions.configure_summaries)
 def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverState:
     """Safe to repeat because it changes nothing."""
     wanted = request.provider if request.model is None else f"{request.provider}:{request.model}"
@@ -156,11 +154,11 @@ class _Summariser:
     llm: llms.LLM
 
     def __call__(self, messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-        said = [(message.role, message.content) for message in messages if message.content]
-        if not said:
+        utterances = [(message.role, message.content) for message in messages if message.content]
+        if not utterances:
             return previous
-        language = language_of("\n".join(text for _, text in said))
-        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=said)
+        language = language_of("\n".join(text for _, text in utterances))
+        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=utterances)
         return cut_to_tokens(self.llm.ask(question).sentence, most)
 
 

@@ -1,4 +1,4 @@
-"""Extraction: what an agent's new turns tell becomes memories, experiences and signals for the profile."""
+"""What conversations tell: an agent's new turns are looked through for memories, and memories are summarised."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from engine.conversations.stored.memories import Source, worth_keeping
+from engine.conversations.memories import Source, worth_keeping
 from engine.providers import llms
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
-from jiyi.errors import LLMUnavailable, ProviderUnavailable
+from engine.providers.llm_prompts import signature
+from engine.providers.questions import Extraction, Summarised, Summary
+from engine.rules.provider import SUMMARY_SENTENCES, Rules
+from jiyi.errors import BadReply, LLMUnavailable, ProviderUnavailable
 from jiyi.protocol.conversations.types import CombinedExtraction
 from jiyi.settings import get_settings
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
-from models.conversations import extractions, keeping, windows
+from models.conversations import entries, extraction_schedule, extractions, store_extraction
+from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import StoredFact, StoredTurn
-from models.conversations.keeping import Extracted
-from models.conversations.windows import EXTRACT
+from models.conversations.store_extraction import Extracted
 from models.db.connection import unit_of_work
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName
+from models.memory.ingestion.inbox import SUMMARIZE
 from models.queue import news
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
@@ -58,12 +61,12 @@ def extract(batch: Batch) -> None:
         if look is None:
             with batch.finish():
                 continue
-        found = [_asked(batch, look, session_id, turns) for session_id, turns in extractions.sessions_of(look.turns).items()]
+        extracted = [_asked(batch, look, session_id, turns) for session_id, turns in extractions.sessions_of(look.turns).items()]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            stored = keeping.keep(connection, look.name, look.seen, look.turns, found, datetime.now(UTC))
-            again = windows.due_again(connection, look.name)
+            stored = store_extraction.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
+            again = extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
         news.stored(stored)
@@ -79,11 +82,11 @@ def _look(agent_key: UUID) -> _Look | None:
         seen = extractions.cursor(connection, name)
         turns = extractions.new_turns(connection, name, seen, get_settings().extract_max_messages)
         context = {
-            session_id: extractions.context_of(connection, name, session_id, some[0].node_count)
-            for session_id, some in extractions.sessions_of(turns).items()
+            session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
+            for session_id, of_session in extractions.sessions_of(turns).items()
         }
-        said = [turn.node_id for turn in turns if turn.message.role == "user"]
-        known = extractions.known_facts(connection, name, said)
+        user_turns = [turn.node_id for turn in turns if turn.message.role == "user"]
+        known = extractions.known_facts(connection, name, user_turns)
         return _Look(name, seen, turns, context, known, extractions.injected_lately(connection, name))
 
 
@@ -97,12 +100,12 @@ def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) 
         language=language_of("\n".join(turn.message.text for turn in turns)),
         messages=messages,
         since=len(before),
-        known=[one.fact for one in look.known],
+        known=[fact.fact for fact in look.known],
     )
-    found, llm, fallback = _answer(batch, question)
+    extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback)
-    return Extracted(source, worth_keeping(found, look.injected), [one.node_id for one in look.known])
+    return Extracted(source, worth_keeping(extraction, look.injected), [fact.node_id for fact in look.known])
 
 
 def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:
@@ -115,3 +118,43 @@ def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str
             raise
         log.warning("the LLM is away (%s): extracted by rules", error)
         return Rules().ask(question), Rules.model, True
+
+
+#: Memories of one run.
+SUMMARIES_AT_ONCE = 20
+#: Seconds. The claim is extended before questions.
+SUMMARY_TIME_LIMIT = 600
+#: Tokens of an overview, and of an abstract, at most.
+OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
+
+
+@work_task(SUMMARIZE, queue="reflection", batch=SUMMARIES_AT_ONCE, time_limit=SUMMARY_TIME_LIMIT)
+def summarize(batch: Batch) -> None:
+    """Make overview and abstract of memories that have none.
+
+    A text of one or two sentences is its own overview: no LLM is asked. A reply that is no answer leaves both empty. Safe
+    to repeat because what is written depends on the memory alone, and is written with the receipt.
+    """
+    with unit_of_work() as connection:
+        rows = entries.to_summarise(connection, batch.subject_ids)
+    llm = LeaseRenewingLLM(llms.llm(), batch)
+    summaries = {row.node_id: _summarised(llm, row.group_id, row.agent_id, row.description) for row in rows}
+    with batch.finish() as (connection, owed):
+        for node_id in owed:
+            if (summary := summaries.get(node_id)) is not None:
+                entries.save_summary(connection, node_id, *_limited_summary(summary))
+
+
+def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summarised | None:
+    question = Summary(agent_id=agent_id, group_id=group_id, language=language_of(text), text=text)
+    if len(sentences(text)) <= SUMMARY_SENTENCES:
+        return Rules().ask(question)
+    try:
+        return llm.ask(question)
+    except BadReply as error:
+        log.warning("a memory is left without its summary: %s", error)
+        return None
+
+
+def _limited_summary(summary: Summarised) -> tuple[str, str]:
+    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), cut_to_tokens(", ".join(summary.keywords), ABSTRACT_TOKENS)

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from engine.conversations.injection.choosing import Candidate
-from engine.conversations.injection.rendering import Rendered, Style, render
-from engine.conversations.query import intents
+from engine.conversations import intents
+from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.text.topics import topics_of
 from jiyi.protocol.conversations import profiles
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
@@ -46,9 +45,9 @@ def build(actor: Actor, request: ContextRequest) -> InjectedContext:
 @implements(inject_prompt)
 def inject(actor: Actor, request: InjectRequest) -> InjectedContext:
     """Safe to repeat because it only notes what was found."""
-    found = _injected(actor.group_id, request)
-    prompt = "\n\n".join(part for part in (request.base_prompt, found.context) if part)
-    return found.model_copy(update={"prompt": prompt})
+    injected = _injected(actor.group_id, request)
+    prompt = "\n\n".join(part for part in (request.base_prompt, injected.context) if part)
+    return injected.model_copy(update={"prompt": prompt})
 
 
 def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
@@ -64,13 +63,13 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
     ranked = _ranked(name, request, analysis, now)
     about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
     style = Style(request.format, language_of(query), request.template, _profile(name, request, query) if about_user else ())
-    made = render(ranked, request.max_tokens, style)
-    ids = [one.candidate.node_id for one in made.shown]
-    injection_id = _note(name, request, analysis, made, ids) if request.note and ids else None
+    rendered = render(ranked, request.max_tokens, style)
+    ids = [choice.candidate.node_id for choice in rendered.shown]
+    injection_id = _note(name, request, analysis, rendered, ids) if request.note and ids else None
     if request.note:
         access.note(*name, ids, now.timestamp())
     return InjectedContext(
-        context=made.text, tokens=made.tokens, intent=analysis.intent, memories=_memories(made), injection_id=injection_id
+        context=rendered.text, tokens=rendered.tokens, intent=analysis.intent, memories=_memories(rendered), injection_id=injection_id
     )
 
 
@@ -78,16 +77,16 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, n
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
             broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP)
-        found = _retrieved(name, request, analysis, now)
+        retrieved = _retrieved(name, request, analysis, now)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
-            return _once([*found, *broad])
-        in_turn = [one for pair in zip(found, broad, strict=False) for one in pair]
-        return _once([*in_turn, *found[len(broad) :], *broad[len(found) :]])
-    found = _retrieved(name, request, analysis, now)
-    if analysis.weak_identity and len(found) < FEW_RESULTS:
+            return _once([*retrieved, *broad])
+        in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
+        return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
+    retrieved = _retrieved(name, request, analysis, now)
+    if analysis.weak_identity and len(retrieved) < FEW_RESULTS:
         with unit_of_work() as connection:
-            found += injections.most_important(connection, name, list(KINDS), FILLED_UP)
-    return _once(found)
+            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP)
+    return _once(retrieved)
 
 
 def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
@@ -106,9 +105,9 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     assert isinstance(answer, Answer)  # nothing is touched yet
     best, *expanded = answer.groups
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
-    said = {node.node_id: node.created_at for node in nodes}
+    created = {node.node_id: node.created_at for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
-    return [_candidate(node, said.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
+    return [_candidate(node, created.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
 
 
 def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
@@ -132,37 +131,38 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
 def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
     """Each at its first, and best, place."""
     first: dict[UUID, Candidate] = {}
-    for one in ranked:
-        first.setdefault(one.node_id, one)
+    for candidate in ranked:
+        first.setdefault(candidate.node_id, candidate)
     return list(first.values())
 
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
     with unit_of_work() as connection:
-        found = stored_profiles.find(connection, name, request.user_id)
-    return () if found is None else tuple(profiles.lines(found, language_of(query)))
+        profile = stored_profiles.find(connection, name, request.user_id)
+    return () if profile is None else tuple(profiles.lines(profile, language_of(query)))
 
 
-def _memories(made: Rendered) -> list[InjectedMemory]:
+def _memories(rendered: Rendered) -> list[InjectedMemory]:
     return [
         InjectedMemory(
-            node_id=one.candidate.node_id,
-            kind=one.candidate.kind,
-            content=one.text,
-            created_at=one.candidate.created_at,
-            tokens=one.tokens,
-            score=one.candidate.score,
-            turn_ids=list(one.node_ids),
-            superseded_at=one.candidate.superseded_at,
-            why=one.why,
+            node_id=choice.candidate.node_id,
+            kind=choice.candidate.kind,
+            content=choice.text,
+            created_at=choice.candidate.created_at,
+            tokens=choice.tokens,
+            score=choice.candidate.score,
+            turn_ids=list(choice.node_ids),
+            superseded_at=choice.candidate.superseded_at,
+            why=choice.why,
         )
-        for one in made.shown
+        for choice in rendered.shown
     ]
 
 
-def _note(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, made: Rendered, ids: list[UUID]) -> UUID:
+def _note(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, rendered: Rendered, ids: list[UUID]) -> UUID:
     reasons: list[dict[str, Any]] = [
-        {"kind": one.candidate.kind, "score": round(one.candidate.score, 3), "tokens": one.tokens, "why": one.why} for one in made.shown
+        {"kind": choice.candidate.kind, "score": round(choice.candidate.score, 3), "tokens": choice.tokens, "why": choice.why}
+        for choice in rendered.shown
     ]
     with unit_of_work() as connection:
         return injections.note(
@@ -171,7 +171,7 @@ def _note(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, mad
             session_id=request.session_id,
             query=request.query,
             intent=analysis.intent,
-            tokens=made.tokens,
+            tokens=rendered.tokens,
             node_ids=ids,
             reasons=reasons,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.providers.embedders import cache
+from engine.providers import embedders
 from engine.retrieval.sentences import marked_sentences
 from engine.text import keywords as lexical
 from jiyi.text.words import normalise
@@ -24,7 +24,7 @@ def forget_everything() -> None:
 
 def _forget_texts() -> int:
     """Drop what is remembered of texts, whosever they were; returns how many questions."""
-    questions = cache.forget()
+    questions = embedders.forget_questions()
     normalise.cache_clear()
     marked_sentences.cache_clear()
     lexical.forget()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.providers.llms import LLM, RULES
-from engine.providers.llms.questions import A, Question
+from engine.providers.questions import A, Question
 from jiyi.settings import get_settings
 from tasks.framework.work import Batch
 

@@ -15,7 +15,7 @@ from engine.growth.skills.patterns import is_due
 from engine.growth.workflows import compose as composing
 from engine.providers import llms
 from engine.providers.embedders import embedder
-from engine.providers.llms.questions import SkillDraft
+from engine.providers.questions import SkillDraft
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
 from jiyi.protocol.growth.skill_types import ArtifactKind, Pattern, SkillCandidate

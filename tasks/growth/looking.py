@@ -10,11 +10,11 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.growth.reflections.types import MetaMemory, SelfReflected
+from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import A, Question, SelfReflection, Triple
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import A, Question, SelfReflection, Triple
 from engine.reflection.thoughts import Thought
+from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of

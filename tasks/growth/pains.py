@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from engine.growth.pains.confirming import confirmed
 from engine.growth.pains.solving import advice_in
 from engine.providers import llms
-from engine.providers.llms.prompts import signature
-from engine.providers.llms.questions import A, Pains, Question, Solution
-from engine.providers.llms.rules import Rules
+from engine.providers.llm_prompts import signature
+from engine.providers.questions import A, Pains, Question, Solution
+from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations.types import Message
 from jiyi.protocol.growth.pain_types import FoundPains, KnownSolution

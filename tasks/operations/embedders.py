@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.providers.embedders.choice import LOCAL, SETTING, chosen, model_of
-from engine.providers.embedders.overview import vendors
+from engine.providers.embedders import LOCAL, SETTING, chosen, model_of
+from engine.providers.health import vendors
 from engine.providers.spec import parse
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay

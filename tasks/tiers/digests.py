@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from engine.providers.llms import LLM, ForGroup, llm
-from engine.providers.llms.questions import Digest as Question
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import Digest as Question
+from engine.rules.provider import Rules
 from engine.tiers.digest import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.tiers.digests import DigestBody, DigestState

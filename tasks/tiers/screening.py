@@ -11,10 +11,9 @@ from uuid import UUID
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.providers.embedders import embedder, embedder_of
-from engine.providers.embedders.cache import query_vector
+from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import ForGroup, llm
-from engine.providers.llms.questions import Consistency
+from engine.providers.questions import Consistency
 from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED

@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.operations.deadlines import check_deadline, deadline
-from engine.providers.embedders import local
+from engine.providers import local_embedders as local
 from jiyi import Client
 from jiyi.errors import NoAnswer, TooManyQuestions
 from jiyi.protocol import budget

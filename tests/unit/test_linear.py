@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.conversations.extraction.statements import READ_CHARS
+from engine.conversations.statements import READ_CHARS
 from engine.erasure.names import Names, Whom
-from engine.providers.embedders.hashing import HashingEmbedder
-from engine.providers.llms import questions
-from engine.providers.llms.rules import Rules
-from engine.providers.llms.usage import on_usage
+from engine.providers import questions
+from engine.providers.embedders import HashingEmbedder
+from engine.providers.llms import on_usage
+from engine.rules.provider import Rules
 from engine.text import dates
 from tests.unit import adversarial
 
@@ -40,20 +40,28 @@ RULES = Rules()
 SKIPPED = re.compile(r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve")
 #: Packages whose functions of a text are all tried.
 OF_TEXTS = (
-    *("jiyi.text", "engine.erasure", "engine.memory", "engine.reflection", "engine.retrieval", "jiyi.tiers", "engine.providers.llms"),
-    *("jiyi.protocol.events", "engine.providers.embedders.remote", "engine.operations.log_redaction", "web.show", "engine.text.marking"),
+    *("jiyi.text", "engine.erasure", "engine.memory", "engine.reflection", "engine.retrieval", "jiyi.tiers", "engine.rules"),
+    *(
+        "jiyi.protocol.events",
+        "engine.providers.llm_prompts",
+        "engine.providers.openai_compatible",
+        "engine.providers.remote_embedder",
+        "engine.operations.log_redaction",
+        "web.show",
+        "engine.text.marking",
+    ),
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
 NO_TEXTS = {
-    "engine.providers.llms.rules.wordlists.read",
-    "engine.providers.llms.rules.wordlists.word_list",
+    "engine.rules.poignancy.read",
+    "engine.rules.poignancy.word_list",
     "engine.retrieval.thresholds.thresholds_of",
     "jiyi.text.tokens._word_tokens",
     "jiyi.text.tokens.stem",
     "jiyi.text.prompting._is_hidden",
     "engine.text.dates._weekday",
     "engine.text.dates._number",
-    "engine.providers.llms.rules.topics._fitness",
+    "engine.rules.topics._fitness",
 }
 
 
@@ -138,7 +146,8 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
-OF_MESSAGES = ("engine.conversations.extraction.", "engine.conversations.query.", "engine.growth.")
+_READING = "attributes changes cues days extract intents profiles statements"
+OF_MESSAGES = (*(f"engine.conversations.{name}." for name in _READING.split()), "engine.growth.")
 SAMPLED = 10
 PATTERNS = _patterns()
 FUNCTIONS = {**_functions(), **WITH_MORE}
@@ -192,11 +201,7 @@ def test_all_is_looked_at() -> None:
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {
-        "engine.erasure.names._ESCAPE",
-        "engine.providers.llms.rules.conversations._NUMBER",
-        "engine.text.dates._HINT",
-    } <= PATTERNS.keys()
+    assert {"engine.erasure.names._ESCAPE", "engine.rules.provider._NUMBER", "engine.text.dates._HINT"} <= PATTERNS.keys()
     assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
 
 

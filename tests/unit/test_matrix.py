@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.providers.embedders.adapter import load
+from engine.providers.embedder_matrix import load
 from tools import matrix
 from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from engine.heads.features import Features, values
-from engine.heads.head import Head, Probabilities, Rows, softmax
+from engine.heads.model import Features, Head, Probabilities, Rows, softmax, values
 
 #: An n-gram of fewer rows is learned by heart rather than from.
 LEAST_ROWS = 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.heads.head import Rows
 from engine.heads.judgements import (
     ANY,
     ATTRIBUTES,
@@ -21,8 +20,8 @@ from engine.heads.judgements import (
     compared,
     in_context,
 )
+from engine.heads.model import WIDTH, Rows
 from engine.heads.retiring import RETIRE
-from engine.heads.weights import WIDTH
 from tools.training.fitting import Shape
 
 #: Plain features of a message in its context, and of two statements.

@@ -8,7 +8,6 @@ from typing import Any
 
 from jiyi.protocol.openapi.operations import Tag
 from models.conversations import actions as conversations
-from models.conversations import commands, resources
 from models.db.actions import Action
 from models.growth.artifacts import actions as artifacts
 from models.growth.heartbeat import actions as heartbeat_actions
@@ -42,17 +41,7 @@ def _each(given: Iterable[ModuleType | Command]) -> Iterable[Command]:
         yield from (value for value in vars(one).values() if isinstance(value, Action)) if isinstance(one, ModuleType) else (one,)
 
 
-expose_commands(
-    "conversations",
-    *(commands.store_memory, commands.get, commands.search, commands.delete, commands.delete_all, commands.stats),
-    *(commands.export, commands.import_memories, conversations.build_context, commands.database_path, commands.init),
-    *(resources.add_resource, resources.add_with_metadata, resources.find, resources.grep, resources.ls, resources.tree),
-    *(resources.read, resources.remove, conversations.inject_prompt, resources.configure_embedding, resources.configure_summaries),
-    *(resources.store_with_summaries, resources.status, resources.load_industry_keywords, conversations.extract_session_memories),
-    *(conversations.extract_and_store, conversations.estimate_content_tokens, conversations.create_embedding),
-    *(conversations.embedding_providers, conversations.agent_get, conversations.compactor_text_tokens),
-    *(conversations.compactor_messages_tokens, conversations.compactor_check, conversations.compact),
-)
+expose_commands("conversations", conversations)
 expose_commands("stores", stores)
 expose_commands("growth", skills, workflows, artifacts, trajectories, conflicts=True)
 expose_commands("growth", identity_questions, identity, pains, reflections, tracking, conflicts=True)

@@ -24,7 +24,7 @@ from rich.console import Console
 from sqlalchemy import text
 
 from bench.support.stores.files import GROUP, QUIET, declare, do_owed
-from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders import HashingEmbedder
 from engine.stores.files.chunks import chunks_of
 from jiyi.protocol.stores.asking import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.conversations.extraction import words as cue
+from engine.conversations import cues as cue
 from engine.growth.pains import words
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations.types import Message

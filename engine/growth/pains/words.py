@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.conversations.extraction import words as cue
+from engine.conversations import cues as cue
 from jiyi.protocol.growth.pain_types import Category, Severity
 from jiyi.text.sections import union
 from jiyi.text.tokens import telling

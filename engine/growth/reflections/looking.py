@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.conversations.extraction import words as cue
+from engine.conversations import cues as cue
 from engine.growth.pains.merging import most_alike
 from engine.growth.pains.words import helped, hurts
 from engine.growth.reflections.types import MAX_EVIDENCE, MAX_FINDINGS, IdentityChange, Improvement, MetaMemory, Pattern, SelfReflected

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from engine.conversations.stored.experiences import StoredExperience, pattern_hash
+from engine.conversations.memories import StoredExperience, pattern_hash
 from jiyi.protocol.growth.skill_types import MAX_EVIDENCE, MAX_TOOLS, Pattern
 from jiyi.text.tokens import tokens
 

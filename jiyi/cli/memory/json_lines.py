@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from jiyi.client.verbs.observations import full_form
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.uris import parse_uri, uri_of
+from jiyi.protocol.conversations.types import parse_uri, uri_of
 from jiyi.protocol.events import Event
 from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.settings import get_settings

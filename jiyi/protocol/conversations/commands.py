@@ -9,8 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.conversations.profiles import Profile
-from jiyi.protocol.conversations.types import CombinedExtraction, Kind, Message
-from jiyi.protocol.conversations.uris import MAX_URI_CHARS, parse_uri
+from jiyi.protocol.conversations.types import MAX_URI_CHARS, CombinedExtraction, Kind, Message, parse_uri
 from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
 from jiyi.protocol.memory import AgentState
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
@@ -33,8 +32,8 @@ def _is_address(uri: str) -> str:
 
 
 def _has_a_category(uri: str) -> str:
-    found = parse_uri(uri)
-    if found.kind is None or not found.path:
+    place = parse_uri(uri)
+    if place.kind is None or not place.path:
         raise ValueError(f"{uri!r} names no category: use agent://agent/kind/category")
     return uri
 

@@ -66,7 +66,7 @@ def lines(profile: Profile, language: Language) -> list[str]:
 
 
 def _newest(new: Sequence[str], old: Sequence[str]) -> list[str]:
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for entry in (*new, *old):
-        found.setdefault(normalise(entry).strip(), entry)
-    return list(found.values())[:PROFILE_ENTRIES]
+        entries.setdefault(normalise(entry).strip(), entry)
+    return list(entries.values())[:PROFILE_ENTRIES]

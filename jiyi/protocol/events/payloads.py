@@ -8,8 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.conversations.types import Kind, Role
-from jiyi.protocol.conversations.uris import MAX_URI_CHARS, parse_uri
+from jiyi.protocol.conversations.types import MAX_URI_CHARS, Kind, Role, parse_uri
 from jiyi.protocol.events.fields import (
     MAX_ABSTRACT_CHARS,
     MAX_COMMENT_CHARS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from engine.conversations.stored.experiences import StoredExperience
+from engine.conversations.memories import StoredExperience
 from engine.growth.skills.patterns import Lived
 from engine.growth.trajectories.compress import Trajectory
 from engine.growth.workflows.compose import Ran

@@ -24,7 +24,7 @@ from jiyi.protocol.growth.pains import (
     ResolvePain,
     SolutionProposal,
 )
-from models.conversations.commands import finish
+from models.conversations.actions import finish
 from models.db.actions import Context, action
 from models.growth.owing import SOLVE_PAIN
 from models.growth.pains import pains, proposals, reads

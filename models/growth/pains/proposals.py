@@ -10,11 +10,9 @@ from sqlalchemy import Connection, and_, bindparam, func, literal, select, text
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from uuid6 import uuid7
 
-from engine.conversations.stored.experiences import pattern_hash
-from engine.conversations.stored.memories import Source
+from engine.conversations.memories import Source, pattern_hash
 from engine.growth.pains.confirming import Offer
-from jiyi.protocol.conversations.types import ExtractedExperience, Message
-from jiyi.protocol.conversations.uris import uri_of
+from jiyi.protocol.conversations.types import ExtractedExperience, Message, uri_of
 from jiyi.protocol.growth.pain_types import ProposedSolution
 from jiyi.protocol.growth.pains import PainPoint, SolutionProposal
 from jiyi.settings import get_settings

@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from engine.conversations.stored.turns import memory_of
+from engine.conversations.memories import memory_of
 from engine.memory.appraisal import brings_all, missing
 from engine.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import (
@@ -30,7 +30,7 @@ from jiyi.protocol.events import (
     TurnRecorded,
 )
 from jiyi.settings import get_settings
-from models.conversations import windows
+from models.conversations import extraction_schedule
 from models.db.bulk_copy import Copy, EncodedCopy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
@@ -246,8 +246,8 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
 def _owe_sessions(connection: Connection, batch: _Batch, fresh: Sequence[Event]) -> dict[str, datetime]:
     """Owe what waits for a session's end, or for silence; which kinds of work, and when each is first due."""
     found = {}
-    if due := windows.owe(connection, batch.spoke, batch.ended):
-        found[windows.EXTRACT] = min(due)
+    if due := extraction_schedule.owe(connection, batch.spoke, batch.ended):
+        found[extraction_schedule.EXTRACT] = min(due)
     if (compress_at := steps.owe(connection, _those(StepRecorded, fresh), _those(SessionEnded, fresh))) is not None:
         found[COMPRESS] = compress_at
     return found

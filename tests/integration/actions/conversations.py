@@ -17,7 +17,7 @@ from jiyi.protocol.conversations.commands import (
     MemoryId,
     ResourceUri,
 )
-from models.conversations import actions, commands, resources
+from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.actions.cases import Case
@@ -28,7 +28,7 @@ SAID = "用户对花生过敏。"
 
 def stored(group: str) -> str:
     """The id of a memory."""
-    return str(resources.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).id)
+    return str(actions.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).id)
 
 
 def memories(group: str, _made: Any) -> list[Any]:
@@ -62,37 +62,35 @@ _TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", 
 _METADATA = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
 
 CASES = (
-    _adding(commands.store_memory, "memory_store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
-    _adding(commands.import_memories, "memory_import", ImportMemories.model_validate(_IMPORT), _IMPORT),
-    _adding(resources.add_resource, "viking_add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
-    _adding(resources.add_with_metadata, "viking_add_with_metadata", AddWithMetadata.model_validate(_METADATA), _METADATA),
-    _adding(
-        resources.store_with_summaries, "viking_store_with_summaries", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}
-    ),
+    _adding(actions.store_memory, "memory_store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
+    _adding(actions.import_memories, "memory_import", ImportMemories.model_validate(_IMPORT), _IMPORT),
+    _adding(actions.add_resource, "viking_add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
+    _adding(actions.add_with_metadata, "viking_add_with_metadata", AddWithMetadata.model_validate(_METADATA), _METADATA),
+    _adding(actions.store_with_summaries, "viking_store_with_summaries", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
     _adding(actions.extract_and_store, "extract_and_store_memories", ExtractMessages.model_validate(_TALK), _TALK),
     Case(
-        action=commands.delete,
+        action=actions.delete,
         prepare=stored,
         request=lambda made: MemoryId(id=made),
         effect=erasures,
         rest=lambda made: ("POST", "/conversations/memory_delete", {"id": made}),
     ),
     Case(
-        action=commands.delete_all,
+        action=actions.delete_all,
         prepare=stored,
         request=lambda _made: AgentId(agent_id="小伴"),
         effect=erasures,
         rest=lambda _made: ("POST", "/conversations/memory_delete_all", {"agent_id": "小伴"}),
     ),
     Case(
-        action=resources.remove,
+        action=actions.remove,
         prepare=stored,
         request=lambda _made: ResourceUri(uri=URI),
         effect=erasures,
         rest=lambda _made: ("POST", "/conversations/viking_remove", {"uri": URI}),
     ),
     Case(
-        action=resources.load_industry_keywords,
+        action=actions.load_industry_keywords,
         prepare=lambda _group: None,
         request=lambda _made: IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}),
         effect=words,

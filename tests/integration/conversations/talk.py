@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from jiyi.protocol import events as wire
 from jiyi.settings import get_settings
-from models.conversations.windows import EXTRACT
+from models.conversations.extraction_schedule import EXTRACT
 from models.db.connection import unit_of_work
 from models.memory.ingestion.inbox import Stored, store
 from tasks.conversations.extraction import extract

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.conversations.commands import (
     AddResource,
@@ -38,12 +38,12 @@ from jiyi.protocol.conversations.commands import (
 )
 from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
-from models.conversations import actions, commands, resources
+from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.ingestion.inbox import SUMMARIZE
 from tasks.conversations import commands as worker
-from tasks.conversations import injection, summaries
+from tasks.conversations import extraction, injection
 from tasks.framework.work import run_until_idle
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
 
@@ -57,7 +57,7 @@ def me(group: str) -> Actor:
 
 
 def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") -> Any:
-    return resources.add_resource.perform(me(group), AddResource(uri=uri, content=content))
+    return actions.add_resource.perform(me(group), AddResource(uri=uri, content=content))
 
 
 # Memory
@@ -65,8 +65,8 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 
 def test_what_is_stored_can_be_got(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
-    done = commands.store_memory.perform(me(group), entry)
-    found = commands.get.perform(me(group), MemoryId(id=done.id)).memory
+    done = actions.store_memory.perform(me(group), entry)
+    found = actions.get.perform(me(group), MemoryId(id=done.id)).memory
     assert found is not None
     assert (found.content, found.uri, found.keywords, found.importance) == (
         "用户对花生过敏。",
@@ -78,8 +78,8 @@ def test_what_is_stored_can_be_got(group: str) -> None:
 
 def test_nothing_is_there_under_another_id_or_in_another_group(group: str) -> None:
     done = add(group, "peanuts")
-    assert commands.get.perform(me(group), MemoryId(id=uuid4())).memory is None
-    assert commands.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
+    assert actions.get.perform(me(group), MemoryId(id=uuid4())).memory is None
+    assert actions.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
 
 
 @pytest.mark.parametrize("kind", ["knowledge", "session"])
@@ -92,7 +92,7 @@ def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: 
 
 def test_search_finds_by_words_type_and_importance(group: str) -> None:
     add(group, "The user is allergic to peanuts.")
-    commands.store_memory.perform(
+    actions.store_memory.perform(
         me(group), MemoryEntryInput(agent_id="helper", content="The user likes peanuts butter.", memory_type="preference", importance=3)
     )
 
@@ -108,10 +108,10 @@ def test_search_finds_by_words_type_and_importance(group: str) -> None:
 
 def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
-    assert commands.delete.perform(me(group), MemoryId(id=done.id)).count == 1
-    assert commands.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
-    assert commands.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
-    assert commands.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
+    assert actions.delete.perform(me(group), MemoryId(id=done.id)).count == 1
+    assert actions.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
+    assert actions.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
+    assert actions.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
 
 
 def test_a_blank_agent_is_refused_by_delete_all() -> None:
@@ -123,36 +123,36 @@ def test_a_blank_agent_is_refused_by_delete_all() -> None:
 def test_stats_count_by_type_and_by_agent(group: str) -> None:
     add(group, "one")
     add(group, "two", "agent://other/preference/x")
-    found = commands.stats.perform(me(group), Nothing())
+    found = actions.stats.perform(me(group), Nothing())
     assert (found.total, found.by_type, found.by_agent) == (2, {"knowledge": 1, "preference": 1}, {"helper": 1, "other": 1})
     assert found.size_bytes == 6
-    assert commands.stats.perform(me(f"{group}-other"), Nothing()).total == 0
+    assert actions.stats.perform(me(f"{group}-other"), Nothing()).total == 0
 
 
 def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     for number in range(3):
         add(group, f"fact {number}")
-    page = commands.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
-    rest = commands.export.perform(me(group), ExportMemories(agent_id="helper", limit=2, after=page.next))
+    page = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
+    rest = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2, after=page.next))
     assert [len(page.memories), len(rest.memories), rest.next] == [2, 1, None]
     wanted = [
         PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields) - {"id"}))
         for entry in (*page.memories, *rest.memories)
     ]
     other = me(f"{group}-other")
-    assert commands.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
-    assert commands.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
-    assert commands.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
+    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
+    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
+    assert actions.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
 
 
 def test_the_path_tells_no_secret(group: str) -> None:
-    path = commands.database_path.perform(me(group), Nothing()).path
+    path = actions.database_path.perform(me(group), Nothing()).path
     assert "@" not in path
     assert path.endswith("/jiyi") or "/" in path
 
 
 def test_init_does_nothing(group: str) -> None:
-    assert commands.init.perform(me(group), Nothing()).done
+    assert actions.init.perform(me(group), Nothing()).done
 
 
 # Addresses
@@ -162,9 +162,9 @@ def test_ls_and_tree_count_what_is_in_force(group: str) -> None:
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/home/city")
     add(group, "three", "agent://helper/preference/food")
-    listed = resources.ls.perform(me(group), ResourceUri(uri="agent://helper")).resources
+    listed = actions.ls.perform(me(group), ResourceUri(uri="agent://helper")).resources
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
-    tree = resources.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
+    tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
 
 
@@ -172,11 +172,11 @@ def test_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
     add(group, "The user is allergic to peanuts. " * 40)
 
     def read(level: Any) -> str:
-        [found] = resources.read.perform(me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)).texts
+        [found] = actions.read.perform(me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)).texts
         return found.text
 
     assert len(read("L2")) > len(read("L1")) > len(read("L0")) > 0
-    run_until_idle(SUMMARIZE, summaries.summarize)
+    run_until_idle(SUMMARIZE, extraction.summarize)
     [row] = nodes(group)
     assert read("L1") == row["overview"]
     assert read("L0") == row["abstract"]
@@ -187,7 +187,7 @@ def test_grep_knows_regular_expressions(group: str) -> None:
     add(group, "生日是3月2日")
 
     def found(pattern: str) -> int:
-        return len(resources.grep.perform(me(group), GrepOptions(pattern=pattern, uri="agent://helper")).memories)
+        return len(actions.grep.perform(me(group), GrepOptions(pattern=pattern, uri="agent://helper")).memories)
 
     assert [found(r"\d{4}-\d\d"), found("3月"), found("^x"), found("(a+)+$")] == [1, 1, 0, 0]
     with pytest.raises(InvalidRequest, match="pattern"):
@@ -209,18 +209,18 @@ def test_removing_an_address_takes_what_is_below_it(group: str) -> None:
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/food/nuts")
     add(group, "three", "agent://helper/knowledge/foods")
-    assert resources.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
+    assert actions.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
 
 
 def test_status_tells_what_is_owed(group: str) -> None:
     add(group, "one")
-    found = resources.status.perform(me(group), Nothing())
+    found = actions.status.perform(me(group), Nothing())
     assert (found.memories, found.llm, found.waiting) == (1, "rules", {"embed": 1, "summarize": 1})
 
 
 def test_words_of_the_trade_are_looked_for_together(group: str) -> None:
     add(group, "The glaze cracks.")
-    resources.load_industry_keywords.perform(me(group), IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}))
+    actions.load_industry_keywords.perform(me(group), IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}))
     found = injection.build(me(group), ContextRequest(agent_id="helper", query="釉怎么了？"))
     assert "The glaze cracks." in found.context
 
@@ -230,13 +230,13 @@ Ask = Callable[[str, str], str]
 READERS: dict[str, Ask] = {
     "search": lambda group, agent: str(worker.search(me(group), SearchOptions(agent_id=agent, query="peanuts"))),
     "find": lambda group, agent: str(worker.find(me(group), FindOptions(query="peanuts", scope=f"agent://{agent}"))),
-    "grep": lambda group, agent: str(resources.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))),
-    "ls": lambda group, agent: str(resources.ls.perform(me(group), ResourceUri(uri=f"agent://{agent}/knowledge"))),
-    "tree": lambda group, agent: str(resources.tree.perform(me(group), TreeOptions(uri=f"agent://{agent}"))),
-    "read": lambda group, agent: str(resources.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
+    "grep": lambda group, agent: str(actions.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))),
+    "ls": lambda group, agent: str(actions.ls.perform(me(group), ResourceUri(uri=f"agent://{agent}/knowledge"))),
+    "tree": lambda group, agent: str(actions.tree.perform(me(group), TreeOptions(uri=f"agent://{agent}"))),
+    "read": lambda group, agent: str(actions.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
     "context": lambda group, agent: str(injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))),
     "inject": lambda group, agent: str(injection.inject(me(group), InjectRequest(agent_id=agent, query="peanuts"))),
-    "export": lambda group, agent: str(commands.export.perform(me(group), ExportMemories(agent_id=agent))),
+    "export": lambda group, agent: str(actions.export.perform(me(group), ExportMemories(agent_id=agent))),
 }
 
 
@@ -436,6 +436,6 @@ def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: p
 
     monkeypatch.setattr(llms, "llm", Wrong)
     add(group, "One. Two. Three. Four.")
-    run_until_idle(SUMMARIZE, summaries.summarize)
+    run_until_idle(SUMMARIZE, extraction.summarize)
     [row] = nodes(group)
     assert (row["overview"], row["abstract"]) == (None, None)

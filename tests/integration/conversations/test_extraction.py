@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
-from models.conversations import keeping
+from models.conversations import store_extraction
+from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import KNOWN_FACTS, known_facts
-from models.conversations.windows import EXTRACT
 from models.db.connection import unit_of_work
 from tasks.conversations import extraction
 from tasks.framework.work import Batch
@@ -180,13 +180,13 @@ def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pyt
 
 def test_a_crash_before_the_end_loses_and_doubles_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
-    keep = keeping.keep
+    keep = store_extraction.store_extracted
 
     def crash(*arguments: Any) -> object:
         keep(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(keeping, "keep", crash)
+    monkeypatch.setattr(store_extraction, "store_extracted", crash)
     with pytest.raises(KeyboardInterrupt):
         run()
     assert nodes(group, "knowledge") == []

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from engine.conversations.injection.rendering import EARLIER, RENEWED
+from engine.conversations.injection import EARLIER, RENEWED
 from jiyi.protocol.conversations.injection import ContextRequest
 from models.db.actions import Actor
 from models.operations.embedding_models import EMBED

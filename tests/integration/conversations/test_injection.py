@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from engine.conversations.injection.choosing import Candidate
+from engine.conversations.injection import Candidate
 from tasks.conversations.injection import _once
 
 

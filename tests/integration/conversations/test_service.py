@@ -21,16 +21,16 @@ SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
 KILLED = """
 import os, signal, sys
-from models.conversations import keeping
+from models.conversations import store_extraction
 from models.db.scope import whole_service
 
-original = keeping.keep
+original = store_extraction.store_extracted
 
 def keep(*arguments):
     original(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 
-keeping.keep = keep
+store_extraction.store_extracted = keep
 import workers.app
 from tasks.conversations.extraction import extract
 from tasks.framework.work import run_until_idle

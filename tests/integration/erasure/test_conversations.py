@@ -10,7 +10,7 @@ import pytest
 
 from jiyi.protocol.conversations.commands import IndustryWords
 from jiyi.protocol.conversations.types import ProfileSignals
-from models.conversations import injections, profiles, resources
+from models.conversations import actions, injections, profiles
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.conversations.talk import hurry, nodes, run, say
@@ -54,7 +54,7 @@ def test_a_person_goes_from_all_that_is_kept_of_conversations(group: str) -> Non
     noted(group, f"where is {name}?", [])
     told(group, preferred_tools=[f"{name}'s kiln"])
     words = IndustryWords(industry="pottery", keywords={"master": [name]})
-    resources.load_industry_keywords.perform(Actor(group, "test"), words)
+    actions.load_industry_keywords.perform(Actor(group, "test"), words)
     report = erase(group, person=name)
     assert {"experiences", "extraction_cursors", "injections", "user_profiles", "industry_keywords"} <= set(
         report["looked_through"]["tables"]

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from engine.conversations.stored.memories import Source
+from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.growth.artifacts import ArtifactState

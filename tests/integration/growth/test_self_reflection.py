@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from engine.growth.reflections.types import IdentityChange, MetaMemory, SelfReflected
 from engine.providers import llms
-from engine.providers.llms.questions import SelfReflection
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import SelfReflection
+from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.growth.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
 from jiyi.protocol.growth.reflections import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
+from engine.providers.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.operations import LettersRequest, ResolveBody

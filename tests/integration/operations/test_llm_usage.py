@@ -13,9 +13,8 @@ from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from engine.providers import llms
-from engine.providers.llms import llm
-from engine.providers.llms.questions import Poignancy
-from engine.providers.llms.usage import Usage, on_usage
+from engine.providers.llms import Usage, llm, on_usage
+from engine.providers.questions import Poignancy
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.protocol.providers import LLMUsage

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.providers import breakers, llms
-from engine.providers.llms.rules import Rules
+from engine.rules.provider import Rules
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import NotFound

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
+from engine.providers.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import build
 from jiyi.protocol.reflection import ReflectRequest

@@ -10,8 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from engine.providers.embedders import Embedder, cache, embedder
-from engine.providers.embedders.cache import query_vectors
+from engine.providers.embedders import Embedder, embedder, forget_questions, query_vectors
 from engine.providers.rerankers import reranker
 from engine.retrieval.relevance import SUBJECT_BONUS
 from engine.retrieval.sentences import sentences_of
@@ -96,7 +95,7 @@ def no_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_embedder: object, _texts: Sequence[str]) -> None:
         raise EmbeddingUnavailable("the model is being downloaded")
 
-    cache.forget()  # what was asked before needs no embedder
+    forget_questions()  # what was asked before needs no embedder
     monkeypatch.setattr(questions, "query_vectors", away)
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers import mem0 as provider
-from engine.providers.websearch.fetching import Address
+from engine.providers.web_engines import Address
 from jiyi.errors import ConfigError
 from models.db.connection import unit_of_work
 from models.stores.kinds import mem0

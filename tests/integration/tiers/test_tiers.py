@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from engine.providers.llms.questions import Checked
+from engine.providers.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
 from jiyi.protocol.tiers.knowledge import KnowledgeFilter
 from jiyi.protocol.tiers.quarantine import DeleteEntries

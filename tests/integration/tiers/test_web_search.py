@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 #: Searches in a process of its own, one question each: how many were made, and how many refused.
 SEARCHES = """
 import sys
-from engine.providers.websearch import SearchOptions
+from engine.providers.web_search import SearchOptions
 from engine.tiers.gathering import Skipped
 from models.tiers.web_search import searcher
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0

@@ -24,12 +24,11 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from engine.conversations.injection.choosing import Candidate
-from engine.conversations.injection.rendering import HEADINGS, Style, render
+from engine.conversations.injection import HEADINGS, Candidate, Style, render
 from engine.growth.identity import prompt as identity
 from engine.growth.skills.drafting import draft
-from engine.providers.llms.blocks import block_of
-from engine.providers.llms.questions import Insights
+from engine.providers.llm_prompts import block_of
+from engine.providers.questions import Insights
 from jiyi import Client
 from jiyi.chat import hint
 from jiyi.chat.appointments import ScheduleStage
@@ -300,17 +299,13 @@ DOORS = {
         Frame(r"- 2026-03-02: …", preface=PREFACE["en"]),
     ),
     "memory_build_context, markdown": Door(
-        "engine.conversations.injection.rendering",
-        _injected("markdown", "zh"),
-        Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"]),
+        "engine.conversations.injection", _injected("markdown", "zh"), Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"])
     ),
     "memory_build_context, compact": Door(
-        "engine.conversations.injection.rendering", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
+        "engine.conversations.injection", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
     ),
     "memory_build_context, template": Door(
-        "engine.conversations.injection.rendering",
-        _injected("template"),
-        Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"]),
+        "engine.conversations.injection", _injected("template"), Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"])
     ),
     "history": Door(
         "jiyi.tiers.memory_node",
@@ -345,7 +340,7 @@ DOORS = {
         at_once=1,
     ),
     "question to an LLM": Door(
-        "engine.providers.llms.blocks", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
+        "engine.providers.llm_prompts", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
     ),
     "appointment": Door("jiyi.chat.appointments", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
@@ -431,13 +426,12 @@ NOT_FOR_PROMPTS = {
         ("engine.stores.files", "models.operations", "models.db", "jiyi.settings", "engine.operations"), "files, backups, SQL, logs"
     ),
     **dict.fromkeys(
-        ("engine.providers.embedders", "engine.providers.websearch", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        ("engine.providers.embedders", "engine.providers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
-    "engine.providers.llms.rules": "the rules read it, no model",
-    "engine.providers.llms.prompts": "prompt files; the data go through blocks",
+    "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.conversations.extraction": "words are looked for in it",
+    "engine.conversations.profiles": "words are looked for in it",
     "engine.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.identity.user_file": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bench import judgements
-from engine.heads.features import Features
+from engine.heads import model
 from engine.heads.judgements import Heads
-from tests.unit.retrieval.test_ranking import weights
+from engine.heads.model import Features
 
 
 def same(texts: Any) -> Features:
-    return np.ones((len(texts), 2 * weights.WIDTH), dtype=np.float32)
+    return np.ones((len(texts), 2 * model.WIDTH), dtype=np.float32)
 
 
 def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
@@ -26,7 +26,7 @@ def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "facts_ada", [{"text": "a", "before": None, "lasting": True}, {"text": "b", "before": None, "lasting": False}])
     written(tmp_path, "facts_bo", [{"text": "c", "before": None, "lasting": True}])
-    judges = {"ada": Heads(weights.load(), same), "bo": Heads(weights.load(), same)}
+    judges = {"ada": Heads(model.load(), same), "bo": Heads(weights.load(), same)}
     said = {id(judges["ada"]): [True, True], id(judges["bo"]): [False]}
     monkeypatch.setitem(judgements.JUDGEMENTS, "facts", (lambda judge, rows: said[id(judge)], judgements.facts))
     assert judgements.run(tmp_path, judges.__getitem__) == {"facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}}
@@ -47,7 +47,7 @@ def test_what_is_neutral_has_no_precision() -> None:
 
 
 def test_a_folder_without_rows_or_without_a_writers_heads_is_an_error_that_says_so(tmp_path: Path) -> None:
-    shipped = Heads(weights.load(), same)
+    shipped = Heads(model.load(), same)
     with pytest.raises(SystemExit, match=r"no file like facts_WRITER\.jsonl"):
         judgements.run(tmp_path, lambda _: shipped)
     written(tmp_path, "requests_ada", [{"text": "a", "label": "none"}])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.support import endpoint, environments
-from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders import HashingEmbedder
 
 ECHO = """
 import sys

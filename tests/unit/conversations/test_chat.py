@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
+from jiyi.chat.loop import GuardStage, MemoryStage
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
-from jiyi.chat.stages import GuardStage, MemoryStage
 from jiyi.client.transports.outbox import Outbox
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.conversations.injection import InjectedContext

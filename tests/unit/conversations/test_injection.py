@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversations.injection.choosing import Candidate, Price, choose
-from engine.conversations.injection.rendering import Style, render
+from engine.conversations.injection import Candidate, Price, Style, choose, render
 from jiyi.protocol.conversations.types import Kind
 from jiyi.text.budget import estimate_tokens
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from engine.conversations.stored.memories import Source, event_of, said_at, waves, worth_keeping
-from engine.providers.llms.questions import Summary
-from engine.providers.llms.rules import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
+from engine.conversations.memories import Source, event_of, said_at, waves, worth_keeping
+from engine.providers.questions import Summary
+from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
 from jiyi.protocol.events import MemoryObserved
 from jiyi.text.budget import estimate_tokens

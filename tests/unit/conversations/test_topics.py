@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conversations.extraction.profile_signals import profile_signals
-from engine.conversations.extraction.topics import keywords
+from engine.conversations.profiles import keywords, profile_signals
 from jiyi.protocol.conversations.types import Message
 
 

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 from pydantic import ValidationError
 
-from engine.providers.llms.blocks import block_of
-from engine.providers.llms.questions import Extraction
-from engine.providers.llms.rules import Rules
+from engine.providers.llm_prompts import block_of
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, Outcome, said_at
 
 DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)

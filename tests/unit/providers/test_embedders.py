@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.embedders import embedder
-from engine.providers.embedders import local as local_embedder
-from engine.providers.embedders.hashing import HashingEmbedder
-from engine.providers.embedders.local import MAX_CHARS, LocalEmbedder
+from engine.providers import local_embedders as local_embedder
+from engine.providers.embedders import HashingEmbedder, embedder
+from engine.providers.local_embedders import MAX_CHARS, LocalEmbedder
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.settings import Settings
 

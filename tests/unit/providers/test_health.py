@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, health
-from engine.providers.embedders import choice, overview
+from engine.providers import breakers, embedders, health
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import Settings
 
@@ -17,7 +16,7 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (choice.OTHER_PROVIDER, choice.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
+    for name in (embedders.OTHER_PROVIDER, embedders.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -57,7 +56,7 @@ def test_14_a_wrong_address_of_the_search_is_named(configure: Configure) -> None
 
 
 def test_14_a_package_that_is_not_installed_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overview, "find_spec", lambda _name: None)
+    monkeypatch.setattr(health, "find_spec", lambda _name: None)
     (embedder, *_) = health.providers(configure(embedder="fastembed"))
     assert (embedder.state, "pip install fastembed" in embedder.detail) == ("not_configured", True)
 

@@ -1,4 +1,4 @@
-"""engine.providers.llms.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
+"""engine.providers.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, llms
-from engine.providers.llms import llm, openai_compatible
-from engine.providers.llms.questions import Insights, Keywords, Poignancy
-from engine.providers.llms.usage import Usage, on_usage
+from engine.providers import breakers, llms, openai_compatible
+from engine.providers.llms import Usage, llm, on_usage
+from engine.providers.questions import Insights, Keywords, Poignancy
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.settings import Settings
 from tests.misbehaving import Reply, Request, Vendor, chat, cut, good, json_body, slow, status, text, vendor

@@ -1,4 +1,4 @@
-"""engine.providers.llms.prompts, blocks and replies: prompt files that are complete, and data that stays data."""
+"""engine.providers.llm_prompts, blocks and replies: prompt files that are complete, and data that stays data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.llms import prompts, usage
-from engine.providers.llms import questions as ask
-from engine.providers.llms.blocks import block_of
-from engine.providers.llms.questions import FocalPoints, Insights, Memo, Poignancy, Question
-from engine.providers.llms.replies import answer_in, schema_of, strict_schema
+from engine.providers import llm_prompts as prompts
+from engine.providers import llms as usage
+from engine.providers import questions as ask
+from engine.providers.llm_prompts import block_of
+from engine.providers.openai_compatible import answer_in, schema_of, strict_schema
+from engine.providers.questions import FocalPoints, Insights, Memo, Poignancy, Question
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings
 from jiyi.text.prompting import quoted
@@ -40,7 +41,7 @@ def test_there_is_a_prompt_of_each_name_in_each_language(name: str, language: La
 
 def test_there_is_no_other_file() -> None:
     names = {f"{name}.{language}.md" for name in [*(cls.prompt for cls in QUESTIONS), prompts.FRAME] for language in LANGUAGES}
-    assert {file.name for file in files("engine.providers.llms").joinpath("prompts").iterdir() if file.name.endswith(".md")} == names
+    assert {file.name for file in files("engine.providers").joinpath("prompts").iterdir() if file.name.endswith(".md")} == names
 
 
 @pytest.mark.parametrize("name", [cls.prompt for cls in QUESTIONS])

@@ -1,4 +1,4 @@
-"""engine.providers.llms.rules: what it answers, in Chinese and in English, and that it always answers."""
+"""engine.rules.provider: what it answers, in Chinese and in English, and that it always answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.providers.llms import questions as ask
-from engine.providers.llms.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
-from engine.providers.llms.rules import RULES, Rules
-from engine.providers.llms.rules.poignancy import weigh
-from engine.providers.llms.rules.readings import readings
-from engine.providers.llms.rules.wordlists import WordList, word_list
+from engine.providers import questions as ask
+from engine.providers.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
+from engine.rules.poignancy import WordList, weigh, word_list
+from engine.rules.provider import RULES, Rules
+from engine.rules.readings import readings
 
 RULE = Rules()
 
@@ -632,7 +631,7 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["weights", "cues"])
 def test_the_lists_say_of_no_phrase_two_things(name: str) -> None:
-    from engine.providers.llms.rules.wordlists import read
+    from engine.rules.poignancy import read
 
     levels: dict[str, set[str]] = {}
     for language in ("en", "zh"):

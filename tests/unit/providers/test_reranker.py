@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.providers import breakers, health, rerankers
+from engine.providers.remote_reranker import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from engine.providers.rerankers import Reranker, reranker
-from engine.providers.rerankers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.presets import PRESETS
 from jiyi.settings import Settings, get_settings

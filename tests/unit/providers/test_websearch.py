@@ -1,4 +1,4 @@
-"""engine.providers.websearch: two engines, one protocol, and nothing that leads elsewhere."""
+"""engine.providers.web_search: two engines, one protocol, and nothing that leads elsewhere."""
 
 from __future__ import annotations
 
@@ -23,13 +23,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from engine.providers import breakers
-from engine.providers.websearch import SearchHit, SearchOptions, SearchResult
-from engine.providers.websearch.choice import chosen
-from engine.providers.websearch.fetching import MAX_BODY_BYTES, Address, fetch_json
-from engine.providers.websearch.results import hits_of, within, words
-from engine.providers.websearch.searching import Searcher, items_of
-from engine.providers.websearch.searxng import SearXNG
-from engine.providers.websearch.tavily import Tavily
+from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, fetch_json
+from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, chosen, hits_of, within, words
+from engine.providers.web_searcher import Searcher, items_of
 from engine.tiers.gathering import Skipped
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
@@ -294,8 +290,8 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, m
         looked_up.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr("engine.providers.websearch.fetching.socket.getaddrinfo", getaddrinfo)
-    monkeypatch.setattr("engine.providers.websearch.fetching.is_public", lambda _: True)
+    monkeypatch.setattr("engine.providers.web_engines.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("engine.providers.web_engines.is_public", lambda _: True)
     engine.says(TAVILY)
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1
@@ -503,8 +499,6 @@ def test_a_blank_question_is_skipped() -> None:
 
 
 def test_importing_the_package_loads_no_http_client() -> None:
-    code = (
-        "import sys, engine.providers.websearch.choice; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
-    )
+    code = "import sys, engine.providers.web_search; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == "[]"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.providers.embedders import remote
-from engine.providers.llms.blocks import BEGIN, END, block_of
-from engine.providers.llms.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
+from engine.providers import remote_embedder as remote
+from engine.providers.llm_prompts import BEGIN, END, block_of
+from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.protocol.tiers.query import Item, MemoryAnswer
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted, quoted_to_tokens

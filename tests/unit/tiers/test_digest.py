@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.llms import questions as ask
-from engine.providers.llms.rules import Rules
+from engine.providers import questions as ask
+from engine.rules.provider import Rules
 from engine.tiers.digest import Digest, Entry, digest
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

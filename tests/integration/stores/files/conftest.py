@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders import HashingEmbedder
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from tests.integration.stores.files.folders import Folder, MakeFolder

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from engine.providers.embedders.hashing import HashingEmbedder
+from engine.providers.embedders import HashingEmbedder
 from engine.stores.files.scoring import FileCorpus, Search, best, score
 from jiyi.text.tokens import tokens
 

@@ -1,0 +1,161 @@
+"""What a statement says of whom, in words of a fixed list: ``home``, ``job``, ``diet``, ``likes:coffee``, ``time:dentist``.
+
+Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute contradict each
+other, however differently they are worded. Lists (children, pets, allergies) grow. The patterns are in ``attributes.txt``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+from engine.conversations.cues import CALENDAR, EMPTY, NUMBERS
+from engine.text.changes import OVER
+from jiyi.protocol.conversations.types import Category
+from jiyi.text.sections import sections
+from jiyi.text.tokens import is_filler, telling
+from jiyi.text.words import normalise
+
+#: Words that say nothing of what somebody likes or what is on Tuesday.
+_GENERAL = frozenset(
+    """food thing stuff music movi film book game meet meeting appoint appointment time date new now anymor more ani all go eat drink listen
+    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night 现在 目前 时间 家里 新家 新装 喂的 改签
+    在家 我们""".split()
+)
+#: People whom anybody has one of: two statements about "my boss" are about the same one, unlike two about "my friend".
+_ONE_OF = (
+    "mom|mum|mother|dad|father|parents|sister|brother|son|daughter|wife|husband|partner|girlfriend|boyfriend|fiancée?|grandmother|grandma"
+    "|grandfather|grandpa|boss|manager|landlord|supervisor|advisor|dog|cat"
+)
+_ONE_OF_CHINESE = (
+    "妈妈|妈|爸爸|爸|母亲|父亲|爸妈|父母|妹妹|妹|弟弟|弟|哥哥|哥|姐姐|姐|大女儿|小女儿|女儿|大儿子|小儿子|儿子|孩子|老婆|妻子|老公|丈夫|先生|太太|对象"
+    "|男朋友|女朋友|男友|女友|奶奶|爷爷|外婆|外公|姥姥|姥爷|舅舅|舅妈|姑姑|姑妈|叔叔|婶婶|表哥|表姐|表弟|表妹|堂哥|堂姐|堂弟|堂妹|老板|领导|上司|房东|导师|猫|狗"
+)
+#: One telling word names what an attribute is about: "spicy food" and "spicy noodles" are both spicy.
+_KEY_WORDS = 1
+
+#: Words that stand where a name might: "my sister Nora lives", "my sister lives".
+_NO_NAME = (
+    r"(?:is|has|was|had|will|just|now|also|actually|recently|currently|finally|still|really|lives?|moved|works?|and|likes?|loves?"
+    r"|hates?|turned|got)\b"
+)
+_AUXILIARY = r"(?:'m| am|'re| are|'s| is|'ve| have| has|'d| had| was| were)?"
+_ADVERBS = (
+    r"(?: (?:been|just|now|also|actually|recently|currently|finally|still|really|both|all|already|only|always|even|absolutely"
+    r"|totally))*"
+)
+_CHINESE_ADVERBS = (
+    "(?:现在|目前|最近|已经|一直|从小|其实|还|也|都|就|刚刚|刚|今年|终于|又|本来|平时|去年|前年|上个?月|上周|昨天|今天|每天|以前)*"
+)
+_MY_ONE = rf"(?:my|our) (?P<one>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))(?:,? (?!{_NO_NAME})[a-z]+,?)?"
+_CHINESE_MY_ONE = rf"我(?:们|家|们家)?(?:的)?(?P<one>{_ONE_OF_CHINESE})"
+_CHINESE_MANY = "我(?:的)?(?:同事|朋友|下属|同学|室友|邻居)"
+_MACROS = {
+    "{I}": rf"\b(?:i|we|(?P<pronoun>he|she)|{_MY_ONE}|(?:my|our) [\w-]+){_AUXILIARY}{_ADVERBS}",
+    "{i}": r"(?:i|we)",
+    "{我}": rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}",
+    "{be}": rf"(?:'s| is| are|'re|'m| am| was| were| will be| has been){_ADVERBS}",
+    "{now}": _ADVERBS,
+}
+_OWN = "own|new|old|current|full|first|last|name|address|job|phone|e-?mail|place|birthday|goal|plan|hometown|favou?rite"
+#: Somebody of whom the user has several: what is said of one friend is not said of another.
+_MANY = re.compile(rf"\A(?:my|our) (?!(?:{_OWN})\b)|\A{_CHINESE_MANY}")
+_PERSON = re.compile(
+    rf"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
+)
+_HEADER = re.compile(r"(?<![a-z ])([a-z ]+) (\d+) ?([a-z ]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """What is said. ``subject`` is ``user`` or a relation of theirs; ``over``: it only says that something is no longer so."""
+
+    name: str
+    subject: str = "user"
+    category: Category = "user_fact"
+    importance: float = 5
+    single_valued: bool = False
+    over: bool = False
+    #: By which pattern of its section it is said: what is worded alike, with another value, contradicts.
+    wording: int = 0
+    #: What the pattern found, such as "i live in": the value is in the rest.
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    importance: float
+    flags: frozenset[str]
+    patterns: list[re.Pattern[str]]
+
+
+def attribute_of(text: str, person: str | None = None) -> Attribute | None:
+    """What a statement says of whom: by the first section of the list that fits.
+
+    ``person`` is whom "she", "he", 他 or 她 means: a relation of the user's who was spoken of last.
+    """
+    statement = normalise(text).replace("’", "'")
+    for section in _sections():
+        for wording, pattern in enumerate(section.patterns):
+            match = pattern.search(statement)
+            if match is not None and (attribute := _read(section, match, statement, person)) is not None:
+                return replace(attribute, wording=wording, said=match.group())
+    return None
+
+
+def _read(section: _Section, match: re.Match[str], statement: str, person: str | None) -> Attribute | None:
+    name, single = section.name, "single" in section.flags
+    groups = match.groupdict()
+    if "key" in groups:
+        key = _key(groups["key"] or "")
+        if not key:
+            return None
+        name, single = f"{name}:{key}", True
+    subject = "user" if "own" in section.flags else groups.get("one")
+    if subject is None and groups.get("pronoun"):
+        if person is None:
+            return None
+        subject = person
+    if subject is None:
+        subject = "user"
+        if "key" not in groups and _MANY.search(match.group()):
+            single = False  # one friend of many: nothing is known of which
+    return Attribute(
+        name,
+        subject,
+        "user_preference" if "preference" in section.flags else "user_fact",
+        section.importance,
+        single,
+        over=OVER.search(statement) is not None,
+    )
+
+
+def person_in(text: str) -> str | None:
+    """The relation of the user's who is spoken of last in a text: "sister", 妈妈."""
+    people = [match["en"] or match["zh"] for match in _PERSON.finditer(normalise(text))]
+    return people[-1] if people else None
+
+
+def _key(text: str) -> str:
+    """The first telling word of what a statement is about."""
+    idle = _GENERAL | CALENDAR | EMPTY | NUMBERS
+    words = [word for word in telling(text) if word not in idle and not word.isdigit() and not is_filler(word)]
+    return " ".join(words[:_KEY_WORDS])
+
+
+@cache
+def _sections() -> list[_Section]:
+    return [_section(header, lines) for header, lines in sections("engine.conversations", "attributes.txt").items()]
+
+
+def _section(header: str, lines: list[str]) -> _Section:
+    name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # the file is ours, and tested
+    return _Section(name, float(importance), frozenset(flags.split()), [re.compile(_expanded(line)) for line in lines])
+
+
+def _expanded(line: str) -> str:
+    for macro, meaning in _MACROS.items():
+        line = line.replace(macro, meaning)
+    return line

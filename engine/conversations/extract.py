@@ -1,0 +1,274 @@
+"""What the new messages of a conversation tell, found by rules: no model, the same answer each time.
+
+What a message states is one memory, or several where it says different things of the user, each with the weaker statements
+that follow it. Every memory stands alone: who said it, days as dates, and the question that a short answer answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.conversations import cues as cue
+from engine.conversations.attributes import Attribute, attribute_of, person_in
+from engine.conversations.changes import linked
+from engine.conversations.cues import FIRST_PERSON
+from engine.conversations.days import with_dates
+from engine.conversations.profiles import keywords, profile_signals
+from engine.conversations.statements import READ_CHARS, Statement, statements
+from engine.heads.judgements import ANY, ATTRIBUTES, Heads
+from engine.heads.retiring import said_of
+from engine.providers.questions import Extraction, Poignancy
+from engine.rules.poignancy import weigh
+from engine.rules.triples import VERBS
+from engine.text.changes import CHANGE
+from jiyi.protocol.conversations.types import (
+    MAX_CONTENT_CHARS,
+    MAX_EXPERIENCES,
+    MAX_MEMORIES,
+    MAX_STEPS,
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    Message,
+    Outcome,
+)
+from jiyi.text.splitting import sentences
+
+#: Keywords of a memory.
+KEYWORDS = 5
+#: Of memories without an attribute, and of wishes for how to be answered.
+ORDINARY, LASTING = 3.0, 7.0
+#: Messages before one in which somebody was named whom a pronoun means.
+LOOK_BACK = 6
+
+_CLAUSE = re.compile(r"(?<=[,，;；])|(?= and \w)", re.IGNORECASE)
+_AND = re.compile(r"[\s,，;；]{0,9}(?:and )?", re.IGNORECASE)
+#: Who speaks of themselves, and may leave the pronoun out in the clauses that follow.
+_I = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
+_PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
+
+
+def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtraction:
+    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant says is no fact of the user.
+
+    With ``heads`` these judge what is worth keeping, of which kind it is, and what it does to what is known.
+    """
+    messages = question.messages
+    lived = experiences(messages, question.since)
+    solved = {turn for experience in lived for turn in experience.turns}
+    memories: list[ExtractedMemory] = []
+    person = None
+    for stated in statements(messages, question.since, heads, [said_of(fact.content) for fact in question.known]):
+        # A problem is kept with what solved it.
+        kept = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
+        person = _person_before(messages, stated[0].turn) or person
+        for attribute, group in _groups(kept, person):
+            memories.append(_memory(attribute, group, messages[group[0].turn], person))
+    return CombinedExtraction(
+        memories=linked(_of_kinds(memories[:MAX_MEMORIES], heads), question.known, heads),
+        experiences=lived[:MAX_EXPERIENCES],
+        profile_signals=profile_signals(messages, question.since),
+    )
+
+
+def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[ExtractedMemory]:
+    """With the kind and, where the list of attributes has none, the attribute that the heads are sure of."""
+    if heads is None:
+        return memories
+    contents = [("", said_of(memory.content)) for memory in memories]
+    least = heads.least(ATTRIBUTES, ANY)
+    result = []
+    for memory, kind, attribute in zip(memories, heads.kinds(contents), heads.attributes(contents), strict=True):
+        update: dict[str, str] = {}
+        if memory.attribute is None and attribute is not None and attribute.probability >= least and attribute.label != "other":
+            update["attribute"] = attribute.label
+        if memory.attribute is None and kind is not None:
+            update["type"] = "preference" if kind.label == "preference" else "knowledge"
+        result.append(memory.model_copy(update=update))
+    return result
+
+
+def _person_before(messages: Sequence[Message], turn: int) -> str | None:
+    """Whom a pronoun in this message means, going by the user's messages up to it."""
+    own = [message.text for message in messages[max(0, turn - LOOK_BACK) : turn + 1] if message.role == "user"]
+    return next((person for text in reversed(own) if (person := person_in(text))), None)
+
+
+def _groups(statements: list[Statement], person: str | None) -> list[tuple[Attribute | None, list[Statement]]]:
+    """Statements of one message by what they say; the ones that say nothing of the list belong to the one before."""
+    groups: list[tuple[Attribute | None, list[Statement]]] = []
+    for part in (part for statement in statements for part in _parts(statement, person)):
+        attribute = attribute_of(part.text, person)
+        current = groups[-1][0] if groups else None
+        if groups and (attribute is None or current is None or (attribute.name, attribute.subject) == (current.name, current.subject)):
+            groups[-1] = (current or attribute, [*groups[-1][1], part])
+        else:
+            groups.append((attribute, [part]))
+    return groups
+
+
+def _parts(statement: Statement, person: str | None) -> list[Statement]:
+    """A statement cut before each clause that says something else of the user: their name, then their job."""
+    parts: list[str] = []
+    before: Attribute | None = None
+    for part in _CLAUSE.split(statement.text):
+        clause, attribute = _own(part, statement.text, before, person)
+        if (
+            before is not None
+            and before.single_valued
+            and attribute is not None
+            and attribute.single_valued
+            and attribute.name != before.name
+        ):
+            parts.append(clause)
+            before = attribute
+        else:
+            parts = [*parts[:-1], "".join([*parts[-1:], clause])]
+            before = before or attribute
+    return [replace(statement, text=part.strip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+
+
+def _own(clause: str, sentence: str, before: Attribute | None, person: str | None) -> tuple[str, Attribute | None]:
+    """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there", then with its pronoun)."""
+    stripped = clause[_AND.match(clause).end() :]  # type: ignore[union-attr] # it matches nothing, too
+    if FIRST_PERSON.match(stripped):
+        return clause, attribute_of(stripped, person)
+    speaks = _I.match(sentence)
+    if speaks is None or before is None or before.subject != "user":
+        return clause, None
+    verb = stripped.partition(" ")[0].lower()
+    if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
+        return clause, None  # "I hate meetings, nothing before ten"
+    whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
+    attribute = attribute_of(whole, person)
+    # What somebody likes is a list of things that belong together: only what there is one of stands alone.
+    if (
+        attribute is not None
+        and attribute.single_valued
+        and ":" not in attribute.name
+        and attribute.subject == "user"
+        and attribute.said.startswith(("i ", "我"))
+    ):
+        return whole, attribute
+    return clause, None
+
+
+def _memory(attribute: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
+    text = " ".join(statement.text for statement in group)
+    lasting = any(statement.lasting for statement in group)
+    vital = any(statement.vital for statement in group)
+    chinese = group[0].language == "zh"
+    who = message.name or ("用户" if chinese else "User")
+    told = with_dates(text, message.at)
+    if person and not person_in(text):
+        told = _PRONOUN.sub(lambda match: f"{match.group()} ({person})", told, count=1)
+    if asked := group[0].asked:
+        told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
+    content = f"{who}：{told}" if chinese else f"{who}: {told}"
+    category = attribute.category if attribute is not None else "user_preference" if lasting else "user_fact"
+    poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
+    return ExtractedMemory(
+        content=content[:MAX_CONTENT_CHARS],
+        type="preference" if category == "user_preference" else "knowledge",
+        category=category,
+        keywords=keywords(text, KEYWORDS),
+        importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
+        subject=(message.name or "user") if attribute is None or attribute.subject == "user" else attribute.subject,
+        attribute=attribute.name if attribute else None,
+        single_valued=attribute is not None
+        and attribute.single_valued
+        and (not attribute.name.startswith("likes:") or CHANGE.search(text) is not None),
+        turns=[group[0].turn],
+        negative=attribute is not None and attribute.over,
+    )
+
+
+#: Confidence of an experience whose end the user confirms, and what each thing known of it adds.
+CONFIDENCE, WITH_STEPS, WITH_TOOLS = 0.6, 0.2, 0.1
+#: Messages between a problem and its end at most: later ones are about something else.
+MAX_BETWEEN = 16
+#: Characters of one step.
+MAX_STEP_CHARS = 300
+
+_LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)$", re.MULTILINE)
+_TOOL = re.compile(
+    r"(?<!error )(?<!code )(?<!fault )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
+)
+_NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
+
+
+@dataclass
+class _Problem:
+    text: str
+    turns: list[int]
+    steps: list[str] = field(default_factory=list)
+
+    def hear(self, turn: int, sentence: str) -> Outcome | None:
+        """Take in the next sentence of the user; how it ended, if it did with it."""
+        outcome = _outcome(sentence)
+        if outcome is None and cue.TROUBLE.search(sentence):
+            return None
+        if cue.STEP.search(sentence) and outcome != "failed":
+            self.steps.append(_one_line(sentence))
+        if outcome is not None and turn not in self.turns:
+            self.turns.append(turn)
+        return None if outcome == "failed" and not cue.GAVE_UP.search(sentence) else outcome
+
+
+def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedExperience]:
+    """Problems that ended in a message from ``since`` on; they may have begun before."""
+    result: list[ExtractedExperience] = []
+    problem: _Problem | None = None
+    advice: list[str] = []
+    for turn, message in enumerate(messages):
+        text = message.text[:READ_CHARS]
+        if message.role == "assistant":
+            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text)][:MAX_STEPS]
+        if message.role != "user" or cue.HANDED_OVER.search(text):
+            continue
+        for sentence in map(str.strip, sentences(text)):
+            if problem is None:
+                problem = _begun(turn, sentence)
+            elif (outcome := problem.hear(turn, sentence)) is not None:
+                if turn >= since:
+                    result.append(_experience(problem, outcome, advice))
+                problem = None
+        if problem is not None and turn - problem.turns[0] > MAX_BETWEEN:
+            problem = None
+    return result
+
+
+def _begun(turn: int, sentence: str) -> _Problem | None:
+    if cue.TROUBLE.search(sentence) is None or cue.IMAGINED.search(sentence) or _outcome(sentence) is not None:
+        return None
+    return _Problem(_one_line(sentence), [turn])
+
+
+def _outcome(sentence: str) -> Outcome | None:
+    if cue.QUESTION_MARK.search(sentence) or cue.IMAGINED.search(sentence):
+        return None
+    if cue.FAILED.search(sentence):
+        return "failed"
+    if cue.SOLVED.search(sentence):
+        return "partial" if cue.PARTLY.search(sentence) else "success"
+    return "partial" if cue.PARTLY.search(sentence) and cue.TROUBLE.search(sentence) else None
+
+
+def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
+    steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
+    tools = list(dict.fromkeys(word for word in _TOOL.findall(" ".join([problem.text, *steps])) if word not in _NO_TOOL))[:5]
+    return ExtractedExperience(
+        pain_pattern=problem.text,
+        context="",
+        solution_steps=steps,
+        outcome=outcome,
+        confidence=min(1.0, CONFIDENCE + (WITH_STEPS if steps else 0.0) + (WITH_TOOLS if tools else 0.0)),
+        tools_used=tools,
+        turns=problem.turns,
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_CONTENT_CHARS]

@@ -1,0 +1,345 @@
+"""Which memories go before an answer: the best that fit into a budget, with a floor for each kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from itertools import groupby
+from uuid import UUID
+
+from jiyi.protocol.conversations.types import KINDS, Kind
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted, visible
+from jiyi.text.tokens import tokens
+from jiyi.text.words import Language
+
+#: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
+FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
+#: Only among so many of the best a memory has a right to its kind's floor: a floor is no reason to show what is beside the point.
+FLOOR_PLACES = 10
+#: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
+SAID_IN_TURN = 0.7
+#: … unless the turn has more than so many times its tokens, and more than so many at all.
+LONGER, SHORT_TOKENS = 2.0, 80
+#: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
+ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
+#: Tokens of the mark that something is no longer so.
+MARK_TOKENS = 18
+#: Shorter rests of a text say nothing.
+WORTH_SHOWING = 12
+#: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
+_WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that was retrieved."""
+
+    node_id: UUID
+    kind: Kind
+    text: str
+    created_at: datetime
+    score: float
+    #: Of a turn: who says it; an assistant's long answers must not crowd out what people said.
+    role: str | None = None
+    #: Of a turn: whether its text says who speaks.
+    named: bool = False
+    #: Of an extracted memory: the turns that it rests on.
+    turn_ids: tuple[UUID, ...] = ()
+    superseded_by: UUID | None = None
+    superseded_at: datetime | None = None
+    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
+    renewed_at: datetime | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A memory to be shown, with the text that is shown of it."""
+
+    candidate: Candidate
+    text: str
+    why: str
+    #: Beside its own: what it stands for, or what stands for it.
+    node_ids: tuple[UUID, ...] = ()
+    shortened: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """With the mark that it is no longer so, if it has one."""
+        marked = self.candidate.superseded_at is not None or self.candidate.renewed_at is not None
+        return estimate_tokens(self.text) + (MARK_TOKENS if marked else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Tokens beside a text: of its line, and of the day that stands once above all lines of a day and a kind."""
+
+    line: int
+    day: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What is left, and what is taken already."""
+
+    left: int
+    price: Price
+    taken: dict[Kind, int] = field(default_factory=dict)
+    days: set[tuple[Kind, date]] = field(default_factory=set)
+
+    def cost(self, chosen: Chosen) -> int:
+        return chosen.tokens + self.price.line + (0 if _kind_and_day(chosen) in self.days else self.price.day)
+
+    def take(self, chosen: Chosen, cost: int) -> bool:
+        if cost > self.left:
+            return False
+        self.left -= cost
+        self.days.add(_kind_and_day(chosen))
+        kind = chosen.candidate.kind
+        self.taken[kind] = self.taken.get(kind, 0) + cost
+        return True
+
+
+def _kind_and_day(chosen: Chosen) -> tuple[Kind, date]:
+    return chosen.candidate.kind, chosen.candidate.created_at.date()
+
+
+def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chosen]:
+    """The memories that go into ``budget`` tokens, best first; ``ranked`` has the best first, too."""
+    room = _Budget(budget, price)
+    offered = _one_of_each(ranked, budget)
+    taken: dict[UUID, Chosen] = {}
+    full: set[Kind] = set()  # a kind's best does not fit any more: what is worse goes before no other's better
+    for choice in offered[:FLOOR_PLACES]:
+        kind, cost = choice.candidate.kind, room.cost(choice)
+        floor = FLOORS.get(kind, 0.0) * budget
+        if kind in full or room.taken.get(kind, 0) + cost > floor or not room.take(choice, cost):
+            full.add(kind)
+        else:
+            taken[choice.candidate.node_id] = replace(choice, why=f"{choice.why}, within the floor of its kind")
+    for choice in offered:
+        if choice.candidate.node_id not in taken and room.take(choice, room.cost(choice)):
+            taken[choice.candidate.node_id] = choice
+    return [taken[choice.candidate.node_id] for choice in offered if choice.candidate.node_id in taken]
+
+
+def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
+    """The candidates with the text to be shown, a memory and its turns once, at the better place of the two."""
+    turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
+    told: dict[UUID, Candidate] = {}
+    for candidate in ranked:
+        if candidate.superseded_at is None:
+            for turn_id in candidate.turn_ids:
+                told.setdefault(turn_id, candidate)
+    shown: set[UUID] = set()
+    result = []
+    for place, candidate in enumerate(ranked, 1):
+        best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
+        if best.node_id in shown or candidate.node_id in shown or (candidate.superseded_at is not None and candidate.kind != "session"):
+            continue
+        sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
+        text, others = _told(best, sources, candidate)
+        renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
+        best = replace(best, renewed_at=renewed)
+        shown.update((best.node_id, candidate.node_id, *others))
+        result.append(_limited(best, text, f"place {place}", others, budget))
+    return result
+
+
+def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
+    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too."""
+    others = tuple(turn.node_id for turn in sources)
+    if memory.kind == "session" or ranked.superseded_at is not None:
+        return memory.text, ()
+    words = set(tokens(_WORKED_OUT.sub("", memory.text)))
+    for turn in sources:
+        turn_words = set(tokens(turn.text))
+        short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
+        if turn.superseded_at is None and short and words and len(words & turn_words) >= SAID_IN_TURN * len(words):
+            return turn.text, others
+    return memory.text, others
+
+
+def _limited(memory: Candidate, text: str, why: str, others: tuple[UUID, ...], budget: int) -> Chosen:
+    share = ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE
+    most = max(LEAST_TOKENS, int(share * budget))
+    if estimate_tokens(text) <= most:
+        return Chosen(memory, text, why, others)
+    return Chosen(memory, cut_to_tokens(text, most), f"{why}, shortened", others, shortened=True)
+
+
+HEADINGS: dict[Language, dict[Kind, str]] = {
+    "en": {"preference": "Preferences", "knowledge": "Knowledge", "experience": "Experience", "session": "Said earlier"},
+    "zh": {"preference": "偏好", "knowledge": "知识", "experience": "经验", "session": "以前说过"},
+}
+PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
+EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
+RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
+#: Placeholders of a template.
+PLACES: dict[str, Kind] = {"preferences": "preference", "knowledge": "knowledge", "experience": "experience", "session": "session"}
+#: … and of the sentence that what is remembered is no instruction.
+PREFACE_PLACE = "preface"
+#: How often what the estimates left of the budget is filled up.
+TRIES = 5
+_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A context within its budget, and what is in it in its order."""
+
+    text: str
+    tokens: int
+    shown: list[Chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a context is written."""
+
+    format: str = "markdown"
+    language: Language = "en"
+    template: str | None = None
+    #: What is known of the user in general, a line each; shown first where there is room.
+    profile: tuple[str, ...] = ()
+
+
+def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
+    """The context of at most ``budget`` tokens; empty if nothing fits beside the headings."""
+    write = _WRITERS[style.format]
+    style = _with_fitting_profile(style, write, budget)
+    price = PRICES[style.format]
+    room = budget - estimate_tokens(write([], style)) - _headings(style)
+    chosen: list[Chosen] = []
+    text = write(chosen, style)
+    for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price, or a little more
+        more = choose(ranked, room, price) if room >= WORTH_SHOWING else []
+        left = budget - estimate_tokens(write(more, style))
+        more, written = _fitting(more, style, write, budget)
+        if more and (not chosen or estimate_tokens(written) > estimate_tokens(text)):
+            chosen, text = more, written
+        room += left
+    if (not chosen and not style.profile) or estimate_tokens(text) > budget:
+        return Rendered("", 0, [])
+    return Rendered(text, estimate_tokens(text), _in_order(chosen))
+
+
+def _fitting(chosen: list[Chosen], style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> tuple[list[Chosen], str]:
+    """What is chosen, without the worst of it as long as it is over the budget, and how it is written."""
+    written = write(chosen, style)
+    while chosen and estimate_tokens(written) > budget:
+        chosen = chosen[:-1]
+        written = write(chosen, style)
+    return chosen, written
+
+
+def _with_fitting_profile(style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> Style:
+    """The profile may have a tenth of the budget."""
+    lines = list(style.profile)
+    while lines and estimate_tokens("\n".join(map(quoted, lines))) * 10 > budget:
+        lines.pop()
+    fitting = Style(style.format, style.language, style.template, tuple(lines))
+    return fitting if estimate_tokens(write([], fitting)) <= budget else Style(style.format, style.language, style.template)
+
+
+def _in_order(chosen: Sequence[Chosen]) -> list[Chosen]:
+    """As they stand in the text: by kind, turns by time."""
+    return [choice for kind in KINDS for choice in _of(kind, chosen)]
+
+
+def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:
+    of_kind = [choice for choice in chosen if choice.candidate.kind == kind]
+    return sorted(of_kind, key=lambda choice: choice.candidate.created_at)
+
+
+def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
+    """A line for each, below the day on which it was said."""
+    lines = []
+    for day, these in groupby(chosen, key=lambda choice: _day(choice.candidate.created_at, language)):
+        lines += [day, *(_line(choice, language) for choice in these)]
+    return lines
+
+
+def _line(choice: Chosen, language: Language) -> str:
+    memory = choice.candidate
+    ends = ""
+    if memory.superseded_at is not None:
+        ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})"
+    elif memory.renewed_at is not None:
+        ends = f" ({RENEWED[language].format(day=_day(memory.renewed_at, language))})"
+    speaker = f"{memory.role}: " if memory.role is not None and choice.text == memory.text and not memory.named else ""
+    return f"{speaker}{quoted(choice.text)}{ends}"
+
+
+def _day(at: datetime, language: Language) -> str:
+    """In English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08)."""
+    return f"{at.day} {at:%B %Y}" if language == "en" else f"{at:%Y-%m-%d}"
+
+
+#: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.
+PRICES = {"markdown": Price(3, 8), "compact": Price(3, 8), "template": Price(3, 8), "json": Price(26)}
+
+
+def _headings(style: Style) -> int:
+    """Tokens of all headings, most of which are there."""
+    if style.format == "json":
+        return 4 * len(KINDS)
+    return sum(estimate_tokens(f"## {heading}") for heading in HEADINGS[style.language].values()) if style.format == "markdown" else 0
+
+
+def _markdown(chosen: Sequence[Chosen], style: Style) -> str:
+    parts = [PREFACE[style.language]]
+    if style.profile:
+        parts.append("\n".join([f"## {PROFILE[style.language]}", *map(quoted, style.profile)]))
+    written = {kind: _lines(_of(kind, chosen), style.language) for kind in KINDS}
+    parts += ["\n".join([f"## {HEADINGS[style.language][kind]}", *lines]) for kind, lines in written.items() if lines]
+    return "\n".join(parts)
+
+
+def _compact(chosen: Sequence[Chosen], style: Style) -> str:
+    by_day = sorted(chosen, key=lambda choice: choice.candidate.created_at)
+    return "\n".join([PREFACE[style.language], *map(quoted, style.profile), *_lines(by_day, style.language)])
+
+
+def _json(chosen: Sequence[Chosen], style: Style) -> str:
+    content: dict[str, object] = {"note": PREFACE[style.language]}
+    if style.profile:
+        content["profile"] = list(style.profile)
+    for kind in KINDS:
+        if these := _of(kind, chosen):
+            content[kind] = [_entry(choice) for choice in these]
+    return visible(json.dumps(content, ensure_ascii=False))
+
+
+def _entry(choice: Chosen) -> dict[str, str]:
+    ended = {}
+    if choice.candidate.superseded_at is not None:
+        ended = {"until": _day(choice.candidate.superseded_at, "zh")}
+    elif choice.candidate.renewed_at is not None:
+        ended = {"said_anew": _day(choice.candidate.renewed_at, "zh")}
+    return {"day": _day(choice.candidate.created_at, "zh"), "text": choice.text, **ended}
+
+
+def _template(chosen: Sequence[Chosen], style: Style) -> str:
+    """In one pass: what stands in a memory is not filled in again. Unknown places stay as they are.
+
+    A template that has no place for the preface has it above its first line.
+    """
+    values = {name: "\n".join(_lines(_of(kind, chosen), style.language)) for name, kind in PLACES.items()}
+    values |= {"profile": "\n".join(map(quoted, style.profile)), PREFACE_PLACE: PREFACE[style.language]}
+    template = style.template or ""
+    placed = any(match[1] == PREFACE_PLACE for match in _PLACE.finditer(template))
+    filled = _PLACE.sub(lambda match: values.get(match[1], match[0]), template)
+    return filled if placed else f"{PREFACE[style.language]}\n{filled}"
+
+
+_WRITERS: dict[str, Callable[[Sequence[Chosen], Style], str]] = {
+    "markdown": _markdown,
+    "compact": _compact,
+    "json": _json,
+    "template": _template,
+}

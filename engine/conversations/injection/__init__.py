@@ -1,1 +1,0 @@
-"""What goes before an answer: chosen and put into words."""

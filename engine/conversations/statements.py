@@ -1,0 +1,295 @@
+"""What the user states in their messages, sentence by sentence: no questions, requests, guesses, quotations or acting.
+
+A sentence counts by its strength: its telling words, and more for a first person, a past tense, a name, a number. What is
+strong enough carries the weaker statements of its message along. Of a question only those clauses count that state something
+on their own ("I'm vegetarian, what can I cook?").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from engine.conversations import cues as cue
+from engine.conversations.attributes import attribute_of
+from engine.heads.judgements import FACTS, LASTING, Heads, Judged
+from engine.heads.retiring import is_vital, retires
+from jiyi.protocol.conversations.types import Message
+from jiyi.text.splitting import sentences
+from jiyi.text.tokens import is_filler, telling
+from jiyi.text.words import CJK, Language, language_of
+
+#: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers somebody.
+FIRST_PERSON, THIRD_PERSON, PAST, NAME, NUMBER, TO_YOU, ANSWER = 1.5, 1.0, 0.5, 1.0, 1.0, -2.5, 1.0
+#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that questions rest on; from 3 on
+#: .63 and .91.
+STRONG = 3.5
+#: A statement about oneself in words that say little is carried along if it is as long as this.
+CARRIED, CARRIED_WORDS = 0.5, 3
+#: Chinese pairs of characters overlap: as many make one word.
+PAIRS_A_WORD = 2.0
+#: A text of more characters is a document, of which the user says nothing: only its first sentences are read.
+READ_CHARS = 4_000
+#: Acting ends by words, after as many messages of the user, or after a while.
+ACTING_MESSAGES, ACTING_TIME = 12, timedelta(hours=1)
+#: An answer with fewer telling words cannot be understood without its question.
+ANSWER_WORDS = 4
+MAX_ASKED_CHARS = 200
+#: What is less likely worth keeping by itself is not looked at as news of something known: thanks, requests.
+LEAST_LASTING = 0.05
+
+_CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
+_CLAUSE = re.compile(
+    r"(?<=[,，；;])\s*|(?<!\s)\s++[-–—]++\s+|(?<=[^\s]) (?=(?:so|but|and) (?:what|how|where|which|can|could|should|do|is|any)\b)"
+)
+#: The sentence is about somebody or something else.
+_OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORECASE)
+_NOT_SPACE = re.compile(r"\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Sentences of one message that belong together.
+
+    ``asked`` is the question that it answers, if it cannot be understood without; ``lasting`` a wish for how to be answered;
+    ``trouble`` a problem with a tool or a task, which is no fact of the user; ``vital`` what is said of somebody's health for long.
+    """
+
+    turn: int
+    text: str
+    language: Language
+    strength: float
+    asked: str = ""
+    lasting: bool = False
+    trouble: bool = False
+    vital: bool = False
+
+
+def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()) -> list[list[Statement]]:
+    """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages without it are left out.
+
+    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known`` is what was kept of earlier
+    messages: what takes back any of it is worth keeping, too.
+    """
+    acting = _acting(messages)
+    called = _called({message.name for message in messages if message.name})
+    by_message = [
+        group
+        for turn, message in enumerate(messages)
+        if turn >= since and message.role == "user" and turn not in acting
+        if (group := list(_of_message(turn, message, _question_before(messages, turn), called)))
+    ]
+    if heads is not None:
+        return _worth_keeping(by_message, messages, heads, known)
+    strong = [[statement for statement in group if statement.strength > 0] for group in by_message]
+    return [group for group in strong if any(statement.strength >= STRONG or statement.lasting or statement.vital for statement in group)]
+
+
+def _worth_keeping(
+    by_message: list[list[Statement]], messages: Sequence[Message], heads: Heads, known: Sequence[str]
+) -> list[list[Statement]]:
+    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them.
+
+    And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that they learn it.
+    """
+    before = [_said_before(messages, group[0].turn) for group in by_message]
+    whole = heads.facts([(asked, " ".join(statement.text for statement in group)) for asked, group in zip(before, by_message, strict=True)])
+    alone = iter(heads.facts([(asked, statement.text) for asked, group in zip(before, by_message, strict=True) for statement in group]))
+    least = heads.least(FACTS, LASTING)
+    kept, left = [], list[Statement]()
+    for group, message in zip(by_message, whole, strict=True):
+        chances = [_chance(next(alone), statement) for statement in group]
+        chosen = [statement for statement, chance in zip(group, chances, strict=True) if chance >= least]
+        if not chosen and message is not None and message.probabilities[LASTING] >= least:
+            chosen = [group[chances.index(max(chances))]]
+        kept.append(chosen)
+        left += [statement for statement, chance in zip(group, chances, strict=True) if statement not in chosen and chance >= LEAST_LASTING]
+    news = _taking_back(left, [statement for chosen in kept for statement in chosen], heads, known)
+    result = []
+    for group, first in zip(by_message, kept, strict=True):
+        chosen = [news.get(id(statement), statement) for statement in group if statement in first or id(statement) in news]
+        if chosen:
+            result.append(chosen)
+    return result
+
+
+def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]) -> dict[int, Statement]:
+    """The statements, by their ``id()``, that take back something known, or something that is kept of an earlier message.
+
+    What does so is no problem with a tool: "I gave up Spanish".
+    """
+    pairs, whose = [], []
+    for place, statement in enumerate(left):
+        earlier = [*known, *(other.text for other in kept if other.turn < statement.turn)]
+        pairs += [(older, statement.text) for older in earlier]
+        whose += [place] * len(earlier)
+    taking = [left[place] for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so]
+    return {id(statement): replace(statement, trouble=False) for statement in taking}
+
+
+def _chance(judged: Judged | None, statement: Statement) -> float:
+    """How likely a statement is worth keeping.
+
+    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not left to chance.
+    """
+    if statement.lasting or statement.vital or (statement.strength >= STRONG and attribute_of(statement.text) is not None):
+        return 1.0
+    return 0.0 if judged is None else judged.probabilities[LASTING]
+
+
+def _said_before(messages: Sequence[Message], turn: int) -> str:
+    """What the assistant, or another speaker, said right before."""
+    if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (messages[turn].role, messages[turn].name):
+        return ""
+    return messages[turn - 1].text[-READ_CHARS:]
+
+
+def _acting(messages: Sequence[Message]) -> set[int]:
+    """Messages in which the user plays somebody."""
+    turns: set[int] = set()
+    left, began = 0, None
+    for turn, message in enumerate(messages):
+        if message.role != "user":
+            continue
+        text = message.text[:READ_CHARS]
+        if left and (cue.ROLE_PLAY_END.search(text) or (began and message.at and message.at - began > ACTING_TIME)):
+            left = 0
+        elif cue.ROLE_PLAY.search(text) and cue.OWN_PART.search(text) and not cue.ROLE_PLAY_END.search(text):
+            left, began = ACTING_MESSAGES, message.at
+        if left:
+            turns.add(turn)
+            left -= 1
+    return turns
+
+
+def _called(names: set[str]) -> re.Pattern[str] | None:
+    """Speakers who are addressed: "Thanks, Gina!" names nobody."""
+    if not names:
+        return None
+    others = "|".join(map(re.escape, sorted(names)))
+    return re.compile(rf"(?:\A|(?<=[,，!] )|(?<=，))(?:{others})(?=[,，.!?！。]|\Z)|(?<=hey )\w+|(?<=hi )\w+", re.IGNORECASE)
+
+
+def _question_before(messages: Sequence[Message], turn: int) -> str:
+    """The question that the message before ends with, if it is somebody else's and asks for a fact."""
+    if turn == 0:
+        return ""
+    before = messages[turn - 1]
+    if before.role == messages[turn].role and before.name == messages[turn].name:
+        return ""
+    last = sentences(before.text[-READ_CHARS:])[-1:]
+    if not last or not cue.QUESTION_MARK.search(last[0]) or cue.OPINION_QUESTION.search(last[0]):
+        return ""
+    return last[0].strip()[:MAX_ASKED_CHARS]
+
+
+def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str] | None) -> Iterator[Statement]:
+    if cue.HANDED_OVER.search(message.text[:READ_CHARS]):
+        return
+    text = _without_code(message.text[:READ_CHARS])
+    first = True
+    for sentence in _lines(text):
+        language = language_of(sentence)
+        for part in _stated(sentence):
+            said = part
+            trouble = cue.TROUBLE.search(said) is not None or cue.FAILED.search(said) is not None
+            lasting = _is_lasting(said)
+            if not lasting and cue.REQUEST.search(said):
+                continue
+            strength = STRONG if lasting else strength_of(called.sub(" ", said) if called else said, language)
+            question = ""
+            if first and asked and not cue.UNSURE.search(said):
+                words = _count(said, language)
+                if _answers(said, words):
+                    strength, question = max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0), asked
+            first = False
+            vital = is_vital(said)
+            yield Statement(turn, said, language, strength, question, lasting, trouble and not vital, vital)
+        first = False
+
+
+def _answers(text: str, words: float) -> bool:
+    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(text) and (words >= 1 or cue.YES.match(text) is not None)
+
+
+def _lines(text: str) -> Iterator[str]:
+    for sentence in sentences(text):
+        for line in sentence.splitlines():
+            if _NOT_SPACE.search(line):
+                yield line.strip()
+
+
+def _stated(sentence: str) -> Iterator[str]:
+    """The parts of a sentence that state something."""
+    sentence = cue.TO_KEEP.sub("", cue.TAG_QUESTION.sub("", sentence)).strip()
+    masked = _without_quotations(sentence)
+    if masked != sentence and (not telling(masked) or cue.SAYS_ONLY.search(masked) or _others_words(sentence, masked)):
+        return
+    if cue.ROLE_PLAY.search(masked) or (cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
+        return
+    if cue.REPORTED.search(sentence) or cue.FICTION.search(masked) or cue.PASSING.search(masked):
+        return
+    if cue.IMAGINED.search(masked):
+        return
+    asks = cue.QUESTION_MARK.search(masked) is not None or cue.ASKING.search(masked) is not None
+    if not asks and not cue.OPEN.search(masked):
+        yield masked
+        return
+    for clause in _CLAUSE.split(masked):
+        if cue.OPEN.search(clause):
+            if not clause.isascii():
+                return  # 如果…，就…
+        elif not asks or (cue.FIRST_PERSON.search(clause) and not cue.QUESTION_MARK.search(clause) and not cue.ASKING.search(clause)):
+            yield clause.strip(" ,，;；")
+
+
+def _is_lasting(text: str) -> bool:
+    """A wish for how the assistant is to answer, not a habit of the user's own ("I always swim")."""
+    return cue.LASTING.search(text) is not None and not (cue.FIRST_PERSON.match(text.lstrip()) or _OF_OTHERS.match(text.lstrip()))
+
+
+def strength_of(text: str, language: Language) -> float:
+    """How much a sentence tells; 0 if nothing that anybody would ask for."""
+    count = _count(text, language)
+    name, number = _has_name(text), cue.NUMBER.search(text) is not None
+    if count < 1 and not (name or number):
+        return CARRIED if cue.FIRST_PERSON.search(text) and len(telling(text)) >= CARRIED_WORDS else 0.0
+    told = (
+        count
+        + (FIRST_PERSON if cue.FIRST_PERSON.search(text) else THIRD_PERSON if cue.THIRD_PERSON.search(text) else 0.0)
+        + (PAST if cue.PAST.search(text) else 0.0)
+        + (NAME if name else 0.0)
+        + (NUMBER if number else 0.0)
+        + (TO_YOU if cue.SECOND_PERSON.search(text) else 0.0)
+    )
+    return max(told, STRONG) if number and cue.MOVED_TO.search(text) else told
+
+
+def _count(text: str, language: Language) -> float:
+    """Telling words, each once; what any sentence of a chat may hold is none."""
+    words = {word for word in telling(text) if word not in cue.EMPTY and not is_filler(word) and (len(word) > 1 or language == "zh")}
+    pairs = sum(1 for word in words if re.match(f"[{CJK}]", word))
+    return len(words) - pairs + pairs / PAIRS_A_WORD
+
+
+def _has_name(text: str) -> bool:
+    return cue.NAME.search(text) is not None
+
+
+def _others_words(sentence: str, masked: str) -> bool:
+    """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm moving' out of nowhere")."""
+    told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
+    return told and _count(masked, language_of(masked)) < ANSWER_WORDS
+
+
+def _without_code(text: str) -> str:
+    return _CODE.sub(" ", text)
+
+
+def _without_quotations(sentence: str) -> str:
+    """The sentence without what somebody else's words are in it; titles stay."""
+    if not cue.SAYING.search(sentence):
+        return sentence
+    return cue.QUOTED.sub(" ", sentence)

@@ -1,1 +1,0 @@
-"""What is stored of conversations: addresses, turns, memories, experiences, profiles, and when turns are looked through."""

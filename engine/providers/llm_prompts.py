@@ -1,0 +1,139 @@
+"""Questions put into words: the prompt files, and the messages made of them.
+
+A prompt file says what to do and holds no data; memories go into a message of their own (:mod:`engine.providers.llm_prompts`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from engine.providers.questions import Question
+from jiyi.errors import SettingsError
+from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.settings import get_settings
+from jiyi.text.prompting import quoted
+from jiyi.text.words import Language
+
+#: What holds for every prompt: data is no instruction, and what an answer looks like.
+FRAME = "frame"
+
+_FILE = re.compile(r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt file."""
+
+    name: str
+    version: str
+    body: str
+
+
+def signature(question: type[Question[Any]] | Question[Any], language: Language = "en") -> str:
+    """What is kept as provenance: ``insights@1``. Raises as :func:`prompt` does."""
+    file = prompt(question.prompt, language)
+    return f"{file.name}@{file.version}"
+
+
+def prompt(name: str, language: Language) -> Prompt:
+    """The prompt ``<name>.<language>.md``: from ``JIYI_LLM_PROMPTS`` if it is there, else Jiyi's own.
+
+    Raises:
+        SettingsError: the file in ``JIYI_LLM_PROMPTS`` has no header, or another prompt's.
+    """
+    return _load(get_settings().llm_prompts, f"{name}.{language}.md", name)
+
+
+@lru_cache(maxsize=64)
+def _load(folder: str, file: str, name: str) -> Prompt:
+    own = Path(folder) / file
+    changed = bool(folder) and own.is_file()
+    text = own.read_text("utf-8") if changed else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
+    match = _FILE.match(text.replace("\r\n", "\n"))
+    if match is None or match["name"] != name:
+        raise SettingsError(f"JIYI_LLM_PROMPTS: {file} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
+    return Prompt(match["name"], match["version"], match["body"].strip())
+
+
+def messages(question: Question[Any], schema: JsonMapping) -> list[dict[str, str]]:
+    """What is sent to a chat model; the data in it has at most ``JIYI_LLM_PROMPT_CHARS`` characters."""
+    task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
+    return [
+        {"role": "system", "content": f"{task}\n\n{frame}\n{json.dumps(schema, ensure_ascii=False)}"},
+        {"role": "user", "content": block_of(question, get_settings().llm_prompt_chars).text},
+    ]
+
+
+BEGIN, END = "<data>", "</data>"
+#: No text is shortened below this: less says nothing.
+LEAST_CHARS = 40
+#: Characters of the agent's name, and of a speaker's.
+NAME_CHARS = 200
+#: For the marks of the block and the note on what was left out.
+FRAME_CHARS = 120
+#: Around each text: a colon, a space, two quotes, the end of the line.
+ROW_CHARS = 5
+#: … of which are the quotes.
+QUOTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``shortened`` texts and ``left_out`` ones are those that the greatest length did not allow."""
+
+    text: str
+    shortened: int
+    left_out: int
+
+
+def block_of(question: Question[Any], limit: int) -> Block:
+    """The block of a question, of at most ``limit`` characters (``limit`` ≥ 2,000)."""
+    head = [f"agent: {quoted(question.agent_id, NAME_CHARS)}"]
+    if (count := getattr(question, "count", None)) is not None:
+        head.append(f"count: {count}")
+    room = limit - FRAME_CHARS - sum(map(len, head))
+    # What is longer than the whole block need not be looked at to its end.
+    rows = [(label, text[:limit]) for label, text in _rows(question)]
+    sizes = [len(quoted(text)) - QUOTES for _, text in rows]
+    kept = _that_fit([len(label) + ROW_CHARS + min(size, LEAST_CHARS) for (label, _), size in zip(rows, sizes, strict=True)], room)
+    share = _share(sizes[:kept], room - sum(len(label) + ROW_CHARS for label, _ in rows[:kept]))
+    lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
+    if kept < len(rows):
+        lines.append(f"({len(rows) - kept:,} more were left out for lack of room)")
+    shortened = sum(size > share for size in sizes[:kept])
+    return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - kept)
+
+
+def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
+    """Labels and texts; what may be left out comes last."""
+    for field in ("kind", "about", "focal_point", "text"):
+        if value := getattr(question, field, ""):
+            yield field.replace("_", " "), value
+    for number, statement in enumerate(getattr(question, "statements", ())):
+        yield f"statement {number}", statement
+    for number, (speaker, utterance) in enumerate(getattr(question, "utterances", ())):
+        yield f"line {number}", f"{speaker[:NAME_CHARS]}: {utterance}"
+
+
+def _that_fit(least: list[int], room: int) -> int:
+    """How many of the rows fit, from the first, if each is as short as it may be."""
+    for number, size in enumerate(least):
+        room -= size
+        if room < 0:
+            return number
+    return len(least)
+
+
+def _share(sizes: list[int], room: int) -> int:
+    """The greatest length that all texts may have: what short ones do not need, longer ones get."""
+    remaining = sorted(sizes)
+    while remaining and remaining[0] * len(remaining) <= room:
+        room -= remaining.pop(0)
+    return room // len(remaining) if remaining else max(sizes, default=0)

@@ -1,0 +1,371 @@
+"""What questions and their answers have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.growth.reflections.types import SelfReflected
+from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
+from jiyi.protocol.growth.pain_types import Category, FoundPains, KnownSolution, ProposedSolution
+from jiyi.protocol.growth.skill_types import Pattern, SkillCandidate
+from jiyi.text.words import Language
+
+A = TypeVar("A", bound=BaseModel)
+
+#: Characters of any one text in an answer: a sentence or two, not an essay.
+MAX_ANSWER_CHARS = 2_000
+MAX_NAME_CHARS = 200
+MAX_KEYWORDS = 8
+
+Sentence = Annotated[str, Field(pattern=r"\S", max_length=MAX_ANSWER_CHARS)]
+ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
+
+
+class Question(BaseModel, Generic[A]):
+    """One question; ``prompt`` names its prompt file, ``answer`` is the schema of what must come back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: ClassVar[str]
+    answer: ClassVar[type[BaseModel]]
+
+    agent_id: str
+    language: Language = "en"
+    #: Whose usage it counts as; the LLM is not told.
+    group_id: str = ""
+
+    def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
+        """What is wrong with an answer that fits the schema, seen against what was asked; empty if nothing."""
+        return []
+
+
+class OneSentence(BaseModel):
+    sentence: Sentence
+
+
+def too_many(field: str, given: int, wanted: int) -> list[str]:
+    """What is wrong with so many entries of an answer's field."""
+    return [f"{field}: {given} given, {wanted} asked for"] if given > wanted else []
+
+
+def speaker(message: Message) -> str:
+    """Who said it and when, as an LLM is shown it."""
+    day = f", {message.at:%Y-%m-%d}" if message.at else ""
+    return f"{message.name or message.role} ({message.role}{day})"
+
+
+class Poignant(BaseModel):
+    #: 1 (brushing teeth) … 10 (a break-up).
+    poignancy: int = Field(ge=1, le=10, strict=True)
+
+
+class Poignancy(Question[Poignant]):
+    """How poignant is what happened for the agent?"""
+
+    prompt: ClassVar[str] = "poignancy"
+    answer: ClassVar[type[BaseModel]] = Poignant
+
+    kind: Literal["event", "thought", "chat"] = "event"
+    text: str
+    #: Who the agent is, where that is known.
+    about: str = ""
+
+
+class Facts(BaseModel):
+    subject: ShortName
+    predicate: ShortName
+    object: ShortName
+
+
+class Triple(Question[Facts]):
+    """Who does what to whom, in three parts?"""
+
+    prompt: ClassVar[str] = "triple"
+    answer: ClassVar[type[BaseModel]] = Facts
+
+    text: str
+
+
+class KeywordList(BaseModel):
+    keywords: list[ShortName] = Field(max_length=MAX_KEYWORDS)
+
+
+class Keywords(Question[KeywordList]):
+    """Which words would one look for this under?"""
+
+    prompt: ClassVar[str] = "keywords"
+    answer: ClassVar[type[BaseModel]] = KeywordList
+
+    text: str
+
+
+class Points(BaseModel):
+    questions: list[Sentence] = Field(min_length=1)
+
+
+class FocalPoints(Question[Points]):
+    """What are the most salient high-level questions that the statements raise?"""
+
+    prompt: ClassVar[str] = "focal_points"
+    answer: ClassVar[type[BaseModel]] = Points
+
+    statements: list[str] = Field(min_length=1)
+    count: int = Field(ge=1)
+
+    def problems(self, answer: Points) -> list[str]:
+        return too_many("questions", len(answer.questions), self.count)
+
+
+class Insight(BaseModel):
+    text: Sentence
+    #: Numbers of the statements that it rests on, as they were numbered in the question: from 0.
+    evidence: list[int] = Field(min_length=1)
+
+
+class InsightList(BaseModel):
+    #: None, where nothing follows that no single statement says.
+    insights: list[Insight]
+
+
+class Insights(Question[InsightList]):
+    """What follows from the statements, at a higher level, and from which of them?
+
+    ``times`` are those of the statements, or none, and ``thoughts`` the numbers of those that are thoughts; LLMs are told neither.
+    """
+
+    prompt: ClassVar[str] = "insights"
+    answer: ClassVar[type[BaseModel]] = InsightList
+
+    focal_point: str
+    statements: list[str] = Field(min_length=1)
+    times: list[datetime] = Field(default_factory=list)
+    thoughts: list[int] = Field(default_factory=list)
+    count: int = Field(ge=1)
+
+    def problems(self, answer: InsightList) -> list[str]:
+        problems = too_many("insights", len(answer.insights), self.count)
+        for place, insight in enumerate(answer.insights):
+            wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
+            if wrong:
+                problems.append(f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}")
+        return problems
+
+
+class Planning(Question[OneSentence]):
+    """What of this conversation should the agent remember for its planning?"""
+
+    prompt: ClassVar[str] = "planning"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    #: (speaker, what was said)
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Memo(Question[OneSentence]):
+    """What of this conversation was interesting to the agent?"""
+
+    prompt: ClassVar[str] = "memo"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Summarised(BaseModel):
+    #: One or two sentences (L1), and three to five keywords (L0).
+    overview: Sentence
+    keywords: list[ShortName] = Field(min_length=1, max_length=5)
+
+
+class Summary(Question[Summarised]):
+    """What does a text come to, in one or two sentences and in keywords, in its own language?"""
+
+    prompt: ClassVar[str] = "summary"
+    answer: ClassVar[type[BaseModel]] = Summarised
+
+    text: str
+
+
+class Compaction(Question[OneSentence]):
+    """What of this part of a conversation has to be known to go on with it?"""
+
+    prompt: ClassVar[str] = "compaction"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    #: What the summary of the part before it says.
+    text: str = ""
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Extraction(Question[CombinedExtraction]):
+    """What do the new messages of a conversation tell that is worth remembering?
+
+    Messages before ``since`` were asked about before: they are there to understand the others by.
+    """
+
+    prompt: ClassVar[str] = "extraction"
+    answer: ClassVar[type[BaseModel]] = CombinedExtraction
+
+    messages: list[Message] = Field(min_length=1)
+    since: int = Field(0, ge=0)
+    #: What is in force already: not to be told again, perhaps to be superseded.
+    known: list[KnownFact] = Field(default_factory=list)
+
+    @property
+    def about(self) -> str:
+        return f"new are the lines from {self.since} on"
+
+    @property
+    def statements(self) -> list[str]:
+        return [fact.content for fact in self.known]
+
+    @property
+    def utterances(self) -> list[tuple[str, str]]:
+        """Speaker with role and day, and what was said: the form of a block's lines."""
+        return [(speaker(message), message.text) for message in self.messages]
+
+    def problems(self, answer: CombinedExtraction) -> list[str]:
+        problems = []
+        given = {"memories": [told.turns for told in answer.memories], "experiences": [told.turns for told in answer.experiences]}
+        for field, turns in given.items():
+            for place, numbers in enumerate(turns):
+                wrong = [turn for turn in numbers if not self.since <= turn < len(self.messages)]
+                if wrong:
+                    problems.append(f"{field}.{place}.turns: {wrong} are no numbers of new lines {self.since} … {len(self.messages) - 1}")
+        for place, memory in enumerate(answer.memories):
+            wrong = [number for number in memory.supersedes if not 0 <= number < len(self.known)]
+            if wrong:
+                problems.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
+        return problems
+
+
+class SkillDraft(Question[SkillCandidate]):
+    """Which skill comes of what helped with the same problem several times?"""
+
+    prompt: ClassVar[str] = "skill"
+    answer: ClassVar[type[BaseModel]] = SkillCandidate
+
+    pattern: Pattern
+
+    @property
+    def text(self) -> str:
+        return self.pattern.title
+
+    @property
+    def about(self) -> str:
+        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
+
+    @property
+    def statements(self) -> list[str]:
+        return self.pattern.common_steps
+
+    def problems(self, answer: SkillCandidate) -> list[str]:
+        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
+        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
+
+
+class Pains(Question[FoundPains]):
+    """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
+
+    prompt: ClassVar[str] = "pains"
+    answer: ClassVar[type[BaseModel]] = FoundPains
+
+    messages: list[Message] = Field(min_length=1)
+    since: int = Field(0, ge=0)
+
+    @property
+    def about(self) -> str:
+        return f"new are the lines from {self.since} on"
+
+    @property
+    def utterances(self) -> list[tuple[str, str]]:
+        return [(speaker(message), message.text) for message in self.messages]
+
+    def problems(self, answer: FoundPains) -> list[str]:
+        given = {"pains": [pain.turn for pain in answer.pains], "helped": answer.helped}
+        return [
+            f"{field}: {turn} is no number of a new line {self.since} … {len(self.messages) - 1}"
+            for field, turns in given.items()
+            for turn in turns
+            if not self.since <= turn < len(self.messages)
+        ]
+
+
+class Solution(Question[ProposedSolution]):
+    """What might be done about a pain point?"""
+
+    prompt: ClassVar[str] = "solution"
+    answer: ClassVar[type[BaseModel]] = ProposedSolution
+
+    text: str
+    category: Category = "other"
+    #: What users said of it.
+    quotes: list[str] = Field(default_factory=list)
+    experiences: list[KnownSolution] = Field(default_factory=list)
+    #: What was advised after they said so.
+    advice: list[str] = Field(default_factory=list)
+
+    @property
+    def statements(self) -> list[str]:
+        known = [f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})" for solution in self.experiences]
+        return [
+            *(f"said: {quote}" for quote in self.quotes),
+            *(f"known: {text}" for text in known),
+            *(f"advised: {a}" for a in self.advice),
+        ]
+
+
+class SelfReflection(Question[SelfReflected]):
+    """What do an agent's conversations say about the agent itself? ``text``: its files as they are."""
+
+    prompt: ClassVar[str] = "self_reflection"
+    answer: ClassVar[type[BaseModel]] = SelfReflected
+
+    text: str = ""
+    #: (role, what was said)
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+    def problems(self, answer: SelfReflected) -> list[str]:
+        problems = []
+        for field in ("patterns", "improvements", "identity_changes", "meta_memories"):
+            for place, entry in enumerate(getattr(answer, field)):
+                wrong = [number for number in entry.evidence if not 0 <= number < len(self.utterances)]
+                if wrong:
+                    problems.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
+        return problems
+
+
+class Digested(BaseModel):
+    topic: ShortName
+    summary: Sentence
+    #: Numbers of the statements that it rests on.
+    evidence: list[int] = Field(min_length=1)
+
+
+class Digest(Question[Digested]):
+    """What do these outputs of a workflow, which say similar things, come to?"""
+
+    prompt: ClassVar[str] = "digest"
+    answer: ClassVar[type[BaseModel]] = Digested
+
+    statements: list[str] = Field(min_length=1)
+
+    def problems(self, answer: Digested) -> list[str]:
+        wrong = [number for number in answer.evidence if not 0 <= number < len(self.statements)]
+        return [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"] if wrong else []
+
+
+class Checked(BaseModel):
+    verdict: Literal["consistent", "inconsistent", "unknown"]
+    why: str = Field(max_length=MAX_ANSWER_CHARS)
+
+
+class Consistency(Question[Checked]):
+    """Does the text contradict itself, or state what obviously cannot be so?"""
+
+    prompt: ClassVar[str] = "consistency"
+    answer: ClassVar[type[BaseModel]] = Checked
+
+    text: str

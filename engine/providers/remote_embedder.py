@@ -1,0 +1,201 @@
+"""Embeddings of an OpenAI-compatible vendor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from threading import BoundedSemaphore
+from typing import Any
+
+import numpy as np
+from pydantic import SecretStr
+
+from engine.providers.breakers import note_error
+from engine.providers.embedders import LOCAL, Embedder, dimensions_of, embedder_of, unit_rows
+from engine.providers.guarded import Patience, Provider
+from engine.providers.spec import Endpoint, Spec, resolve
+from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
+from jiyi.once import once_each
+from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import Settings, get_settings
+
+#: Seconds that all calls for one batch may take together: below the embedding task's limit.
+BATCH_SECONDS = 75.0
+#: What a call has at least that got its turn in the last moment.
+SHORTEST_SECONDS = 0.1
+#: Tokens of one call: OpenAI allows 300,000, and estimates are estimates.
+CALL_TOKENS = 200_000
+#: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters are one
+#: token or less, rare ones up to three; a token of Latin text has four characters, of code or numbers two.
+TOKENS_PER_WIDE_CHAR, TOKENS_PER_ASCII_CHAR = 1.5, 0.5
+#: Statuses by which vendors refuse a text; but also by which some refuse everything.
+REFUSALS = frozenset({400, 413, 422})
+#: Embedded to see whether a vendor that refused a text works otherwise.
+HARMLESS = "hello"
+
+
+class RemoteEmbedder:
+    """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept.
+
+    Several threads may embed at once, and ``JIYI_EMBEDDER_CALLS`` calls for passages are open at most: one is until its answer has come,
+    and another goes out while it is read. Questions do not wait for them.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self.model = endpoint.spec.model_name
+        self._endpoint = endpoint
+        self._provider = Provider(endpoint, EmbeddingUnavailable)
+        self._size = dimensions_of(endpoint.spec)
+        self._seconds = settings.embedder_timeout
+        self._calls = BoundedSemaphore(settings.embedder_calls)
+        self._query_seconds = settings.embedder_query_timeout
+        self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._size
+
+    def passages(self, texts: Sequence[str]) -> Float32:
+        until = time.monotonic() + BATCH_SECONDS
+        parts = []
+        for chunk in self._chunks(texts):
+            with ExitStack() as turn:
+                turn.enter_context(self._turn(until, len(texts)))
+                left = max(until - time.monotonic(), SHORTEST_SECONDS)
+                patience = Patience(min(self._seconds, left), total=left, answered=turn.close)
+                parts.append(self._embed(chunk, patience))
+        return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
+
+    @contextmanager
+    def _turn(self, until: float, count: int) -> Iterator[None]:
+        """One of the calls that may be open at once, before ``until``, by ``time.monotonic``."""
+        left = until - time.monotonic()
+        if left <= 0 or not self._calls.acquire(timeout=left):
+            raise EmbeddingUnavailable(
+                f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {count} texts: lower JIYI_EMBED_BATCH"
+            )
+        try:
+            yield
+        finally:
+            self._calls.release()
+
+    def query(self, text: str) -> Float32:
+        vector: Float32 = self.queries([text])[0]
+        return vector
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        """One try only: somebody waits, and retrieval can do without."""
+        patience = Patience(self._query_seconds, tries=1, total=self._query_seconds)
+        return np.concatenate([self._ask(chunk, patience) for chunk in self._chunks(texts)])
+
+    def _chunks(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        chunk: list[str] = []
+        tokens = 0.0
+        for text in texts:
+            short = cut(text, self._max_tokens)
+            size = estimate(short)
+            if chunk and (len(chunk) == self._endpoint.preset.max_texts or tokens + size > CALL_TOKENS):
+                yield chunk
+                chunk, tokens = [], 0.0
+            chunk.append(short)
+            tokens += size
+        if chunk:
+            yield chunk
+
+    def _embed(self, texts: list[str], patience: Patience) -> Float32:
+        try:
+            return self._ask(texts, patience)
+        except EmbeddingUnavailable as error:
+            if error.status in REFUSALS and self._works():
+                raise TextRefused(f"{error} (it embeds other texts)") from None
+            raise
+
+    def _works(self) -> bool:
+        try:
+            self._ask([HARMLESS], Patience(self._query_seconds, tries=1))
+        except EmbeddingUnavailable:
+            return False
+        return True
+
+    def _ask(self, texts: list[str], patience: Patience) -> Float32:
+        spec = self._endpoint.spec
+        # As numbers: DashScope knows no base64, which the SDK would ask for.
+        body: dict[str, Any] = {"model": spec.model, "input": texts, "encoding_format": "float"}
+        if spec.dimensions is not None:
+            body["dimensions"] = spec.dimensions
+        who = f"{spec.vendor}'s {spec.model_name}"
+        answer = self._provider.embeddings(body, patience)
+        try:
+            vectors = unit_rows(_in_order(answer.get("data"), who), len(texts), self._size, who)
+        except EmbeddingUnavailable as error:
+            note_error(self._endpoint.breaker, str(error))
+            raise
+        self._size = vectors.shape[1]
+        return vectors
+
+
+def _in_order(data: Any, who: str) -> list[Any]:
+    """The vectors of ``data`` by their ``index``; as they stand where a server gives none."""
+    if not isinstance(data, list) or not all(isinstance(item, dict) and "embedding" in item for item in data):
+        raise EmbeddingUnavailable(f"{who} answered no list of embeddings: is this an address for embeddings?")
+    places = [item.get("index") for item in data]
+    if all(place is None for place in places):
+        return [item["embedding"] for item in data]
+    if sorted(place if isinstance(place, int) else -1 for place in places) != list(range(len(data))):
+        raise EmbeddingUnavailable(f"{who} answered vectors that do not say which text each is of: nothing is stored")
+    return [item["embedding"] for item in sorted(data, key=lambda item: int(item["index"]))]
+
+
+def estimate(text: str) -> float:
+    """Tokens of a text, rather too many than too few."""
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    return ascii_chars * TOKENS_PER_ASCII_CHAR + (len(text) - ascii_chars) * TOKENS_PER_WIDE_CHAR
+
+
+def cut(text: str, max_tokens: int) -> str:
+    """The beginning of a text that a model can read: some vendors refuse longer ones, and a whole call with them."""
+    if len(text) * TOKENS_PER_WIDE_CHAR <= max_tokens:
+        return text
+    used = 0.0
+    for position, char in enumerate(text):
+        used += TOKENS_PER_ASCII_CHAR if char.isascii() else TOKENS_PER_WIDE_CHAR
+        if used > max_tokens:
+            return text[:position]
+    return text
+
+
+#: What messages call the place where it is declared.
+DECLARED = "embedding"
+#: Embedders of tenants that one process keeps.
+KEPT = 32
+
+
+@once_each(KEPT)
+def own_embedder(vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str) -> Embedder:
+    """The embedder of a declaration. Raises :class:`SettingsError`."""
+    if vendor in LOCAL:
+        return embedder_of(f"{vendor}:{model}" if model else vendor)
+    from engine.providers.remote_embedder import RemoteEmbedder
+
+    settings = get_settings()
+    endpoint = resolve(Spec(vendor, model, dimensions), "embeddings", DECLARED, base_url, api_key or "none")
+    key = SecretStr(api_key) if api_key else None
+    operators = bool(base_url) and base_url == settings.embedder_base_url
+    return RemoteEmbedder(replace(endpoint, api_key=key, tenant="" if operators else tenant), settings)
+
+
+def declaration_problem(vendor: str, model: str, base_url: str, api_key: str) -> str | None:
+    """What is missing of a declaration: its field and a sentence; None if nothing is."""
+    if vendor in LOCAL:
+        return None
+    preset = PRESETS[vendor]
+    if preset.needs_key and not api_key:
+        return f"api_key: {vendor} needs one; the service's own keys are not lent"
+    try:
+        resolve(Spec(vendor, model), "embeddings", DECLARED, base_url, "none")
+    except SettingsError as error:
+        return f"{'base_url' if 'BASE_URL' in str(error) else 'model'}: {error}"
+    return None

@@ -1,0 +1,1 @@
+"""The rules that answer without an LLM: from the words of what they are asked about."""

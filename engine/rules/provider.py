@@ -1,0 +1,221 @@
+"""The ``rules`` provider: no model, no network. It answers from the words of what it is asked about.
+
+Every answer is made of the texts in the question, the same each time. It knows no more than they say: its insights say
+how figures went and what comes again on which days, not what follows from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from pydantic import BaseModel
+
+from engine.growth.reflections.types import SelfReflected
+from engine.growth.skills.drafting import draft
+from engine.providers import questions as ask
+from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, Planning, Poignancy, Question
+from engine.retrieval.lexicon import Lexicon
+from engine.rules.insights import focal_points, insights
+from engine.rules.poignancy import one_line, quote, weigh, word_list
+from engine.rules.topics import topics
+from engine.rules.triples import triple
+from engine.text.keywords import keywords_ranked
+from jiyi.protocol.conversations.types import CombinedExtraction
+from jiyi.protocol.growth.pain_types import FoundPains, ProposedSolution
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.splitting import sentences
+from jiyi.text.tokens import tokens
+from jiyi.text.words import Language, normalise
+
+#: What a summary has: sentences, tokens, keywords.
+SUMMARY_SENTENCES, SUMMARY_TOKENS, SUMMARY_KEYWORDS = 2, 200, 5
+#: Kept with what is made from the answers; goes up when they change.
+MODEL = "rules-2"
+
+
+class Rules:
+    """Thread-safe: it has no state."""
+
+    model = MODEL
+
+    def ask(self, question: Question[A]) -> A:
+        """An answer at once. Raises :class:`TypeError` for a question that there is no rule for."""
+        rule = RULES.get(type(question))
+        if rule is None:
+            raise TypeError(f"the rules have no answer to {type(question).__name__}")
+        return cast("A", rule(question))
+
+
+def _poignancy(question: ask.Poignancy) -> ask.Poignant:
+    return ask.Poignant(poignancy=weigh(question).poignancy)
+
+
+def _keywords(question: ask.Keywords) -> ask.KeywordList:
+    return ask.KeywordList(keywords=keywords_ranked(question.text)[: ask.MAX_KEYWORDS])
+
+
+def _consistency(question: ask.Consistency) -> ask.Checked:
+    """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
+    why = "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
+    return ask.Checked(verdict="unknown", why=why)
+
+
+def _extraction(question: ask.Extraction) -> CombinedExtraction:
+    from engine.conversations.extract import extract  # late: it stands on the word lists of this package
+    from engine.heads.local import heads
+
+    return extract(question, heads())
+
+
+def _pains(question: ask.Pains) -> FoundPains:
+    from engine.growth.pains.finding import find  # late, as above
+
+    return find(question.messages, question.since)
+
+
+def _solution(question: ask.Solution) -> ProposedSolution:
+    from engine.growth.pains.solving import propose  # late, as above
+
+    return propose(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+
+
+def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
+    from engine.growth.reflections.looking import look  # late, as above
+
+    return look(question.agent_id, question.utterances)
+
+
+def _summary(question: ask.Summary) -> ask.Summarised:
+    parts = sentences(question.text) or [question.text]
+    overview = cut_to_tokens(" ".join(map(str.strip, parts[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
+    words = [word[: ask.MAX_NAME_CHARS] for word in keywords_ranked(question.text)[:SUMMARY_KEYWORDS]]
+    return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
+
+
+def _compaction(question: ask.Compaction) -> ask.OneSentence:
+    """The first sentence of each utterance, the latest if there is not room for all."""
+    lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
+    return ask.OneSentence(sentence=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
+
+
+#: Characters of an utterance that are quoted.
+MAX_QUOTED = 300
+MAX_NAME = 100
+#: Utterances that are looked at: the last ones.
+MAX_UTTERANCES = 200
+#: Characters of an utterance that are weighed.
+UTTERANCE_CHARS = 2_000
+
+#: What each thing in an utterance counts for: a word of planning as much as three telling words.
+PLAN, NUMBER, KEYWORD, SMALL_TALK, QUESTION = 3.0, 1.0, 1.0, -3.0, -1.5
+#: More of them count no further: long utterances would win by length.
+MOST_NUMBERS, MOST_KEYWORDS, MOST_SMALL_TALK = 2, 6, 2
+
+#: A run of Chinese digits is looked at once, from its beginning, however long it is.
+_NUMBER = re.compile(r"\d|(?<![一二两三四五六七八九十])[一二两三四五六七八九十]++[点号月日]")
+_ASKING = re.compile(r"[?？]\s*\Z")
+
+
+def planning(question: Planning) -> OneSentence:
+    """The utterance with the most plans in it, quoted; where nobody plans anything, the one that says most."""
+    return _best(question.utterances, question.language, for_plans=True)
+
+
+def memo(question: Memo) -> OneSentence:
+    """The utterance that weighs and says most, quoted."""
+    return _best(question.utterances, question.language, for_plans=False)
+
+
+def _best(utterances: list[tuple[str, str]], language: Language, *, for_plans: bool) -> OneSentence:
+    heard = [(speaker, line) for speaker, text in utterances[-MAX_UTTERANCES:] if (line := one_line(text))]
+    if not heard:
+        nothing = "这次谈话里什么也没有说。" if language == "zh" else "Nothing was said in this conversation."
+        return OneSentence(sentence=nothing)
+    speaker, line = max(heard, key=lambda item: _worth(item[1], for_plans=for_plans))  # the first of equals
+    name, quoted = quote(speaker, MAX_NAME), quote(line, MAX_QUOTED)
+    if language == "zh":
+        return OneSentence(sentence=f"{name or '有人'}说：“{quoted}”")
+    return OneSentence(sentence=f'{name or "Somebody"} said: "{quoted}"')
+
+
+def _worth(line: str, *, for_plans: bool) -> float:
+    text = normalise(line[:UTTERANCE_CHARS])[:UTTERANCE_CHARS]
+    cues = Counter(label for label, _ in {(cue.label, cue.phrase) for cue in word_list("cues").find(text)})
+    worth = KEYWORD * min(len(keywords_ranked(text)), MOST_KEYWORDS)
+    worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS) + SMALL_TALK * min(cues["small_talk"], MOST_SMALL_TALK)
+    worth += QUESTION if _ASKING.search(text) else 0.0
+    if for_plans:
+        return worth + PLAN * cues["plan"]
+    return worth + weigh(Poignancy(agent_id="", text=text)).poignancy
+
+
+#: Statements, and sentences of them all, that are looked at.
+MAX_STATEMENTS, MAX_SENTENCES = 200, 600
+#: Characters of a sentence that are read: each is compared with each.
+SENTENCE_CHARS = 1_000
+#: Sentences that are quoted, and characters of each and of the topic.
+QUOTED, MAX_QUOTED, MAX_TITLE = 3, 240, 80
+#: Sentences with fewer tokens say little by themselves.
+LEAST_TOKENS = 3
+#: A sentence that shares more than this of its words with one that is quoted already says the same again.
+OVERLAP = 0.5
+
+
+def digest(question: Digest) -> Digested:
+    """Up to three sentences that are most like all the others, in the order in which they were said."""
+    statements = question.statements[:MAX_STATEMENTS]
+    heard = [(number, one_line(sentence[:SENTENCE_CHARS])) for number, text in enumerate(statements) for sentence in sentences(text)]
+    read = [item for item in heard if item[1]][:MAX_SENTENCES]
+    telling = [item for item in read if len(tokens(item[1])) >= LEAST_TOKENS] or read
+    if not telling:
+        return Digested(topic="…", summary="…", evidence=[0])
+    chosen = sorted(_central([sentence for _, sentence in telling]))
+    joint = "" if question.language == "zh" else " "
+    names = topics(statements, 1, question.agent_id, least_members=min(2, len(statements)))
+    topic = names[0].name if names else telling[chosen[0]][1]
+    return Digested(
+        topic=quote(topic, MAX_TITLE) or "…",
+        summary=joint.join(quote(telling[place][1], MAX_QUOTED) for place in chosen) or "…",
+        evidence=sorted({telling[place][0] for place in chosen}),
+    )
+
+
+def _central(texts: list[str]) -> list[int]:
+    """Places of the sentences that are most like all, without those that repeat one taken before."""
+    lexicon = Lexicon()
+    words = [set(tokens(sentence)) for sentence in texts]
+    for sentence in texts:
+        lexicon.add(tokens(sentence))
+    centrality = sum((lexicon.likeness(place) for place in range(len(texts))), np.zeros(len(texts)))
+    taken: list[int] = []
+    for place in np.argsort(-np.round(centrality, 9), kind="stable"):
+        mine = words[place]
+        if all(len(mine & words[other]) <= OVERLAP * len(mine | words[other]) for other in taken):
+            taken.append(int(place))
+        if len(taken) == QUOTED:
+            break
+    return taken
+
+
+RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
+    ask.Poignancy: _poignancy,
+    ask.Triple: triple,
+    ask.Keywords: _keywords,
+    ask.FocalPoints: focal_points,
+    ask.Insights: insights,
+    ask.Planning: planning,
+    ask.Memo: memo,
+    ask.Digest: digest,
+    ask.Consistency: _consistency,
+    ask.Extraction: _extraction,
+    ask.Summary: _summary,
+    ask.Compaction: _compaction,
+    ask.SkillDraft: lambda question: draft(question.pattern),
+    ask.Pains: _pains,
+    ask.Solution: _solution,
+    ask.SelfReflection: _self_reflection,
+}

@@ -1,0 +1,208 @@
+"""Who does what to whom, by patterns. Any text that is not blank gives a triple; "I" and 我 are the agent."""
+
+from __future__ import annotations
+
+import re
+
+import rjieba
+
+from engine.providers.questions import Facts, Triple
+from engine.rules.poignancy import TRIM, one_line, read
+from jiyi.text.words import language_of
+
+#: Only the beginning of a text is looked at: who and what stand there.
+MAX_CHARS = 400
+#: Longer parts make poor keywords.
+MAX_PART_CHARS = 80
+
+#: What ends a clause. A colon does only before what is quoted: 10:30 and world:sector:arena go on.
+_CLAUSE_END = re.compile(r"[。！？；;!?\n]|\.(?=\s|\Z)|(?<=\S)[：:](?=\s|[“\"「])| [-–—] ")
+_SELF = frozenset({"i", "me", "we", "我", "我们", "咱", "咱们", "自己", "本人"})
+
+
+def triple(question: Triple) -> Facts:
+    """Subject, predicate and object of the first clause that has a verb; else the agent, "is" or 说, and the text."""
+    text = question.text.strip()[:MAX_CHARS]
+    first = next((parts for clause in _CLAUSE_END.split(text) if (parts := _parts(clause.strip(TRIM)))), None)
+    subject, predicate, object_ = first or ("", "", "")
+    return Facts(
+        subject=_part("" if subject.lower() in _SELF else subject) or _part(question.agent_id) or "?",
+        predicate=_part(predicate) or ("说" if language_of(text) == "zh" else "is"),
+        object=_part(object_) or _part(text) or "?",
+    )
+
+
+def _parts(clause: str) -> tuple[str, str, str] | None:
+    if not clause:
+        return None
+    return chinese_parts(clause) if language_of(clause) == "zh" else english_parts(clause)
+
+
+def _part(text: str) -> str:
+    line = one_line(text).strip(TRIM)
+    return line if len(line) <= MAX_PART_CHARS else f"{line[: MAX_PART_CHARS - 1].rstrip()}…"
+
+
+#: Words of a subject at most.
+MAX_SUBJECT_WORDS = 8
+
+_BE = frozenset("is are was were am be been being 's i'm we're they're you're he's she's it's isn't aren't wasn't weren't".split())
+_HELPING = _BE | frozenset(
+    """has have had will would can could should may might must do does did cannot won't can't couldn't wouldn't shouldn't
+    doesn't don't didn't hasn't haven't hadn't i'll he'll she'll we'll they'll you'll i've we've they've you've""".split()
+)
+#: Between a helping verb and its verb.
+_BETWEEN = frozenset(
+    """not never also just still already now always often only really finally again currently going to usually sometimes
+    probably quickly quietly slowly soon almost even both""".split()
+)
+#: Belong to the verb that they follow: wakes up, talks to.
+_ENGLISH_PARTICLES = frozenset("to up out off on down away back about for with at into in over".split())
+#: After one of these stands a noun, or a clause of its own.
+_NOUN_FOLLOWS = frozenset("the a an his her my your their our its of to for in on at with from by this that no".split())
+_NO_VERB_FOLLOWS_HELPING = _NOUN_FOLLOWS | frozenset("as which who and or but if when while".split())
+#: End like verbs and are none, or stand after the noun that they describe.
+_NO_VERBS = frozenset("red bed shed seed need speed hundred naked sacred wicked beloved united indeed sled named called based".split())
+
+#: "Yesterday, …", "On Monday morning, …": says when, not who.
+_WHEN = re.compile(
+    r"(?:(?:yesterday|today|tonight|tomorrow|now|then|later|finally|suddenly|and|but|so|also|meanwhile)\b,?\s*"
+    r"|(?:this|last|next|every|on|at|in|after|before|by|since|during)\b[^,]{1,30},\s*"
+    r"|(?:this|last|next|every)\s(?:morning|afternoon|evening|night|week|month|year|\w+day)\s+)+",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(r"\A(?:and|or|but|the|a|an|his|her|my|your|their|our|its|some)\s+(?=\S)", re.IGNORECASE)
+
+
+def _verbs() -> frozenset[str]:
+    lines = [line for line in read("verbs.en.txt").splitlines() if not line.startswith("#")]
+    return frozenset(" ".join(lines).split())
+
+
+VERBS = _verbs()
+
+
+def english_parts(clause: str) -> tuple[str, str, str] | None:
+    """Subject (empty if the clause begins with its verb), predicate and object; None if no verb is found."""
+    words = _WHEN.sub("", clause, count=1).split() if _WHEN.match(clause) else clause.split()
+    plain = [word.lower().strip(TRIM).replace("’", "'") for word in words]
+    at = next((place for place in range(min(len(words), MAX_SUBJECT_WORDS + 1)) if _is_english_verb(words, plain, place)), None)
+    if at is None:
+        return None
+    end = at + 1
+    if plain[at] in _HELPING:
+        after_be = plain[at] in _BE
+        while end < len(words) and plain[end] in _BETWEEN | _HELPING:
+            after_be = after_be or plain[end] in _BE
+            end += 1
+        end += end < len(words) and _follows_helping(plain[end], after_be=after_be)
+    if end < len(words) - 1 and plain[end] in _ENGLISH_PARTICLES and plain[end - 1] not in _HELPING:
+        end += 1
+    subject = " ".join(words[:at])
+    if not subject and "'" in plain[at]:  # I'll, she's
+        subject = plain[at].partition("'")[0]
+    return subject, " ".join(plain[at:end]), _LEADING.sub("", " ".join(words[end:]).partition(",")[0])
+
+
+def _is_english_verb(words: list[str], plain: list[str], place: int) -> bool:
+    word, before = plain[place], plain[place - 1] if place else ""
+    if word in _HELPING:
+        return place > 0 or "'" in word
+    if before in _NOUN_FOLLOWS or word in _NO_VERBS:
+        return False
+    if word in VERBS or (word.endswith("ed") and len(word) > 4):
+        return True
+    if place == 0:
+        return word.endswith("ing") and len(word) > 5
+    names = all(name[:1].isupper() and not name.endswith(("'s", "’s")) for name in words[:place])
+    return names and word.endswith("s") and not word.endswith(("ss", "us", "'s"))
+
+
+def _follows_helping(word: str, *, after_be: bool) -> bool:
+    if after_be:
+        return word.endswith(("ing", "ed", "en")) or word in VERBS
+    return word not in _NO_VERB_FOLLOWS_HELPING and word.isalpha()
+
+
+#: Characters of a subject at most.
+MAX_SUBJECT_CHARS = 20
+
+#: Tags of what a subject is made of: nouns, names, pronouns, Latin words, idioms, numbers, …, and what joins them.
+_NOUNS = ("n", "r", "eng", "s", "i", "l", "j", "vn", "an", "f", "m", "q", "b", "z", "c", "uj", "a")
+#: Tags that end a subject: adverbs, times, prepositions.
+_NO_SUBJECT = frozenset({"d", "ad", "zg", "t", "tg", "p"})
+#: Verbs whatever the segmenter says.
+_VERBS = frozenset("是 为 叫 姓 在 有 像 等于 去世 空闲 闲置 过敏".split())
+#: Say little without the verb that follows: 打算去, 答应还.
+_LIGHT = frozenset("打算 准备 计划 决定 想 要 会 能 可以 应该 必须 需要 开始 继续 去 来 到 答应 正在 请 让 叫 使".split())
+#: Belong to the verb that they follow.
+_CHINESE_PARTICLES = frozenset("了 着 过 地 得 完 好 到 出 上 下 起 住 掉 给 成 在".split())
+_DENIALS = frozenset({"不", "没", "没有", "别", "未"})
+_JOINTS = frozenset({"和", "与", "的", "跟", "、", "在", "里", "上"})
+
+_NAME_PREFIXES = frozenset("老小阿大")
+
+Tagged = list[tuple[str, str]]
+
+
+def chinese_parts(clause: str) -> tuple[str, str, str] | None:
+    """Subject (empty if there is none), predicate and object; None if no verb is found."""
+    tagged = tagged_words(clause)
+    at = next((place for place in range(len(tagged)) if _is_chinese_verb(tagged, place)), None)
+    if at is None:
+        return None
+    end = at + 1
+    while end < len(tagged) and (tagged[end][0] in _CHINESE_PARTICLES or (tagged[end - 1][0] in _LIGHT and tagged[end][1].startswith("v"))):
+        end += 1
+    subject, moved = _before(tagged[:at])
+    denial = next((word for word, _ in tagged[max(0, at - 2) : at] if word in _DENIALS), "")
+    predicate = "".join(word for word, _ in tagged[at:end]).removesuffix("了").removesuffix("着")
+    return subject, denial + predicate, moved or _joined(tagged[end:])
+
+
+def tagged_words(text: str) -> Tagged:
+    """The words of a text with their chinese_parts of speech, in the tags of jieba."""
+    return [(word, _tag(word, tag)) for word, tag in rjieba.tag(text) if word.strip()]
+
+
+def _tag(word: str, tag: str) -> str:
+    """老周 is no time, whatever the segmenter says."""
+    return "nr" if tag == "t" and len(word) == 2 and word[0] in _NAME_PREFIXES else tag
+
+
+def _is_chinese_verb(tagged: Tagged, place: int) -> bool:
+    word, tag = tagged[place]
+    if tag == "vn" or not (tag.startswith("v") or word in _VERBS):
+        return False
+    if tagged[place + 1 : place + 2] == [("的", "uj")] and place + 2 < len(tagged):
+        return False  # 喜欢的书: it describes a noun
+    return not (word == "在" and any(later.startswith("v") for _, later in tagged[place + 1 :]))  # 在家看书
+
+
+def _before(tagged: Tagged) -> tuple[str, str]:
+    """The subject, and the object if 把 has moved it before the verb."""
+    subject: list[str] = []
+    for place, (word, tag) in enumerate(tagged):
+        if word in {"把", "将"} and subject:
+            return _subject(subject), "".join(moved for moved, _ in tagged[place + 1 :])
+        if word in {"，", ","}:
+            subject = []  # 下午，他…: what stood before says when
+        elif tag in _NO_SUBJECT:
+            if subject:
+                break
+        elif tag.startswith(_NOUNS) or word == "、":
+            subject.append(word)
+    return _subject(subject), ""
+
+
+def _subject(words: list[str]) -> str:
+    while words and words[-1] in _JOINTS:
+        words.pop()
+    subject = "".join(words).strip(TRIM + "的")
+    return subject if len(subject) <= MAX_SUBJECT_CHARS else ""
+
+
+def _joined(tagged: Tagged) -> str:
+    """Words up to the next comma; Latin ones keep their spaces."""
+    text = "".join(f" {word} " if word.isascii() and len(word) > 1 else word for word, _ in tagged)
+    return text.strip(TRIM + "了").replace("，", ",").partition(",")[0]

@@ -1,0 +1,98 @@
+"""When each agent's new turns are due to be looked through: owed by whoever stores a turn, and again by whoever has looked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection, text
+
+from jiyi.settings import Settings, get_settings
+from models.memory.agents.agents import AgentName, bind_name
+
+#: Owed by an agent with turns that were not looked through.
+EXTRACT = "extract"
+
+
+def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> list[datetime]:
+    """Owe extraction for agents whose rows this transaction has locked; returns when it is due for each.
+
+    Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends. So this
+    waits for nobody, and a turn is never forgotten.
+    """
+    now = datetime.now(UTC)
+    due_times = []
+    for name in sorted({*spoke, *ended}):
+        row = connection.execute(_WAITING, _parameters(name)).one()
+        due = due_at(Waiting(row.waiting, row.since, row.last_run_at, ended=name in ended), now, get_settings())
+        if due is None:
+            continue
+        parameters = {"kind": EXTRACT, "subject": row.agent_key, "group": name[0], "due": due}
+        connection.execute(_OWE, parameters)
+        connection.execute(_SOONER, parameters)
+        due_times.append(due)
+    return due_times
+
+
+def due_again(connection: Connection, name: AgentName) -> datetime | None:
+    """When the rest of the agent's turns is due; call it under the agent's lock."""
+    row = connection.execute(_WAITING, _parameters(name)).one()
+    return due_at(Waiting(row.waiting, row.since, row.last_run_at), datetime.now(UTC), get_settings())
+
+
+def _parameters(name: AgentName) -> dict[str, str | int]:
+    return {**bind_name(name), "enough": get_settings().extract_min_messages}
+
+
+_WAITING = text("""
+    SELECT a.agent_key, c.last_run_at, w.waiting, w.since FROM agents a
+    LEFT JOIN extraction_cursors c USING (group_id, agent_id)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting, min(stored_at) AS since FROM (
+            SELECT n.stored_at FROM memory_nodes n
+            WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.kind = 'session'
+              AND n.provenance ->> 'role' IS NOT NULL AND n.node_count > coalesce(c.extracted_to, 0)
+            ORDER BY n.node_count LIMIT :enough
+        ) AS first
+    ) AS w
+    WHERE a.group_id = :group AND a.agent_id = :agent
+""")
+_OWE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at) VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+""")
+# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
+_SOONER = text("""
+    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 AND due_at > :due FOR UPDATE SKIP LOCKED
+    )
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An agent's turns that were not looked through yet: how many, and since when the first of them waits."""
+
+    count: int
+    since: datetime | None
+    last_run: datetime | None = None
+    #: Nothing more is to be expected: the session has ended.
+    ended: bool = False
+
+
+def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | None:
+    """When the turns are to be looked through; None if there are none.
+
+    Enough turns: at once, or when the last run's window ends. Fewer: with what follows, at the end of the session, or
+    after ``extract_wait_seconds``.
+    """
+    if not waiting.count or waiting.since is None:
+        return None
+    if waiting.ended:
+        return now
+    # A time that is still to come was noted while a clock was wrong.
+    window_ends = now if waiting.last_run is None else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
+    if waiting.count >= settings.extract_min_messages:
+        return max(now, window_ends)
+    return max(now, window_ends, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))
