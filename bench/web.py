@@ -48,7 +48,7 @@ from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.queue import news
 from models.queue.wakeups import wake
 from workers import ephemeral

@@ -29,9 +29,9 @@ from jiyi.text.budget import estimate_tokens
 from models.conversations import profiles
 from models.conversations.commands import finish
 from models.db.actions import Context, action, by_worker
-from models.memory.agents.agents import no_agent
-from models.memory.agents.reads import agent
-from models.memory.ingestion.inbox import store
+from models.memory.agent_reads import agent
+from models.memory.agents import no_agent
+from models.memory.inbox import store
 
 build_context = by_worker(
     "memory_build_context",

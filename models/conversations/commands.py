@@ -33,7 +33,7 @@ from models.conversations import entries
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
-from models.memory.ingestion.inbox import Stored
+from models.memory.inbox import Stored
 from models.queue import news
 
 #: Importance of memories that come without one.

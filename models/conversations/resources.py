@@ -33,7 +33,7 @@ from jiyi.settings import get_settings
 from models.conversations import entries
 from models.conversations.commands import add, erase, nothing
 from models.db.actions import Context, action, by_worker
-from models.memory.agents.agents import make_groups
+from models.memory.agents import make_groups
 
 find = by_worker(
     "viking_find",

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from engine.conversations.stored.windows import Waiting, due_at
 from jiyi.settings import get_settings
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
 
 #: Owed by an agent with turns that were not looked through.
 EXTRACT = "extract"

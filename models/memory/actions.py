@@ -19,10 +19,10 @@ from jiyi.protocol.memory import AgentState, ConfigureAgent
 from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
 from models.conversations import versions
 from models.db.actions import Context, action
-from models.memory.agents.agents import no_agent
-from models.memory.agents.reads import agent
-from models.memory.ingestion import inbox
-from models.memory.nodes import archive as archiving
+from models.memory import archive as archiving
+from models.memory import inbox
+from models.memory.agent_reads import agent
+from models.memory.agents import no_agent
 from models.memory.reads import brief_nodes
 from models.queue import news
 from models.retrieval import touches

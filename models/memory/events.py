@@ -20,7 +20,7 @@ R = TypeVar("R", bound=BaseModel)
 
 #: Characters of an event's payload that a list carries.
 MAX_PAYLOAD_CHARS = 600
-#: Work that a memory may owe (``models.memory.ingestion.inbox``), as the primary key of ``pending_work`` begins with the kind.
+#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with the kind.
 KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
 #: Dead letters about one thing that a page tells.
 MAX_LETTERS = 5

@@ -31,9 +31,8 @@ from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
-from models.memory import events, reads, search
-from models.memory.agents import reads as agent_reads
-from models.memory.agents.agents import key_of, no_agent
+from models.memory import agent_reads, events, reads, search
+from models.memory.agents import key_of, no_agent
 
 build_context = by_worker(
     "memory.context",

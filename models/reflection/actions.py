@@ -16,7 +16,7 @@ from jiyi.protocol.reflection import (
 )
 from models.db.actions import Context, action, read
 from models.db.rows import page
-from models.memory.agents.agents import key_of, no_agent
+from models.memory.agents import key_of, no_agent
 from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
 

@@ -26,7 +26,7 @@ from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
-from models.memory.agents.agents import AgentRecord, Identity
+from models.memory.agents import AgentRecord, Identity
 from models.retrieval import index_rows, touches
 from models.retrieval.access_order import AccessOrder, Rows
 from models.retrieval.columns import Columns

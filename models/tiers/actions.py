@@ -15,7 +15,7 @@ from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEnt
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.digests import content_digest
 from models.db.actions import Context, action, by_worker
-from models.memory.ingestion.inbox import INGRESS
+from models.memory.inbox import INGRESS
 from models.queue import news
 from models.tiers import pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE

@@ -21,8 +21,8 @@ from models.conversations.extractions import StoredFact, StoredTurn
 from models.conversations.keeping import Extracted
 from models.conversations.windows import EXTRACT
 from models.db.connection import unit_of_work
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
+from models.memory import agents
+from models.memory.agents import AgentName
 from models.queue import news
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM

@@ -21,7 +21,7 @@ from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.growth.reflections import findings, rhythm
 from models.growth.reflections.rhythm import Known
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.reflection.reflections import StartedReflection
 
 log = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from models.growth.owing import MERGE_PAINS, SOLVE_PAIN
 from models.growth.pains import pains, proposals, turns
 from models.growth.pains.pains import Told
 from models.growth.pains.turns import NewTurns
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName, lock_agents
-from models.memory.ingestion.inbox import Stored
+from models.memory import agents
+from models.memory.agents import AgentName, lock_agents
+from models.memory.inbox import Stored
 from models.queue import news, pending_work
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM

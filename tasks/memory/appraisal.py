@@ -15,9 +15,9 @@ from jiyi.errors import JiyiError, LLMUnavailable
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.ingestion.inbox import APPRAISE
-from models.memory.nodes import appraisal as appraisals
-from models.memory.nodes.appraisal import PendingAppraisal
+from models.memory import node_appraisal as appraisals
+from models.memory.inbox import APPRAISE
+from models.memory.node_appraisal import PendingAppraisal
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import TRANSIENT_ERRORS, Batch, work_task

@@ -7,9 +7,9 @@ from functools import partial
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.memory.agents.agents import AgentName, agent_settings
-from models.memory.nodes import archive as archiving
-from models.memory.nodes.archive import Rules
+from models.memory import archive as archiving
+from models.memory.agents import AgentName, agent_settings
+from models.memory.archive import Rules
 from tasks.framework.jobs import Run, job
 
 #: Memories archived by one transaction: each is a rewrite of a row with its vector, about a millisecond.

@@ -10,8 +10,8 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.nodes import nodes
-from models.memory.nodes.nodes import TextToEmbed
+from models.memory import nodes
+from models.memory.nodes import TextToEmbed
 from models.operations import embedding_models
 from models.operations.embedding_models import EMBED
 from models.queue import news

@@ -22,9 +22,9 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.growth.reflections import rhythm
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
-from models.memory.ingestion.inbox import Stored, store
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.memory.inbox import Stored, store
 from models.queue import news, stream
 from models.queue.wakeups import wake
 from models.reflection import ended_sessions, reflections

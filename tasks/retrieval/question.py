@@ -17,7 +17,7 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32
 from jiyi.settings import RelevanceMode, get_settings
-from models.memory.agents.agents import AgentRecord
+from models.memory.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
 

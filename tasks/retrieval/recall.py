@@ -17,9 +17,8 @@ from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory import reads
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentRecord
+from models.memory import agents, reads
+from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.rpc import implements

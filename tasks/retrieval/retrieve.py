@@ -20,8 +20,8 @@ from jiyi.protocol.wire.vectors import to_array
 from jiyi.text.tokens import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentRecord
+from models.memory import agents
+from models.memory.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
 from models.retrieval import descriptions, index_cache, large_agents, records

@@ -25,7 +25,7 @@ from jiyi.text.words import language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.ingestion.inbox import INGRESS
+from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work

@@ -12,7 +12,7 @@ from jiyi.protocol.events import Vote
 from jiyi.protocol.growth.evolution import EvolutionEvent
 from jiyi.protocol.growth.trust import Trust
 from models.growth.artifacts import evolution
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Owed by an event that brought a vote.
 WEIGH = "weigh"

@@ -16,7 +16,7 @@ from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigge
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
-from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
+from models.memory.agents import AgentName, AgentRow, bind_name, lock_agents
 from models.memory.tables import Agent, MemoryNode
 from models.queue import clock, pending_work
 from models.queue.tables import PendingWork

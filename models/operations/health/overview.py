@@ -15,7 +15,7 @@ from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
 from models.db.sources import Reading, attempt, from_database, source
 from models.db.valkey import valkey
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from models.operations import reads
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health import checks, liveness, servers

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, CollisionError, store
+from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, CollisionError, store
 from models.operations.embedding_models import EMBED
 from tests.integration.threads import Threads
 

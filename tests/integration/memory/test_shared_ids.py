@@ -16,8 +16,8 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.memory.ingestion.inbox import ACCUMULATE, INGRESS, STRENGTHEN, prepare_all, store
-from models.memory.nodes import access
+from models.memory import access
+from models.memory.inbox import ACCUMULATE, INGRESS, STRENGTHEN, prepare_all, store
 from models.operations.embedding_models import EMBED
 from models.reflection.reflections import REFLECT_CONVERSATION
 from tests.integration.memory.test_inbox import observed, rows, save

@@ -27,7 +27,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
 from models.db.valkey import valkey
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.operations import embedding_models, reembedding
 from models.operations.embedding_models import EMBED
 from models.retrieval import index_cache

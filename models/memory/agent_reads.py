@@ -1,4 +1,4 @@
-"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents.agents``."""
+"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents``."""
 
 from __future__ import annotations
 

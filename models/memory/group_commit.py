@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from jiyi.once import once
 from jiyi.protocol.events import Event
 from models.db import scope as tenancy
-from models.memory.ingestion import inbox
-from models.memory.ingestion.inbox import Prepared
-from models.memory.ingestion.ingest import Ingestor, Part
+from models.memory import inbox
+from models.memory.inbox import Prepared
+from models.memory.ingest import Ingestor, Part
 
 log = logging.getLogger("jiyi.web")
 

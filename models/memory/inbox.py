@@ -39,10 +39,10 @@ from models.growth.reflections import rhythm
 from models.growth.trajectories import storing as steps
 from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
 from models.growth.trajectories.tables import TrajectoryEvent
-from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.ingestion import batch_lookups as lookups
-from models.memory.ingestion import own_vectors
-from models.memory.ingestion.event_rows import (
+from models.memory import batch_lookups as lookups
+from models.memory import own_vectors
+from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
+from models.memory.event_rows import (
     NODE_COLUMNS,
     AccessRow,
     EventRow,
@@ -58,7 +58,7 @@ from models.memory.ingestion.event_rows import (
     prepared,
     quarantine_row,
 )
-from models.memory.ingestion.own_vectors import Misfit
+from models.memory.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.operations.embedding_models import EMBED
 from models.queue import pending_work, reused_ids

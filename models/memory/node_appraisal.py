@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.memory.appraisal import Appraisal, Unappraised
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events.content import APPRAISED
-from models.memory.ingestion.inbox import owed_when_complete
-from models.memory.nodes import nodes
+from models.memory import nodes
+from models.memory.inbox import owed_when_complete
 from models.queue import pending_work
 
 #: Where a memory's provenance says who answered what.

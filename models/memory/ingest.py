@@ -24,9 +24,9 @@ from jiyi.protocol.events import Event
 from models.db.conflicts import tried_again
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory.ingestion import inbox, own_vectors
-from models.memory.ingestion.inbox import CollisionError, Prepared, Stored
-from models.memory.ingestion.own_vectors import MisfitVectors
+from models.memory import inbox, own_vectors
+from models.memory.inbox import CollisionError, Prepared, Stored
+from models.memory.own_vectors import MisfitVectors
 from models.queue import dead_letters, news, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
@@ -76,7 +76,7 @@ class Ingestor:
     def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``ready`` is what :func:`models.memory.ingestion.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
+        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
         because an event that is stored already changes nothing.
 
         Raises:

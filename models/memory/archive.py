@@ -16,8 +16,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
 
 from models.accounts import audit
-from models.memory.agents.agents import AgentName, bind_name
-from models.memory.nodes.access import RECENT
+from models.memory.access import RECENT
+from models.memory.agents import AgentName, bind_name
 from models.memory.tables import MemoryNode
 
 Reason = Literal["expired", "faded", "chosen"]
@@ -154,7 +154,7 @@ _IDS = bindparam("ids", type_=ARRAY(Uuid))
 
 
 def _locked(*which: Any) -> Select[Any]:
-    """Whoever locks many nodes does it in this order (``models.memory.nodes.nodes.lock``): nobody waits for somebody who waits for him."""
+    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him."""
     return select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id).with_for_update(key_share=True)
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
-from models.memory.ingestion.inbox import APPRAISE, STRENGTHEN
+from models.memory.inbox import APPRAISE, STRENGTHEN
 from models.memory.tables import KeywordStrength
 
 #: Agents whose drift a summary names.

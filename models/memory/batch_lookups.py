@@ -10,8 +10,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import EventKey, MemoryObserved
 from jiyi.settings import get_settings
-from models.memory.agents.agents import AgentName, AgentRow
-from models.memory.ingestion.event_rows import PreparedMemory
+from models.memory.agents import AgentName, AgentRow
+from models.memory.event_rows import PreparedMemory
 
 #: Subject, predicate, object.
 Triple = tuple[str | None, str | None, str | None]

@@ -191,7 +191,7 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
 
     True if another one is due already.
 
-    Under the agent's lock, which :func:`models.memory.agents.strength.accumulate` takes before it owes a reflection: so one that
+    Under the agent's lock, which :func:`models.memory.strength.accumulate` takes before it owes a reflection: so one that
     is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
