@@ -15,8 +15,8 @@ A memory in another language than the question shares no words with it, whatever
 words, too.
 
 A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
-(:mod:`engine.retrieval.sentences`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
-their place in it (:mod:`engine.retrieval.dialogue`).
+(:mod:`engine.retrieval.query`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
+their place in it (:mod:`engine.retrieval.query`).
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -30,12 +30,11 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval.corpus import Corpus, Rows, dense, language_code
-from engine.retrieval.dialogue import Part, words_of
+from engine.providers.embedders.choice import ADAPTED_MODELS
+from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.likeness import LANGUAGE_PRIOR
-from engine.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
-from engine.retrieval.sentences import best_of, describes, marked_sentences, weights_of
+from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
+from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from engine.text.dates import Span, named_spans
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.wire.vectors import Float32
@@ -388,3 +387,47 @@ def _possible_names(text: str) -> set[str]:
     runs = re.findall(r"[\u3400-\u9fff·]+", text)
     characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
     return names | possessives | characters
+
+
+#: What is measured of each memory, in this order: its cosine with the question; the share of what the question asks that it says; how many
+#: standard deviations its relevance is behind the best one's; how many the best one's is above the agent's mean; and the logarithm of how
+#: many memories there are, because among many more look alike.
+MEASURES = ("cosine", "said", "behind", "best", "memories")
+#: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that are not listed go without.
+WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m1"]: (1.873, 3.027, -0.882, 0.740, -0.587, -1.426)}
+WITHOUT_COSINE = (0.0, 3.413, -0.977, 0.828, -0.579, -1.147)
+
+
+def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
+    """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
+    total = found.total
+    spread = max(float(deviation(total - mean(total))), MIN_NORM)
+    best = float(total.max())
+    zeros = np.zeros(rows.size)
+    columns = (
+        zeros if found.dense is None else found.dense[rows],
+        zeros if found.lexical is None else found.lexical[rows] / information(corpus, asked),
+        (best - total[rows]) / spread,
+        zeros + (best - float(mean(total))) / spread,
+        zeros + np.log(len(corpus)),
+    )
+    return np.stack(columns, axis=1)
+
+
+def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, model: str) -> Floats:
+    """Of some rows, the probability that each answers, 0 … 1, shape ``(len(rows),)``.
+
+    Args:
+        corpus: the agent's memories, at least one.
+        found: what :func:`engine.retrieval.relevance.hybrid` made of the question.
+        asked: its tokens.
+        rows: whose probability is wanted.
+        model: what embedded question and memories.
+    """
+    weights = WITHOUT_COSINE if found.dense is None else WEIGHTS.get(model, WITHOUT_COSINE)
+    odds = measures(corpus, found, asked, rows) @ np.array(weights[:-1]) + weights[-1]
+    if found.dense is not None:  # what has no vector is judged by the rest
+        without = ~corpus.has_vector[rows]
+        if without.any():
+            odds[without] = measures(corpus, found, asked, rows[without]) @ np.array(WITHOUT_COSINE[:-1]) + WITHOUT_COSINE[-1]
+    return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)

@@ -19,7 +19,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
 from jiyi.protocol.conversations.uris import MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 

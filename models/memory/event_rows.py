@@ -16,7 +16,7 @@ from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observatio
 from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import to_array
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from models.db.bulk_copy import COUNT_BYTES, PACKED_TYPES, encoder, packed_json, packed_texts, packed_time, packed_vector
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.queue.tables import PendingWork

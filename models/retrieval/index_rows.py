@@ -20,7 +20,7 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from engine.retrieval.scoring import Floats
+from engine.retrieval.ranking import Floats
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled

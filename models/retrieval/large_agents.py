@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
-from engine.retrieval.neighbours import NEIGHBOUR_SHARES
+from engine.retrieval.corpus import NEIGHBOUR_SHARES
 from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32

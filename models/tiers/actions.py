@@ -13,7 +13,7 @@ from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from models.db.actions import Context, action, by_worker
 from models.memory.inbox import INGRESS
 from models.queue import news

@@ -14,7 +14,7 @@ from engine.providers.llms import LLM
 from engine.providers.llms.prompts import signature
 from engine.providers.llms.questions import A, Question, SelfReflection, Triple
 from engine.providers.llms.rules import Rules
-from engine.reflection.thoughts import Thought
+from engine.reflection.reflect import Thought
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.retrieval.scoring import Component
+from engine.retrieval.ranking import Component
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
-from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
+from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
 from tasks.retrieval.search import SearchResult, debug_of
 

@@ -10,9 +10,8 @@ from typing import Any
 from engine.providers.embedders import embedder, embedder_of
 from engine.providers.embedders.cache import query_vectors, remembered
 from engine.providers.embedders.choice import chosen, model_of
-from engine.retrieval.dialogue import Part, parts_of
+from engine.retrieval.query import Part, parts_of, sentences_of
 from engine.retrieval.ranking import Weights
-from engine.retrieval.sentences import sentences_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32

@@ -11,8 +11,8 @@ import numpy as np
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.retrieval.dialogue import vector_of
 from engine.retrieval.ordering import Shown
+from engine.retrieval.query import vector_of
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
@@ -24,7 +24,7 @@ from models.memory import agents
 from models.memory.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import descriptions, index_cache, large_agents, records
+from models.retrieval import agent_index, index_cache, large_agents, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
@@ -113,7 +113,7 @@ def _search(
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return without_candidates(asked, index), {}, {}
         found = find(asked, index, rows)
-        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))
+        described, shown = agent_index.describe(connection, index, np.concatenate([one.best_rows for one in found]))
         texts = asked.request.texts
         return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described, shown
 

@@ -14,20 +14,19 @@ from engine.heads.local import heads
 from engine.heads.retiring import retires, said_of
 from engine.operations.deadlines import check_deadline
 from engine.providers.rerankers import MOST_DOCUMENTS, OFF
-from engine.retrieval import ordering, probability, relevance, renewal
+from engine.retrieval import ordering, relevance
 from engine.retrieval.corpus import dense
-from engine.retrieval.dialogue import vector_of, words_of
 from engine.retrieval.ordering import Shown
-from engine.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
+from engine.retrieval.query import vector_of, words_of
+from engine.retrieval.ranking import Candidates, Floats, Ranked, diverse, rank_by, rank_in_turn
 from engine.retrieval.relevance import Relevance, Words
-from engine.retrieval.scoring import Floats
 from engine.text.keywords import asked_tokens
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.settings import get_settings
-from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
+from models.retrieval.columns import Rows
 from models.retrieval.index_rows import TYPES
 from tasks.retrieval.question import ParsedQuestion, counted_sentences
 
@@ -113,7 +112,7 @@ def _probability(asked: ParsedQuestion, index: AgentIndex, text: str, measured: 
     """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that was calibrated."""
     if asked.relevance != "hybrid" or not best.size:
         return {}
-    likely = probability.probabilities(index.corpus(), measured, _words(asked, text), best, asked.model)
+    likely = relevance.probabilities(index.corpus(), measured, _words(asked, text), best, asked.model)
     return dict(zip(best.tolist(), likely.tolist(), strict=True))
 
 
@@ -231,9 +230,9 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
     rows = found.best_rows[there]
     shown = [described[row] for row in rows.tolist()]
     order, by = np.arange(rows.size), dict[int, int]()
-    if renewal.may_be_renewed(text, shown):
+    if ordering.may_be_renewed(text, shown):
         alike, above = index.corpus().alike(rows), _above_ordinary(found.ranked)[there]
-        order, by = ordering.in_order(shown, _confirmed(shown, renewal.renewed(text, shown, alike, above)))
+        order, by = ordering.in_order(shown, _confirmed(shown, ordering.renewed(text, shown, alike, above)))
     order = order[ordering.behind_evidence([shown[place] for place in order.tolist()])]
     kept = np.concatenate([there[order], rest])[: wanted(asked)]
     if not by and kept.tolist() == list(range(found.best_rows.size)):
@@ -255,7 +254,7 @@ def _confirmed(shown: Sequence[Shown], renewed: NDArray[np.bool_]) -> NDArray[np
     if not len(pairs):
         return renewed
     texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in pairs.tolist()]
-    judge, said_so = heads(), renewal.said_so(texts)
+    judge, said_so = heads(), ordering.said_so(texts)
     sure = said_so if judge is None else retires(judge, texts, said_so)
     found = np.zeros_like(renewed)
     found[tuple(pairs[sure].T)] = True

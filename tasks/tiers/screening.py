@@ -20,8 +20,7 @@ from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.digests import content_digest
-from jiyi.text.words import language_of
+from jiyi.text.words import content_digest, language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within

@@ -18,7 +18,7 @@ from engine.heads.judgements import Heads
 from engine.heads.retiring import said_of
 from engine.text.changes import CHANGE, ENDS
 from engine.text.keywords import segmented, single_characters
-from engine.text.people import relations_in
+from engine.text.statements import relations_in
 from engine.text.topics import topics_of
 from jiyi.protocol.conversations.types import ExtractedMemory, KnownFact
 from jiyi.text.tokens import is_filler, stem, telling

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from jiyi.protocol.conversations.types import MAX_STEPS, OUTCOMES, PROFILE_ENTRIES, ExtractedExperience, Outcome
-from jiyi.text.digests import content_digest
-from jiyi.text.words import Language, language_of, normalise
+from jiyi.text.words import Language, content_digest, language_of, normalise
 
 
 class StoredExperience(BaseModel):

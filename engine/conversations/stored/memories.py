@@ -12,8 +12,8 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, Outcome
 from jiyi.protocol.conversations.uris import uri_of
 from jiyi.protocol.events import Event, MemoryObserved
-from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
+from jiyi.text.words import content_digest
 
 #: Less important memories, and less certain experiences, are dropped.
 LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6

@@ -20,7 +20,7 @@ from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved
 #: Of a payload: how it is embedded.
 NOT_SAID = frozenset({"vector", "embedding_model"})
 _VECTOR = {"vector"}
-#: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.node_appraisal``).
+#: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.nodes``).
 APPRAISED = "appraised"
 DIGEST_BYTES = 16
 

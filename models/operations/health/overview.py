@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from engine.providers.health import providers
-from engine.reflection.progress import AgentOnItsWay, with_progress
+from engine.reflection.reflect import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import get_settings
 from jiyi.text.translatable import Translatable

@@ -12,7 +12,7 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from engine.reflection.thoughts import thought_id
+from engine.reflection.reflect import thought_id
 from engine.text import marking
 from jiyi import Client
 from jiyi.protocol.events import build

@@ -32,7 +32,7 @@ from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
-from models.retrieval.derived_columns import CENTRE_STEPS
+from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, all_rows, lists_of
 from tasks.framework.answering import Answered
 from tasks.memory import access

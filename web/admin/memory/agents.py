@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.reflection.progress import with_progress
+from engine.reflection.reflect import with_progress
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
