@@ -45,7 +45,7 @@ JOB_MODULES = [
     "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.operations.backups",
-    "tasks.reflection.reflect",
+    "tasks.reflection.schedule",
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.conversations.extraction.attributes import attribute_of
-from engine.heads.retiring import may_retire
+from engine.heads.judgements import Heads
+from engine.heads.retiring import may_retire, retires, said_of
 from engine.retrieval.ranking import MIN_NORM, Floats, Order
 from engine.text.changes import CHANGE, PERHAPS, SAYS
 from engine.text.keywords import words_of
@@ -100,13 +101,17 @@ def needed(text: str) -> float:
 
 
 def above_ordinary(relevance: Floats, best: Order) -> Floats:
-    """How much more relevant the best are than the ordinary memory; of few memories all are, as far as anybody can tell.
+    """How much more relevant the best are than the ordinary memory, shape ``(k,)``.
+
+    The ordinary is what all have but the very best: of a short conversation all memories are among the best.
 
     Args:
         relevance: of all memories, 0 … 1.
-        best: positions of those that are looked at.
+        best: positions of those that are looked at, best first.
     """
-    return np.asarray(relevance[best] - ordinary(np.delete(relevance, best)), dtype=np.float64)
+    others = np.ones(relevance.size, dtype=bool)
+    others[best[: min(LOOKED_AT, relevance.size // 4)]] = False
+    return np.asarray(relevance[best] - ordinary(relevance[others]), dtype=np.float64)
 
 
 def ordinary(others: Floats) -> float:
@@ -368,3 +373,36 @@ def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], boo
     language = language_of(question)
     named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
     return lambda text: not named or language_of(text) != language or any(word in text.lower() for word in named)
+
+
+def order(
+    question: str, shown: Sequence[Shown], alike: Callable[[], Floats], relevance: Callable[[], Floats], judge: Callable[[], Heads | None]
+) -> tuple[Order, dict[int, int]]:
+    """The order of an answer: the newer before the older that it replaces, thoughts behind their evidence.
+
+    Returns positions in their new order, and for each position that is replaced the position of what replaces it.
+
+    Args:
+        question: the text that was asked.
+        shown: the memories, best first.
+        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like the others.
+        relevance: gives theirs above the ordinary, ``(k,)``.
+        judge: gives the heads that have to agree, or None.
+    """
+    positions, replaced_by = np.arange(len(shown)), dict[int, int]()
+    if may_be_renewed(question, shown):
+        positions, replaced_by = in_order(shown, _confirmed(shown, renewed(question, shown, alike(), relevance()), judge))
+    return positions[behind_evidence([shown[place] for place in positions.tolist()])], replaced_by
+
+
+def _confirmed(shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]) -> NDArray[np.bool_]:
+    """The pairs (newer, older) of which the heads are sure, too; without them those of one attribute with a word of change."""
+    places = np.argwhere(pairs)
+    if not len(places):
+        return pairs
+    texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in places.tolist()]
+    heads, by_rule = judge(), said_so(texts)
+    sure = by_rule if heads is None else retires(heads, texts, by_rule)
+    confirmed = np.zeros_like(pairs)
+    confirmed[tuple(places[sure].T)] = True
+    return confirmed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -287,6 +287,26 @@ def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> O
         left[best] = False
         likeness = np.maximum(likeness, unit @ unit[best])
     return np.array(taken, dtype=np.intp)
+
+
+def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, least: float | None) -> Ranked:
+    """Without the best ones that are less likely to answer than ``least``.
+
+    Args:
+        ranked: the ranking of the candidates.
+        probability: of the rows of the best ones; empty where it is not known.
+        rows: of the candidates, ``(m,)``.
+        least: 0 … 1.
+    """
+    if not least or not probability:
+        return ranked
+    return replace(ranked, best=ranked.best[[probability[row] >= least for row in rows[ranked.kept[ranked.best]].tolist()]])
+
+
+def only_diverse(ranked: Ranked, vectors: Float32, rows: Order, top_k: int, diversity: float) -> Ranked:
+    """The ``top_k`` of the best ones that say different things, see :func:`diverse`; ``vectors`` of all rows, ``rows`` the candidates'."""
+    best = ranked.best
+    return replace(ranked, best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], top_k, diversity)])
 
 
 def rank_in_turn(

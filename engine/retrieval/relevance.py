@@ -38,6 +38,7 @@ from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mea
 from engine.text.dates import Span, named_spans
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import RelevanceMode
 from jiyi.text.words import normalise
 
 #: Share of words in the sum with cosine.
@@ -95,6 +96,33 @@ class Relevance:
     second_hop: Floats | None
     neighbours: Floats | None
     named: Floats | None
+
+
+def measure(
+    corpus: Corpus,
+    kind: RelevanceMode,
+    text: str,
+    words: Words,
+    query: Float32 | None,
+    embed: Callable[[str], Float32] | None,
+    now: datetime,
+    *,
+    dialogue: Sequence[Part] = (),
+    with_neighbours: bool = True,
+) -> tuple[Relevance, Floats | None]:
+    """Relevance of every row to a question, measured as ``kind`` says, and their cosines with it, None without ``query``.
+
+    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which is also what stands in for a
+    ``dense`` relevance without a vector.
+    """
+    if kind == "lexical":
+        lexical = corpus.lexicon.bm25(words)
+        return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
+    if kind == "dense" and query is not None:
+        cosine = dense(corpus, query)
+        return Relevance(cosine, cosine, None, None, None, None), cosine
+    measured = hybrid(corpus, text, query, embed, now, dialogue=dialogue, with_neighbours=with_neighbours)
+    return measured, measured.dense
 
 
 def hybrid(

@@ -33,8 +33,7 @@ from models.conversations import entries
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
-from models.memory.inbox import Stored
-from models.queue import news
+from models.memory.inbox import Stored, announce
 
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
@@ -158,7 +157,7 @@ def add(context: Context, uri: str, content: str, **fields: Any) -> StoredMemory
 def finish(context: Context, stored: Stored) -> None:
     """What follows the commit of what was stored."""
     context.wake(*stored.owed)
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: announce(stored))
 
 
 def erase(context: Context, what: Erasure, count: int) -> Deletion:

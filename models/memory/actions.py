@@ -24,7 +24,6 @@ from models.memory import inbox
 from models.memory.agent_reads import agent
 from models.memory.agents import no_agent
 from models.memory.reads import brief_nodes
-from models.queue import news
 from models.retrieval import touches
 
 
@@ -47,7 +46,7 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     stored = inbox.store(connection, [event])
     context.wake(*stored.owed)
     context.audit(agent_id, settings=given, event_id=event.event_id)
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     after = agent(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
@@ -66,7 +65,7 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     context.wake(*stored.owed)
     context.audit(request.agent_id, node_id=str(request.event_id))
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     return AddedMemory(node_id=request.event_id)
 
 
@@ -80,7 +79,7 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     done, stored = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
     context.wake(*stored.owed)
     context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     return done
 
 

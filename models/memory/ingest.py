@@ -32,7 +32,7 @@ from models.db.scope import for_groups, whole_service
 from models.memory import inbox, own_vectors
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.own_vectors import MisfitVectors
-from models.queue import dead_letters, news, reused_ids
+from models.queue import dead_letters, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
 
@@ -88,7 +88,7 @@ class Ingestor:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
         done = self._store(parts, rejected, ready)
-        news.stored(done)  # before the wake-ups: what workers then do is news that comes later
+        inbox.announce(done)  # before the wake-ups: what workers then do is news that comes later
         wake(*done.owed)
         for kind, due in done.due.items():
             wake_at(kind, due)

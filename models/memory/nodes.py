@@ -15,7 +15,7 @@ from engine.memory.nodes import searchable
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events.content import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
-from models.memory.inbox import owed_when_complete
+from models.memory.work import owed_when_complete
 from models.queue import pending_work
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
-from models.memory.inbox import APPRAISE, STRENGTHEN
 from models.memory.tables import KeywordStrength
+from models.memory.work import APPRAISE, STRENGTHEN
 
 #: Agents whose drift a summary names.
 MAX_SHOWN = 100

@@ -12,11 +12,25 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.reflection.reflect import MAX_STATEMENTS, Statement
+from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode
+from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
 #: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that ended it).
 REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
+
+
+register_event(SessionEnded, EventType())
+
+
+@after_events
+def owe_conversations(batch: StoredBatch) -> list[Owed]:
+    """Owe a reflection on each conversation that has ended."""
+    ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
+    pending_work.owe(batch.connection, REFLECT_CONVERSATION, ended)
+    return [Owed(REFLECT_CONVERSATION, len(ended))]
 
 
 @dataclass(frozen=True, slots=True)

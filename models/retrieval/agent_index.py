@@ -24,6 +24,7 @@ from sqlalchemy import Connection
 from engine.retrieval.corpus import NEIGHBOURS, NO_SESSION, Corpus, language_codes, with_hours
 from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
 from engine.retrieval.ordering import Shown
+from engine.retrieval.ranking import Candidates
 from jiyi.protocol.retrieval import Filters, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
@@ -271,9 +272,29 @@ class AgentIndex:
             self._allowed_rows[key] = allowed
         return self._allowed_rows[key]
 
-    def access_order(self) -> Rows:
-        """All rows, least recently accessed first, the older on ties."""
-        return self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
+    def access_order(self, rows: Rows | None = None) -> Rows:
+        """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these, in the same order."""
+        order = self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
+        if rows is None or rows.size == self.size:
+            return order
+        position = np.full(self.size, -1, dtype=np.intp)
+        position[rows] = np.arange(rows.size)
+        places = position[order]
+        return places[places >= 0]
+
+    def candidates(self, rows: Rows, *, with_vectors: bool) -> Candidates:
+        """What ranking looks at of some rows."""
+
+        def column(name: str) -> NDArray[Any]:
+            return self.columns[name] if rows.size == self.size else self.columns[name][rows]
+
+        return Candidates(
+            node_count=column("node_count"),
+            is_thought=column("type") == TYPES.index("thought"),
+            last_accessed=column("last_accessed"),
+            poignancy=column("poignancy"),
+            vectors=self.vectors[rows] if with_vectors else self.vectors[:0],
+        )
 
     def corpus(self) -> Corpus:
         """What relevance is worked out from: views, valid until the next refresh."""

@@ -15,11 +15,10 @@ from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEnt
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import content_digest
 from models.db.actions import Context, action, by_worker
-from models.memory.inbox import INGRESS
-from models.queue import news
-from models.tiers import pieces, quarantine, working
+from models.tiers import news, pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
+from models.tiers.quarantine import INGRESS
 
 
 @action("knowledge.promote", scope="admin")

@@ -23,7 +23,7 @@ from models.conversations.windows import EXTRACT
 from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName
-from models.queue import news
+from models.memory.inbox import announce
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -66,7 +66,7 @@ def extract(batch: Batch) -> None:
             again = windows.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
-        news.stored(stored)
+        announce(stored)
         wake(*stored.owed)
 
 

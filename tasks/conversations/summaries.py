@@ -13,7 +13,7 @@ from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 from models.conversations import summaries
 from models.db.connection import unit_of_work
-from models.memory.inbox import SUMMARIZE
+from models.memory.work import SUMMARIZE
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 

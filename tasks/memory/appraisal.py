@@ -16,8 +16,8 @@ from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
 from models.memory import nodes
-from models.memory.inbox import APPRAISE
 from models.memory.nodes import PendingAppraisal
+from models.memory.work import APPRAISE
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import TRANSIENT_ERRORS, Batch, work_task

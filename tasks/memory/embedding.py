@@ -12,8 +12,8 @@ from models.db.connection import unit_of_work
 from models.db.scope import within
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
+from models.memory.work import EMBED
 from models.operations import embedding_models
-from models.operations.embedding_models import EMBED
 from models.queue import news
 from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task

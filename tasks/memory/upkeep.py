@@ -11,7 +11,7 @@ from jiyi.errors import EvidenceMissing
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.memory import nodes, strength
-from models.memory.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
+from models.memory.work import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT

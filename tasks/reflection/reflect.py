@@ -23,12 +23,11 @@ from models.db.connection import unit_of_work
 from models.growth.reflections import rhythm
 from models.memory import agents
 from models.memory.agents import AgentName
-from models.memory.inbox import Stored, store
-from models.queue import news, pending_work, stream
+from models.memory.inbox import Stored, announce, store
+from models.queue import stream
 from models.queue.wakeups import wake
 from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
-from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 from tasks.growth import looking
@@ -166,7 +165,7 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
 
 
 def _tell(group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
-    news.stored(kept)
+    announce(kept)
     stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
 
 
@@ -226,28 +225,3 @@ def _ignoring_superseded() -> Iterator[None]:
         yield
     except Superseded as error:  # the work is in other hands, and so is its receipt
         log.warning("%s", error)
-
-
-#: Agents that one transaction of the job sees to.
-AGENTS_BATCH = 100
-
-
-@job("reflect")
-def reflect_when_quiet(run: Run) -> None:
-    """Let agents reflect that have new events and have been left in peace for a while.
-
-    Safe to repeat because an agent that owes a reflection is not found again.
-    """
-    quiet = get_settings().reflect_quiet_minutes * 60
-
-    def owe_some(connection: Connection) -> int:
-        found = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
-        for agent_key, group_id, agent_id in found if not run.dry else ():
-            reflections.ask(connection, group_id, agent_id, "schedule")
-            pending_work.owe(connection, REFLECT, [(agent_key, group_id)])
-        run.count(agents=len(found))
-        return 0 if run.dry else len(found)
-
-    run.repeat(owe_some, AGENTS_BATCH)
-    if not run.dry:
-        wake(REFLECT)

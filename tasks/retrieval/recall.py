@@ -22,9 +22,8 @@ from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.rpc import implements
-from tasks.retrieval.question import ParsedQuestion, embedded, resolve
-from tasks.retrieval.retrieve import likely_best
-from tasks.retrieval.search import find
+from tasks.retrieval.question import ParsedQuestion, embed, parse
+from tasks.retrieval.retrieve import best_of, likely_best
 
 T = TypeVar("T")
 
@@ -84,12 +83,12 @@ def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -
     request = RetrievalRequest(
         group_id=group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
-    return embedded(resolve(request, agent))
+    return embed(parse(request, agent))
 
 
 def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:
     rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
-    return [index.node_id(row) for row in find(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
+    return [index.node_id(row) for row in best_of(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
 
 
 def _timed(action: Callable[[], T]) -> tuple[T, float]:

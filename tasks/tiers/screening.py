@@ -24,14 +24,13 @@ from jiyi.text.words import content_digest, language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
-from models.queue import news, pending_work
+from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import guards, quarantine, working
+from models.tiers import guards, news, quarantine, working
 from models.tiers import query as memory
-from models.tiers.quarantine import Output
+from models.tiers.quarantine import INGRESS, Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.embedding import in_use

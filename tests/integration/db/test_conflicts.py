@@ -20,7 +20,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth.reflections import rhythm
 from models.memory import agents, ingest
-from models.memory.inbox import EMBED
+from models.memory.work import EMBED
 from models.queue import pending_work
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION

@@ -20,7 +20,7 @@ from jiyi.settings import Settings, get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
+from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import renewal
 from tasks.framework import work as tasks_work

@@ -13,7 +13,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import actions, events
 from models.memory.ingest import Ingestor, Part
-from models.operations.embedding_models import EMBED
+from models.memory.work import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed

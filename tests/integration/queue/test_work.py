@@ -19,8 +19,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import inbox
 from models.memory import nodes as nodes_model
-from models.memory.inbox import ACCUMULATE, DEPTH, STRENGTHEN
-from models.operations.embedding_models import EMBED
+from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed

@@ -12,13 +12,13 @@ from jiyi.protocol import reflection as ask
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.inbox import ACCUMULATE
+from models.memory.work import ACCUMULATE
 from models.reflection import actions
 from models.reflection.reflections import REFLECT
 from tasks.framework import work as tasks
 from tasks.framework.jobs import JOBS, rehearse
 from tasks.memory.upkeep import accumulate
-from tasks.reflection.reflect import reflect_when_quiet
+from tasks.reflection.schedule import reflect_when_quiet
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database")

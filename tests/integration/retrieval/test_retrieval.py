@@ -506,7 +506,7 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     assert not {"embedding", "vector", "vectors"} & plain.keys()
     assert "0.25" not in json.dumps(plain["provenance"])
     node = RetrievedNode.model_validate(plain).model_dump(
-        exclude={"score", "recency", "relevance", "importance", "relevance_parts", "probability"}
+        exclude={"score", "recency", "relevance", "importance", "relevance_parts", "probability", "reranked"}
     )
     assert node == {
         "node_id": thought,

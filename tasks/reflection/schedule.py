@@ -1,0 +1,36 @@
+"""The job that lets quiet agents reflect."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jiyi.settings import get_settings
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from models.reflection import reflections
+from models.reflection.reflections import REFLECT
+from tasks.framework.jobs import Run, job
+
+#: Agents that one transaction of the job sees to.
+AGENTS_BATCH = 100
+
+
+@job("reflect")
+def reflect_when_quiet(run: Run) -> None:
+    """Let agents reflect that have new events and have been left in peace for a while.
+
+    Safe to repeat because an agent that owes a reflection is not found again.
+    """
+    quiet = get_settings().reflect_quiet_minutes * 60
+
+    def owe_some(connection: Connection) -> int:
+        found = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
+        for agent_key, group_id, agent_id in found if not run.dry else ():
+            reflections.ask(connection, group_id, agent_id, "schedule")
+            pending_work.owe(connection, REFLECT, [(agent_key, group_id)])
+        run.count(agents=len(found))
+        return 0 if run.dry else len(found)
+
+    run.repeat(owe_some, AGENTS_BATCH)
+    if not run.dry:
+        wake(REFLECT)
