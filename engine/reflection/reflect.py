@@ -99,10 +99,10 @@ def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: 
     language = language_of("\n".join(texts))
     asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
     points = llm.ask(asked).questions
-    found = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
+    retrieved = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
-    for point, memories in found.items():
+    for point, memories in retrieved.items():
         for text, evidence in _insights(agent_id, language, point, memories, llm):
             known = next((thought for thought in thoughts if thought.description == text), None)
             if known is None or original:
@@ -119,13 +119,13 @@ def reflect_on_conversation(
 
     Raises as :func:`reflect` does.
     """
-    said = list(utterances)[-MAX_UTTERANCES:]
-    language = language_of("\n".join(text for _, text in said))
+    spoken = list(utterances)[-MAX_UTTERANCES:]
+    language = language_of("\n".join(text for _, text in spoken))
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts = []
     asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = ((Planning, PLANNING_THOUGHT), (Memo, MEMO_THOUGHT))
     for question, form in asks:
-        sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=said)).sentence.strip()
+        sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=spoken)).sentence.strip()
         # The original has "Maria Maria found it interesting" where the LLM named her by itself.
         sentence = sentence.removeprefix(agent_id).strip() or sentence
         thoughts.append(appraise(form[language].format(agent=agent_id, sentence=sentence), list(chat_ids), signature(question, language)))

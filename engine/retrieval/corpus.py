@@ -30,10 +30,10 @@ def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], lan
     """
     sums = np.zeros((LANGUAGES, vectors.shape[1]))
     for start in range(0, rows.size, SUMMED_AT_ONCE):
-        some = rows[start : start + SUMMED_AT_ONCE]
-        weights = np.zeros((LANGUAGES, some.size))
-        weights[languages[some], np.arange(some.size)] = 1 / lengths[some]
-        sums += weights @ vectors[some].astype(np.float64)
+        part = rows[start : start + SUMMED_AT_ONCE]
+        weights = np.zeros((LANGUAGES, part.size))
+        weights[languages[part], np.arange(part.size)] = 1 / lengths[part]
+        sums += weights @ vectors[part].astype(np.float64)
     return sums.astype(np.float32)
 
 
@@ -71,9 +71,9 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
     lengths = np.sqrt(np.maximum(mine * with_u + other * with_v - every * with_whole - own * with_spoken, 0))
     products = mine.T * with_v + other.T * with_u - every.T * with_whole - own.T * with_others
     scale = lengths * lengths.T
-    found: Floats = np.zeros(uv.shape)
-    np.divide(products, scale, out=found, where=scale > MIN_NORM)
-    return found
+    likeness: Floats = np.zeros(uv.shape)
+    np.divide(products, scale, out=likeness, where=scale > MIN_NORM)
+    return likeness
 
 
 #: Share of a neighbour's score, by how far away it is in the session.
@@ -257,8 +257,8 @@ class Corpus:
         """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0 without a vector."""
         has = self.lengths[rows] > MIN_NORM
         unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
-        found = alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
-        return np.where(has[:, None] & has, found, 0)
+        likeness = alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
+        return np.where(has[:, None] & has, likeness, 0)
 
 
 def centre_of(sums: Float32, count: int) -> Float32:

@@ -312,12 +312,12 @@ class Lexicon:
         scored = self._scored(tokens) if self._lengths else {}
         if isinstance(tokens, Mapping):
             scored = {token: (rows, tokens[token] * values, rarity) for token, (rows, values, rarity) in scored.items()}
-        found = list(scored.values())
-        if 0 < sum(positions.size for positions, _, _ in found) <= ADDED_AT_ONCE:  # the same sums, in the same order
-            rows = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
-            return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in found]), len(self._lengths)), np.float64)
+        parts = list(scored.values())
+        if 0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE:  # the same sums, in the same order
+            rows = np.concatenate([positions for positions, _, _ in parts], dtype=np.intp)
+            return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in parts]), len(self._lengths)), np.float64)
         scores = np.zeros(len(self._lengths), dtype=np.float64)
-        for positions, values, _ in found:
+        for positions, values, _ in parts:
             scores[positions] += values
         return scores
 
@@ -327,8 +327,8 @@ class Lexicon:
         A mapping says what each token counts.
         """
         asked = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
-        found = self._scored(asked)
-        return sum(weight * (found[token][2] if token in found else self._rarity(0)) for token, weight in asked.items())
+        scored = self._scored(asked)
+        return sum(weight * (scored[token][2] if token in scored else self._rarity(0)) for token, weight in asked.items())
 
     def text(self, position: int) -> tuple[str, ...]:
         """The distinct tokens of one of the texts."""
@@ -361,7 +361,7 @@ class Lexicon:
         """Each token that occurs, with its part of the scores. A single Chinese character occurs in pairs."""
         wanted = dict.fromkeys(tokens)
         self._kept.expect(len(self._lengths))
-        new = {token: found for token in wanted if token not in self._kept.scores and (found := self._where(token)) is not None}
+        new = {token: where for token in wanted if token not in self._kept.scores and (where := self._where(token)) is not None}
         containing = {} if self._statistics is None else self._statistics.containing(list(new))
         for token, (positions, counts) in new.items():
             rarity = self._rarity(max(containing.get(token, 0), len(positions)))

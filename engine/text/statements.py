@@ -40,11 +40,11 @@ class Statement:
 
 def statement_of(text: str) -> Statement | None:
     """What a text begins to speak of; None where it is no plain statement about somebody or something with a name."""
-    said = _SPEAKER.sub("", text[:READ_CHARS], count=1).lstrip()
-    found = _CHINESE.match(said) or _ENGLISH.match(said)
-    if found is None or _NO_THING.match(found["thing"]):
+    statement = _SPEAKER.sub("", text[:READ_CHARS], count=1).lstrip()
+    match = _CHINESE.match(statement) or _ENGLISH.match(statement)
+    if match is None or _NO_THING.match(match["thing"]):
         return None
-    return Statement(found["thing"].lower(), (found["attribute"] or "").lower())
+    return Statement(match["thing"].lower(), (match["attribute"] or "").lower())
 
 
 def stand_beside(one: str, other: str) -> bool:
@@ -119,22 +119,22 @@ def people_in(text: str) -> frozenset[str]:
 def relations_in(text: str) -> frozenset[str]:
     """The relations that a text speaks of."""
     lower = text[:PEOPLE_CHARS].lower()
-    found = {_ENGLISH_RELATIONS[word] for word in _WORD.findall(lower) if word in _ENGLISH_RELATIONS}
+    relations = {_ENGLISH_RELATIONS[word] for word in _WORD.findall(lower) if word in _ENGLISH_RELATIONS}
     if not lower.isascii():
-        found.update(_CHINESE_RELATIONS[word] for word in _CHINESE_WORD.findall(lower))
-    return frozenset(found)
+        relations.update(_CHINESE_RELATIONS[word] for word in _CHINESE_WORD.findall(lower))
+    return frozenset(relations)
 
 
 def may_be_of(asked: frozenset[str], text: str) -> bool:
     """Whether a text may speak of those whom a question is about: of the user themselves, where it names nobody."""
-    said = _SPEAKER_OF_PEOPLE.sub("", text[:PEOPLE_CHARS], count=1)
+    statement = _SPEAKER_OF_PEOPLE.sub("", text[:PEOPLE_CHARS], count=1)
     relations = asked & _RELATIONS.keys()
     if not relations:
-        return any(name in said for name in asked) or not _is_of_another(said)
-    found = relations_in(said)
-    if not found.isdisjoint(relations) or any(name in said for name in asked - relations):
+        return any(name in statement for name in asked) or not _is_of_another(statement)
+    named = relations_in(statement)
+    if not named.isdisjoint(relations) or any(name in statement for name in asked - relations):
         return True
-    return not found and not _is_of_another(said)
+    return not named and not _is_of_another(statement)
 
 
 def _is_of_another(said: str) -> bool:

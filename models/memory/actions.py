@@ -93,9 +93,9 @@ def archive(context: Context, request: ArchiveRequest) -> Archived:
     missing = [str(node_id) for node_id in request.node_ids if node_id not in known]
     if missing:
         raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
-    found = archiving.archive_chosen(context.connection, context.group_id, request.node_ids)
-    _audit(context, found, reason="chosen")
-    return Archived(archived=sum(map(len, found.values())))
+    archived = archiving.archive_chosen(context.connection, context.group_id, request.node_ids)
+    _audit(context, archived, reason="chosen")
+    return Archived(archived=sum(map(len, archived.values())))
 
 
 @action("archive.restore", scope="admin")
@@ -105,16 +105,16 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
     """
     group_id, now = context.group_id, datetime.now(UTC)
-    found = archiving.restore(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
-    _audit(context, {agent_id: ids for agent_id, (_, ids) in found.items()})
+    restored = archiving.restore(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
+    _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
     def tell() -> None:
         with suppress(redis.RedisError):  # Valkey is away: the retrieval workers find it in the database, later
-            for agent_id, (at, ids) in found.items():
+            for agent_id, (at, ids) in restored.items():
                 touches.tell(group_id, agent_id, ids, at.timestamp())
 
     context.after_commit(tell)
-    counts = {agent_id: len(ids) for agent_id, (_, ids) in found.items()}
+    counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}
     return Restored(restored=sum(counts.values()), agents=counts)
 
 

@@ -65,8 +65,8 @@ def archive_expired(connection: Connection, agent: AgentName, at: datetime, limi
 
     Safe to repeat because what is archived is not found again.
     """
-    found = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
-    return _record(connection, agent, list(found), "expired", actor, clock=at)
+    node_ids = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
+    return _record(connection, agent, list(node_ids), "expired", actor, clock=at)
 
 
 def judge(connection: Connection, agent: AgentName, rules: Rules) -> dict[str, int]:
@@ -79,8 +79,8 @@ def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit:
 
     Safe to repeat because what is archived is not found again.
     """
-    found = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
-    return _record(connection, agent, list(found), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
+    node_ids = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
+    return _record(connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
 
 
 def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[str, list[UUID]]:
@@ -110,10 +110,10 @@ def restore(
 
 
 def _by_agent(rows: Iterable[Any]) -> dict[str, list[UUID]]:
-    found: dict[str, list[UUID]] = {}
+    by_agent: dict[str, list[UUID]] = {}
     for row in rows:
-        found.setdefault(row.agent_id, []).append(row.node_id)
-    return found
+        by_agent.setdefault(row.agent_id, []).append(row.node_id)
+    return by_agent
 
 
 def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: Reason, actor: str, **details: Any) -> int:

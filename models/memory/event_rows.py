@@ -86,12 +86,12 @@ class WorkRow(NamedTuple):
 def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
     """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that has to be packed."""
     columns = MemoryNode.__table__.columns
-    found = tuple(name for name in names if name in columns and name not in taken)
+    among = tuple(name for name in names if name in columns and name not in taken)
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    for name in found:
+    for name in among:
         if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
             raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeFields, and to what prepared() gives")
-    return found
+    return among
 
 
 _OWN = NodeFields._fields + NodeNumbers._fields

@@ -266,7 +266,7 @@ class GroupCommit:
 
 
 def _store(together: Sequence[_Waiting]) -> None:
-    ready = {key: made for item in reversed(together) for key, made in item.ready.items()}  # of equal keys the first is stored
+    ready = {key: memory for item in reversed(together) for key, memory in item.ready.items()}  # of equal keys the first is stored
     fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
     for item in together:
         if item.part.error is not None:

@@ -84,12 +84,12 @@ def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one_or_none()
     if thoughts is None:  # it was erased meanwhile
         return SettledDepths(0, [])
-    found = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
-    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": found.depth}).one_or_none()
+    evidence = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
+    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": evidence.depth}).one_or_none()
     if changed is None:
-        return SettledDepths(found.missing, [])
+        return SettledDepths(evidence.missing, [])
     rows = connection.execute(_DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]})
-    return SettledDepths(found.missing, [(row.node_id, row.group_id) for row in rows])
+    return SettledDepths(evidence.missing, [(row.node_id, row.group_id) for row in rows])
 
 
 _LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
@@ -178,23 +178,23 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
     rows = [
         {
             "id": node_id,
-            "subject": made.subject,
-            "predicate": made.predicate,
-            "object": made.object,
-            "keywords": made.keywords,
-            "lower": [keyword.lower() for keyword in made.keywords],
-            "poignancy": made.poignancy,
-            "is_idle": made.is_idle,
-            "note": {PROVENANCE_KEY: made.asked} if made.asked else {},
+            "subject": appraisal.subject,
+            "predicate": appraisal.predicate,
+            "object": appraisal.object,
+            "keywords": appraisal.keywords,
+            "lower": [keyword.lower() for keyword in appraisal.keywords],
+            "poignancy": appraisal.poignancy,
+            "is_idle": appraisal.is_idle,
+            "note": {PROVENANCE_KEY: appraisal.asked} if appraisal.asked else {},
         }
-        for node_id, made in appraisals.items()
+        for node_id, appraisal in appraisals.items()
     ]
     lock(connection, list(appraisals))
     connection.execute(_WRITE, rows)
     due: dict[str, list[tuple[UUID, str]]] = defaultdict(list)
-    for node_id, made in appraisals.items():
+    for node_id, appraisal in appraisals.items():
         node = waiting[node_id]
-        for kind in owed_when_complete(node.memory.node_type, made.keywords, made.predicate, made.object):
+        for kind in owed_when_complete(node.memory.node_type, appraisal.keywords, appraisal.predicate, appraisal.object):
             due[kind].append((node_id, node.group_id))
     for kind, subjects in due.items():
         pending_work.owe(connection, kind, subjects)

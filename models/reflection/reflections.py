@@ -46,8 +46,8 @@ class StartedReflection:
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
     """The id of the agent's open reflection, begun or not; a new one if there is none. Who asks owes the work, too."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "trigger": trigger}
-    found: UUID = connection.execute(_ASK, parameters).scalar_one()
-    return found
+    reflection_id: UUID = connection.execute(_ASK, parameters).scalar_one()
+    return reflection_id
 
 
 def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> StartedReflection:
@@ -83,8 +83,8 @@ def finish(
 
 def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
     """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has none."""
-    found: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
-    return found
+    moment: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
+    return moment
 
 
 def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime) -> list[Statement]:

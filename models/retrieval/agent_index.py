@@ -209,9 +209,9 @@ class AgentIndex:
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
-        self._early = [one for one in accesses if not all(map(self._row_of.__contains__, one.node_ids))]
-        for one in (*early, *accesses):
-            self.touch(one.node_ids, one.at)
+        self._early = [access for access in accesses if not all(map(self._row_of.__contains__, access.node_ids))]
+        for access in (*early, *accesses):
+            self.touch(access.node_ids, access.at)
         if self._touched.missed:
             self._catch_up(connection)
             self._touched.missed = False
@@ -437,8 +437,8 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
     new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
     if new:
         with driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
-            for found in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
-                known[index.row_of(found["node_id"])] = Described.of(found.pop("xid"), found)
+            for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
+                known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of)
     fields, shown = {}, {}
     for row, at in zip(wanted, accessed, strict=True):
         described = known.get(row)

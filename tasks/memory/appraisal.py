@@ -45,7 +45,7 @@ def _ask_for_all(batches: list[Batch]) -> None:
     everything = {(number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()}
     answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
     for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
-        mine = {node_id: made for (of, node_id), made in answered.items() if of == number}
+        mine = {node_id: appraisal for (of, node_id), appraisal in answered.items() if of == number}
         batch.prepared = (own, mine, [(node_id, error) for (of, node_id), error in failures if of == number])
 
 

@@ -31,8 +31,8 @@ def expire_thoughts(run: Run) -> None:
     Safe to repeat because what is archived is not found again.
     """
     with run.transaction() as connection:
-        found = archiving.with_expired(connection, run.group_id, run.now)
-    for agent in found:
+        names = archiving.with_expired(connection, run.group_id, run.now)
+    for agent in names:
         with run.transaction() as connection:
             if _is_left_alone(connection, agent):
                 continue
