@@ -35,7 +35,7 @@ from jiyi.protocol import events
 from jiyi.protocol.presets import PRESETS
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.operations.embedding_models import EMBED
+from models.memory.work import EMBED
 from models.queue.wakeups import wake
 
 #: Seconds that all of it may take.

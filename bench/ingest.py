@@ -35,7 +35,7 @@ from jiyi.settings import get_settings
 from models.db.connection import engine, unit_of_work
 from models.db.roles import as_owner
 from models.db.scope import for_groups
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from workers import ephemeral
 
 BATCH = 500

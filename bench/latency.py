@@ -51,7 +51,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 
 DIMENSIONS = 384
 VOCABULARY = 5_000

@@ -36,7 +36,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 
 #: Unless given on the command line.
 TENANTS, MEMORIES = 200, 100

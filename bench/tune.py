@@ -35,11 +35,12 @@ from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
 from engine.providers.embedders import embedder_of
 from engine.retrieval import corpus as columns
-from engine.retrieval import lexicon, neighbours, relevance, sentences
+from engine.retrieval import lexicon, relevance
+from engine.retrieval import query as sentences
 from engine.retrieval.corpus import Corpus, Rows, language_code
-from engine.retrieval.dialogue import Part, parts_of, vector_of, words_of
+from engine.retrieval.query import Part, parts_of, vector_of, words_of
+from engine.retrieval.ranking import best
 from engine.retrieval.relevance import Relevance, Words
-from engine.retrieval.scoring import best
 from engine.text.keywords import asked_tokens
 from jiyi.client.client import chunks
 from jiyi.protocol.retrieval import Message
@@ -47,7 +48,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle
-from models.retrieval.derived_columns import CENTRE_STEPS
+from models.retrieval.columns import CENTRE_STEPS
 
 LOCOMO_RECALL, MEMDAILY_RECALL, CONVERSATION_RECALL = 10, memdaily.RECALL, 10
 EMBEDDER = str(Settings.model_fields["embedder"].default)
@@ -77,7 +78,7 @@ def _scaled(name: str, off: tuple[str, Any] = ("off", 0.0), module: ModuleType =
 
 
 def _shares(factor: float) -> tuple[float, ...]:
-    return tuple(share * factor for share in neighbours.NEIGHBOUR_SHARES)
+    return tuple(share * factor for share in columns.NEIGHBOUR_SHARES)
 
 
 def changes() -> list[Change]:
@@ -97,20 +98,20 @@ def changes() -> list[Change]:
         Change(relevance, "HOP_FROM", "doubled", 4),
         Change(relevance, "HOP_LEXICAL_SHARE", "less", 0.5),
         Change(relevance, "HOP_LEXICAL_SHARE", "words only", 1.0),
-        Change(neighbours, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
-        Change(neighbours, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
-        Change(neighbours, "NEIGHBOUR_SHARES", "off", _shares(0)),
-        *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf), neighbours),
-        Change(neighbours, "FLOW", "lower", (0.05, 0.15)),
-        Change(neighbours, "FLOW", "higher", (0.15, 0.25)),
-        Change(neighbours, "FLOW", "off: lend everything", (-2.0, -1.0)),
+        Change(columns, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
+        Change(columns, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
+        Change(columns, "NEIGHBOUR_SHARES", "off", _shares(0)),
+        *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf), columns),
+        Change(columns, "FLOW", "lower", (0.05, 0.15)),
+        Change(columns, "FLOW", "higher", (0.15, 0.25)),
+        Change(columns, "FLOW", "off: lend everything", (-2.0, -1.0)),
         *_scaled("ASSISTANT_PENALTY"),
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_BONUS"),
         *_scaled("SENTENCE_WEIGHT"),
         *_scaled("TOLD_SHARE", ("off: nothing", 0.0), sentences),
-        Change(neighbours, "FULL_CONTENT", "halved", 2),
-        Change(neighbours, "FULL_CONTENT", "doubled", 8),
+        Change(columns, "FULL_CONTENT", "halved", 2),
+        Change(columns, "FULL_CONTENT", "doubled", 8),
         *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf), columns),
         Change(columns, "CENTRE_PRIOR", "the plain mean", 0),
         *_scaled("K1", module=lexicon),

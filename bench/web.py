@@ -48,8 +48,7 @@ from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.ingestion.inbox import store
-from models.queue import news
+from models.memory.inbox import announce, store
 from models.queue.wakeups import wake
 from workers import ephemeral
 
@@ -140,7 +139,7 @@ def stored(work: str) -> Ask:
         with for_groups(GROUP), unit_of_work() as connection:
             done = store(connection, body.as_events(GROUP))
         wake(*done.owed)  # so that the workers are as busy as with HTTP
-        news.stored(done)
+        announce(done)
         return done
 
     return ask

@@ -30,7 +30,8 @@ from jiyi.client.perceive import Seen, observations
 from jiyi.protocol import events as wire
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, store
+from models.memory.inbox import store
+from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from tasks.framework.work import run_until_idle
 from tasks.memory import appraisal as appraisal_tasks
 from tasks.memory.upkeep import accumulate, strengthen

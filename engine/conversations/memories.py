@@ -24,9 +24,8 @@ from jiyi.protocol.conversations.types import (
     uri_of,
 )
 from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorded
-from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
-from jiyi.text.words import Language, language_of, normalise
+from jiyi.text.words import Language, content_digest, language_of, normalise
 
 #: Less important memories, and less certain experiences, are dropped.
 LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6

@@ -100,8 +100,8 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
         idle = is_idle(memory.embedding_key, predicate, object_)
         asked["triple"] = _signature(llm, Triple)
     if lacks.keywords:
-        found = llm.ask(Keywords(agent_id=memory.agent_id, language=language, text=memory.description))
-        keywords = list(dict.fromkeys(found.keywords))
+        answer = llm.ask(Keywords(agent_id=memory.agent_id, language=language, text=memory.description))
+        keywords = list(dict.fromkeys(answer.keywords))
         asked["keywords"] = _signature(llm, Keywords)
     if lacks.poignancy and idle:
         poignancy = IDLE_POIGNANCY

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from engine.text.keywords import keywords_of
 from jiyi.protocol.events import MemoryObserved
-from jiyi.text.digests import content_digest, text_digest
 from jiyi.text.tokens import tokens
-from jiyi.text.words import is_idle
+from jiyi.text.words import content_digest, is_idle, text_digest
 
 #: Reflections fade: the original gives thoughts thirty days.
 THOUGHT_LIFETIME = timedelta(days=30)

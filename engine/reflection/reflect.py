@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid5
 
+from pydantic import BaseModel
+
+from engine.memory.nodes import THOUGHT_LIFETIME
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
 from engine.providers.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple
-from engine.reflection.thoughts import Thought
 from jiyi.client.perceive import IDLE_POIGNANCY
+from jiyi.protocol import events as wire
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events import LATEST, Event
+from jiyi.protocol.memory import AgentState
+from jiyi.settings import Settings
 from jiyi.text.words import Language, is_idle, language_of
 
 #: Focal points of one reflection: ``generate_focal_points(persona, 3)``.
@@ -92,10 +99,10 @@ def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: 
     language = language_of("\n".join(texts))
     asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
     points = llm.ask(asked).questions
-    found = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
+    retrieved = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
-    for point, memories in found.items():
+    for point, memories in retrieved.items():
         for text, evidence in _insights(agent_id, language, point, memories, llm):
             known = next((thought for thought in thoughts if thought.description == text), None)
             if known is None or original:
@@ -112,13 +119,13 @@ def reflect_on_conversation(
 
     Raises as :func:`reflect` does.
     """
-    said = list(utterances)[-MAX_UTTERANCES:]
-    language = language_of("\n".join(text for _, text in said))
+    spoken = list(utterances)[-MAX_UTTERANCES:]
+    language = language_of("\n".join(text for _, text in spoken))
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts = []
     asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = ((Planning, PLANNING_THOUGHT), (Memo, MEMO_THOUGHT))
     for question, form in asks:
-        sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=said)).sentence.strip()
+        sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=spoken)).sentence.strip()
         # The original has "Maria Maria found it interesting" where the LLM named her by itself.
         sentence = sentence.removeprefix(agent_id).strip() or sentence
         thoughts.append(appraise(form[language].format(agent=agent_id, sentence=sentence), list(chat_ids), signature(question, language)))
@@ -171,3 +178,101 @@ class _Appraiser:
             prompt=prompt,
             focal_point=focal_point,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thought:
+    """What was concluded, and from what."""
+
+    description: str
+    subject: str
+    predicate: str
+    object: str
+    poignancy: float
+    #: In the order in which the LLM named it, each once.
+    evidence: list[UUID]
+    #: The question that it answers: ``insights@1``, ``planning@1``, ``memo@1``.
+    prompt: str
+    focal_point: str = ""
+
+    @property
+    def keywords(self) -> list[str]:
+        """The triple's parts."""
+        return list(dict.fromkeys((self.subject, self.predicate, self.object)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Whose thoughts they are, when they were thought, in which reflection, and with which LLM."""
+
+    group_id: str
+    agent_id: str
+    now: datetime
+    reflection_id: UUID
+    llm: str
+    session_id: str | None = None
+
+
+def thought_id(reflection_id: UUID, position: int) -> UUID:
+    """The event id of a reflection's thought: the same in each attempt, so that none is stored twice."""
+    return uuid5(reflection_id, str(position))
+
+
+def events_of(thoughts: Sequence[Thought], origin: Origin) -> list[Event]:
+    """The thoughts as events like any other; ``provenance`` says where they come from.
+
+    Raises:
+        InvalidEvent: the LLM said something that cannot be stored.
+    """
+    return [_event(position, thought, origin) for position, thought in enumerate(thoughts)]
+
+
+def _event(position: int, thought: Thought, origin: Origin) -> Event:
+    expires_at = min(origin.now + THOUGHT_LIFETIME, LATEST)
+    provenance = {"reflection": str(origin.reflection_id), "llm": origin.llm, "prompt": thought.prompt}
+    if thought.focal_point:
+        provenance["focal_point"] = thought.focal_point
+    return wire.build(
+        {
+            "type": "memory.observed",
+            "event_id": thought_id(origin.reflection_id, position),
+            "occurred_at": origin.now,
+            "group_id": origin.group_id,
+            "agent_id": origin.agent_id,
+            "session_id": origin.session_id,
+            "correlation_id": str(origin.reflection_id),
+            "payload": {
+                "node_type": "thought",
+                "description": thought.description,
+                "subject": thought.subject,
+                "predicate": thought.predicate,
+                "object": thought.object,
+                "keywords": thought.keywords,
+                "poignancy": thought.poignancy,
+                "evidence": thought.evidence,
+                "expires_at": expires_at,
+                "provenance": provenance,
+            },
+        }
+    )
+
+
+class Progress(BaseModel):
+    """Importance that events have added up to, and what it takes; ``owed``: it is enough."""
+
+    gathered: float
+    max: int | float  # as the setting has it
+    owed: bool
+
+
+class AgentOnItsWay(AgentState):
+    """An agent, and how far it is."""
+
+    reflection: Progress
+
+
+def with_progress(agent: AgentState, settings: Settings) -> AgentOnItsWay:
+    """The agent's threshold is its own, or the deployment's."""
+    most = AgentSettings(**agent.settings).over(settings).importance_trigger_max
+    gathered = most - agent.importance_trigger_curr
+    return AgentOnItsWay(**dict(agent), reflection=Progress(gathered=gathered, max=most, owed=gathered >= most))

@@ -9,13 +9,148 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval import likeness
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.likeness import LANGUAGES, language_sums
-from engine.retrieval.neighbours import flow_of, neighbours_of, with_hours
-from engine.retrieval.scoring import MIN_NORM, Floats, length_of
+from engine.retrieval.ranking import MIN_NORM, Floats, length_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import language_of, normalise
+
+#: Memories of a language as many as which its own mean is trusted as much as that of all languages.
+LANGUAGE_PRIOR = 5.0
+#: Codes of languages: Chinese, and anything else.
+LANGUAGES = 2
+#: Rows that are made double precision together: 3 MB of vectors of 384 values.
+SUMMED_AT_ONCE = 1_000
+
+
+def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], languages: NDArray[np.int8]) -> Float32:
+    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must not be among them.
+
+    Summed in double precision: in single precision the order in which memories arrived would show, and decide between old memories
+    that are nearly the same.
+    """
+    sums = np.zeros((LANGUAGES, vectors.shape[1]))
+    for start in range(0, rows.size, SUMMED_AT_ONCE):
+        part = rows[start : start + SUMMED_AT_ONCE]
+        weights = np.zeros((LANGUAGES, part.size))
+        weights[languages[part], np.arange(part.size)] = 1 / lengths[part]
+        sums += weights @ vectors[part].astype(np.float64)
+    return sums.astype(np.float32)
+
+
+def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Cosine of each of ``k`` memories with each, without what is common to all memories of its language: ``(k, k)``.
+
+    Embeddings of one language share a direction of their own: without it, what says the same in two languages is
+    alike, too. The common part of a pair is the mean of all others but these two: of few memories they would be much of
+    it, and what they share would go with it. A language with few memories is judged by all of them.
+
+    Args:
+        unit: the memories' vectors, each one long, ``(k, d)``.
+        languages: their codes, ``(k,)``.
+        sums: of all of the agent's vectors, each one long, by language, ``(LANGUAGES, d)``.
+        counts: of how many, ``(LANGUAGES,)``.
+    """
+    languages = languages.astype(np.intp)
+    kinds = languages[:1] if (languages == languages[:1]).all() else languages  # of one language all pairs weigh the same
+    same = kinds[:, None] == kinds
+    own = 1 / (np.maximum(counts[kinds][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
+    every = LANGUAGE_PRIOR * own / max(int(counts.sum()) - 2, 1)
+    # What a memory u is beside another one v, without its common part: mine·u + other·v - every·whole - own·spoken, where whole is
+    # the sum of all memories and spoken that of its language. Row and column stand for u and v.
+    mine, other = 1 + own + every, own * same + every
+    uv, sums_u, among_sums = unit @ unit.T, sums @ unit.T, sums @ sums.T
+    uu, u_whole = np.diagonal(uv)[:, None], sums_u.sum(axis=0)[:, None]
+    spoken_v, both_spoken = sums_u[languages], among_sums[languages][:, languages]
+    u_spoken, spoken_whole = np.diagonal(spoken_v)[:, None], among_sums.sum(axis=0)[languages, None]
+    # Its products with each of these, and with the sum of the other's language.
+    with_u = mine * uu + other * uv - every * u_whole - own * u_spoken
+    with_v = mine * uv + other * uu.T - every * u_whole.T - own * spoken_v
+    with_whole = mine * u_whole + other * u_whole.T - every * float(among_sums.sum()) - own * spoken_whole
+    with_spoken = mine * u_spoken + other * spoken_v - every * spoken_whole - own * np.diagonal(both_spoken)[:, None]
+    with_others = mine * spoken_v.T + other * u_spoken.T - every * spoken_whole.T - own * both_spoken
+    lengths = np.sqrt(np.maximum(mine * with_u + other * with_v - every * with_whole - own * with_spoken, 0))
+    products = mine.T * with_v + other.T * with_u - every.T * with_whole - own.T * with_others
+    scale = lengths * lengths.T
+    likeness: Floats = np.zeros(uv.shape)
+    np.divide(products, scale, out=likeness, where=scale > MIN_NORM)
+    return likeness
+
+
+#: Share of a neighbour's score, by how far away it is in the session.
+NEIGHBOUR_SHARES = (0.6, 0.3)
+#: Before and after, at each distance.
+NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
+#: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
+NEIGHBOUR_FADES = 900.0
+#: Session of what is in none: it has no neighbours.
+NO_SESSION = -1
+#: Seconds: what is told without a session is one conversation with what was told in the same hour of the clock; and the code of the
+#: first such hour, below any other's. Rare are the neighbours on both sides of the full hour, and a write concerns one hour only.
+HOUR, FIRST_HOUR, HOURS = 3_600.0, -10, 1 << 24
+#: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
+#: this and that (measured: .07 and .12), from the second on everything, as where people talk about something (.16 to .31).
+FLOW = (0.1, 0.18)
+#: Pairs of turns as many as which a conversation is taken to keep to its subject, and as many as are looked at.
+FLOW_PRIOR, FLOW_PAIRS = 10, 500
+#: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
+FULL_CONTENT = 4
+
+
+def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
+    """What texts with so many telling words say, 0 (nothing: a greeting, "haha nice") … 1."""
+    return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
+
+
+def with_hours(sessions: NDArray[np.int32], created: Floats) -> NDArray[np.int32]:
+    """The sessions of what was told, below 0 none: that of its hour for what was told without one."""
+    hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
+    return np.where(sessions >= 0, sessions, hours).astype(np.int32)
+
+
+def neighbours_of(
+    sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64], contents: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], Floats]:
+    """For each row, which rows of the same session are close, and the share of their scores.
+
+    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
+    there is none; and their shares, faded by the time between and by how little either says, 0 where there is none.
+    ``contents`` are the numbers of telling words.
+    """
+    says = content(contents)
+    order = np.lexsort((node_count, created, sessions))
+    ordered = sessions[order]
+    near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
+    shares = np.zeros((sessions.size, NEIGHBOURS))
+    for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
+        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] != NO_SESSION)
+        first, second = order[:-distance][same], order[distance:][same]
+        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES) * says[first] * says[second]
+        near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
+        shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
+    return near, shares
+
+
+def flow_of(
+    vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats, created: Floats
+) -> float:
+    """How far turns keep to the subject of those before, 0 … 1: by how much more alike they are than any two memories.
+
+    A neighbour says what a turn is about where people talk about something; who says now this and now that has a
+    stranger for a neighbour.
+    """
+    rows = np.flatnonzero((shares[:, 1] > 0) & (lengths > MIN_NORM) & (lengths[near[:, 1]] > MIN_NORM))
+    total = int(counts.sum())
+    if not rows.size or total <= 1:
+        return 1.0
+    if rows.size > FLOW_PAIRS:  # some of all times, whenever they arrived
+        rows = rows[np.argsort(created[rows], kind="stable")][:: -(-rows.size // FLOW_PAIRS)]
+    after, weights = near[rows, 1], shares[rows, 1]
+    cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
+    whole = sums.sum(axis=0, dtype=np.float64)
+    common = min((float(whole @ whole) - total) / (total * (total - 1)), 1 - MIN_NORM)  # of any two, not of one with itself
+    alike = (float(weights @ (cosine - common)) / (1 - common) + FLOW_PRIOR * FLOW[1]) / (float(weights.sum()) + FLOW_PRIOR)
+    return float(np.clip((alike - FLOW[0]) / (FLOW[1] - FLOW[0]), 0, 1))
+
 
 Rows = NDArray[np.intp]
 T = TypeVar("T")
@@ -42,7 +177,7 @@ class Corpus:
     centred_lengths: Floats
     lexicon: Lexicon
     #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
-    #: A share is already multiplied by what both rows say (:func:`engine.retrieval.neighbours.content`).
+    #: A share is already multiplied by what both rows say (:func:`engine.retrieval.corpus.content`).
     near: NDArray[np.int32]
     shares: Floats
     #: Code of each row's language, see :func:`language_code`.
@@ -119,11 +254,11 @@ class Corpus:
         return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.languages, minlength=1)).tolist())
 
     def alike(self, rows: Rows) -> Floats:
-        """How much each of some rows is about the same as each, see :func:`engine.retrieval.likeness.alike`; 0 without a vector."""
+        """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0 without a vector."""
         has = self.lengths[rows] > MIN_NORM
         unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
-        found = likeness.alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
-        return np.where(has[:, None] & has, found, 0)
+        likeness = alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
+        return np.where(has[:, None] & has, likeness, 0)
 
 
 def centre_of(sums: Float32, count: int) -> Float32:

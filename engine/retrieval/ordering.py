@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -17,16 +18,22 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval.scoring import MIN_NORM, Floats, Order
-from engine.text.changes import PERHAPS, SAYS
-from engine.text.topics import all_topics_of
+from engine.conversations.attributes import attribute_of
+from engine.heads.judgements import Heads
+from engine.heads.retiring import may_retire, retires, said_of
+from engine.retrieval.ranking import MIN_NORM, Floats, Order
+from engine.text.changes import CHANGE, PERHAPS, SAYS
+from engine.text.keywords import words_of
+from engine.text.statements import may_be_of, people_in, stand_beside
+from engine.text.topics import all_topics_of, is_of, narrowest, topics_of
 from jiyi.text.tokens import telling
+from jiyi.text.words import language_of
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
 #: At most so many of the best are compared with each other: their likenesses are a square of numbers.
 MOST_COMPARED = 1_000
-#: A newer memory says an older one anew if its likeness to it (:func:`engine.retrieval.likeness.alike`) and its relevance to the
+#: A newer memory says an older one anew if its likeness to it (:func:`engine.retrieval.corpus.alike`) and its relevance to the
 #: question, as a share of the older one's above the ordinary, add up to this: where it has words for something being no longer
 #: as it was, where it may (了, went up to), and where it has none. Facts about one thing
 #: that stand beside each other (where it is, when it is) are much alike too, and must not replace each other.
@@ -94,13 +101,17 @@ def needed(text: str) -> float:
 
 
 def above_ordinary(relevance: Floats, best: Order) -> Floats:
-    """How much more relevant the best are than the ordinary memory; of few memories all are, as far as anybody can tell.
+    """How much more relevant the best are than the ordinary memory, shape ``(k,)``.
+
+    The ordinary is what all have but the very best: of a short conversation all memories are among the best.
 
     Args:
         relevance: of all memories, 0 … 1.
-        best: positions of those that are looked at.
+        best: positions of those that are looked at, best first.
     """
-    return np.asarray(relevance[best] - ordinary(np.delete(relevance, best)), dtype=np.float64)
+    others = np.ones(relevance.size, dtype=bool)
+    others[best[: min(LOOKED_AT, relevance.size // 4)]] = False
+    return np.asarray(relevance[best] - ordinary(relevance[others]), dtype=np.float64)
 
 
 def ordinary(others: Floats) -> float:
@@ -111,7 +122,7 @@ def ordinary(others: Floats) -> float:
 
 
 def _median(values: Floats) -> float:
-    """As ``numpy.median``, which takes several times as long to look at what it was given."""
+    """As ``numpy.median``."""
     half = values.size // 2
     parted = np.partition(values, half)
     return float(parted[half] if values.size % 2 else (parted[:half].max() + parted[half]) / 2)
@@ -119,16 +130,16 @@ def _median(values: Floats) -> float:
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
-    enough = np.array([one.needed for one in shown])
+    enough = np.array([memory.needed for memory in shown])
     share = share_of(relevance)
-    found = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
-    return np.asarray(found & told_later(shown), dtype=bool)
+    pairs = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
+    return np.asarray(pairs & told_later(shown), dtype=bool)
 
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:
     """Positions in the order in which they were told."""
-    found: list[int] = np.argsort(np.array([one.created for one in shown]), kind="stable").tolist()
-    return found
+    positions: list[int] = np.argsort(np.array([memory.created for memory in shown]), kind="stable").tolist()
+    return positions
 
 
 def share_of(relevance: Floats) -> Floats:
@@ -138,10 +149,10 @@ def share_of(relevance: Floats) -> Floats:
 
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
-    created = np.array([one.created for one in shown])
+    created = np.array([memory.created for memory in shown])
     codes: dict[str, int] = {}
-    subjects = np.array([codes.setdefault(one.subject or "", len(codes)) for one in shown])
-    told = np.array([not one.evidence for one in shown], dtype=bool)
+    subjects = np.array([codes.setdefault(memory.subject or "", len(codes)) for memory in shown])
+    told = np.array([not memory.evidence for memory in shown], dtype=bool)
     later = created[:, None] - created >= APART
     return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told, dtype=bool)
 
@@ -177,11 +188,11 @@ def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, d
 
 def behind_evidence(shown: Sequence[Shown]) -> Order:
     """Positions in their new order: each thought behind all of its evidence that is there; without any, behind everything."""
-    if not any(one.evidence for one in shown):
+    if not any(memory.evidence for memory in shown):
         return np.arange(len(shown))
-    there = {one.node_id for one in shown}
+    there = {memory.node_id for memory in shown}
     #: What each thought still waits for, and who waits for what.
-    missing = {place: one.evidence & there for place, one in enumerate(shown) if one.evidence}
+    missing = {place: memory.evidence & there for place, memory in enumerate(shown) if memory.evidence}
     waits_for = {place: len(evidence) for place, evidence in missing.items()}
     waiting: defaultdict[UUID, list[int]] = defaultdict(list)
     for place, evidence in missing.items():
@@ -202,3 +213,198 @@ def behind_evidence(shown: Sequence[Shown]) -> Order:
                 if not waits_for[late] and late < place:  # a later one has its turn
                     heappush(ready, late)
     return np.array([*order, *(place for place in range(len(shown)) if place not in done)], dtype=np.intp)
+
+
+#: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
+#: being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
+ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
+#: What as much relevance as the older one's counts beside likeness.
+RELEVANCE_SHARE = 0.25
+#: And each has to be at least so much: alike, and relevant above the ordinary.
+TOPIC_ALIKE, TOPIC_RELEVANT = 0.15, 0.15
+#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does. A newer one of the
+#: same topic that says outright that something is no longer as it was needs none: it names what is new rather than what was asked about.
+LEAST_SHARE = 0.4
+#: Topics of which there are several: what is said of a second cat takes nothing back of the first.
+LISTS = frozenset({"allergy", "pet"})
+#: Topics that many things have each: a door's password is not a suitcase's.
+OF_EACH = frozenset({"password", "number", "key"})
+
+#: The question asks how much or when: only what has an amount or a time answers it.
+_ASKS_AMOUNT = re.compile(
+    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat (?:time|day|date|year|rent|price|salary)\b|\bwhich day\b"
+    r"|\b(?:code|password|pin|number|budget)\b|多少|几|什么时候|何时|哪天|哪一天|密码|号码|预算",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|half|quarter|noon|midnight|once|twice"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:[点号月日块元杯次天周年岁斤只倍成片粒颗遍位张台辆层楼分秒米条件瓶碗]|公斤|小时)"
+    r"|[周期][一二三四五六日天末]"
+    r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",  # or says that there is none any more
+    re.IGNORECASE,
+)
+#: The question asks what has happened: what came later takes nothing of it back.
+_ASKS_PAST = re.compile(
+    r"\b(?:did|was|were|had)\b|\b(?:has|have) [\w' ]{1,40}(?:[a-z]{2}ed|been|gone|done|made|seen|taken|given|bought|won)\b"
+    r"|过(?!敏)|曾经|以前|当时|上次|第一次",
+    re.IGNORECASE,
+)
+#: … unless it asks for the latest of it.
+_ASKS_LATEST = re.compile(
+    r"\b(?:latest|most recent|current|now|still|these days|last (?!year|month|week|night|spring|summer|autumn|fall|winter|time))"
+    r"|最近|最新|现在|目前|还",
+    re.IGNORECASE,
+)
+
+
+def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether each newer statement is of the older one's attribute, of which there is one value, and says that something is otherwise now.
+
+    Where no model is installed the rule answers alone.
+
+    Args:
+        pairs: an older statement and a newer one each.
+    """
+    return [
+        CHANGE.search(newer.lower()) is not None and _same_attribute(older, newer) and may_retire(older, newer) for older, newer in pairs
+    ]
+
+
+def _same_attribute(older: str, newer: str) -> bool:
+    before, after = attribute_of(older), attribute_of(newer)
+    return (
+        before is not None and after is not None and before.single_valued and (before.name, before.subject) == (after.name, after.subject)
+    )
+
+
+def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
+    """Whether any memory may say another one anew, as far as can be told without their likeness: most often all were told together."""
+    times = [memory.created for memory in shown]
+    if not times or max(times) - min(times) < APART:
+        return False
+    return not _ASKS_PAST.search(question) or _ASKS_LATEST.search(question) is not None
+
+
+def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
+
+    Where the question is about a topic (:mod:`engine.text.topics`), the newer one has to be of it, and to speak of those who are
+    asked about; if the older one is of it, too, little likeness is enough. News is not replaced by what is none.
+
+    Args:
+        question: the text that was asked.
+        shown: the memories.
+        alike: how much each is about the same as each, ``(k, k)``.
+        relevance: theirs above the ordinary, ``(k,)``.
+    """
+    if not may_be_renewed(question, shown):
+        return np.zeros((len(shown), len(shown)), dtype=bool)
+    pairs = replaces(shown, alike, relevance)
+    topics = topics_of(question) - LISTS
+    if topics:
+        of_topic = np.array([[_is_of(memory, topic) for memory in shown] for topic in sorted(topics)])
+        pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
+    by = np.zeros_like(pairs)
+    if not pairs.any():  # as most often: what follows only takes pairs away
+        return by
+    _drop(pairs, shown, _may_answer(question))
+    if topics and topics <= OF_EACH:
+        _drop(pairs, shown, _names_thing(question, topics))
+    pairs &= ~_stand_beside(shown, pairs)
+    news = set(np.flatnonzero(pairs.any(axis=1)).tolist())
+    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(pairs[newer]).tolist()}
+    by[list(newest.values()), list(newest)] = True
+    return by
+
+
+def _drop(found: NDArray[np.bool_], shown: Sequence[Shown], fits: Callable[[str], bool]) -> None:
+    """Take away the pairs whose newer memory does not fit. Only those that are in a pair are read."""
+    for newer in np.flatnonzero(found.any(axis=1)).tolist():
+        found[newer] &= fits(shown[newer].text)
+
+
+def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but with a word of the question;
+    and what is beside the question of the same topic as what it replaces.
+    """
+    asked = np.asarray(of_topic.any(axis=0), dtype=bool)
+    topics = [narrowest(memory.topics) for memory in shown]
+    unknown = np.array([not of for of in topics])
+    names = frozenset[str]().union(*topics)
+    has = np.array([[name in of for name in names] for of in topics], dtype=np.float64)
+    related = (has @ has.T > 0) | (unknown[:, None] & unknown)
+    words = words_of(question)
+    named = np.array([not of and any(word in memory.text.lower() for word in words) for of, memory in zip(topics, shown, strict=True)])
+    return np.asarray(asked[:, None] | (asked & named[:, None]) | (~asked & related), dtype=bool)
+
+
+def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which (row) says anew what which (column) says of the same topic of the question."""
+    needed = np.array([memory.needed for memory in shown])
+    enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
+    both = np.einsum("ti,tj->ij", of_topic, of_topic)
+    news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
+    near = (alike >= TOPIC_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
+    enough_of_it = (relevance[:, None] >= LEAST_SHARE * relevance) | (needed <= SAYS_SO)[:, None]
+    answers = (relevance >= TOPIC_RELEVANT)[:, None] & enough_of_it
+    return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
+
+
+def _is_of(one: Shown, topic: str) -> bool:
+    """Whether a memory is of a topic; of what many things have each, not by that of another thing: the wifi's password."""
+    return topic in (narrowest(one.topics_now) if topic in OF_EACH else one.topics_now)
+
+
+def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the pairs found are statements of different things, and the newer has no word of change."""
+    beside = np.zeros_like(found)
+    for newer, older in np.argwhere(found).tolist():
+        beside[newer, older] = shown[newer].needed > MAY_SAY_SO and stand_beside(shown[newer].text, shown[older].text)
+    return beside
+
+
+def _may_answer(question: str) -> Callable[[str], bool]:
+    """Whether a text may speak of those who are asked about, and of an amount where one is asked for."""
+    asked, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
+    return lambda text: may_be_of(asked, text) and (not amount or _AMOUNT.search(text) is not None)
+
+
+def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], bool]:
+    """Whether a text names, beside the topic, anything that the question does; in another language nobody can tell."""
+    language = language_of(question)
+    named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
+    return lambda text: not named or language_of(text) != language or any(word in text.lower() for word in named)
+
+
+def order(
+    question: str, shown: Sequence[Shown], alike: Callable[[], Floats], relevance: Callable[[], Floats], judge: Callable[[], Heads | None]
+) -> tuple[Order, dict[int, int]]:
+    """The order of an answer: the newer before the older that it replaces, thoughts behind their evidence.
+
+    Returns positions in their new order, and for each position that is replaced the position of what replaces it.
+
+    Args:
+        question: the text that was asked.
+        shown: the memories, best first.
+        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like the others.
+        relevance: gives theirs above the ordinary, ``(k,)``.
+        judge: gives the heads that have to agree, or None.
+    """
+    positions, replaced_by = np.arange(len(shown)), dict[int, int]()
+    if may_be_renewed(question, shown):
+        positions, replaced_by = in_order(shown, _confirmed(shown, renewed(question, shown, alike(), relevance()), judge))
+    return positions[behind_evidence([shown[place] for place in positions.tolist()])], replaced_by
+
+
+def _confirmed(shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]) -> NDArray[np.bool_]:
+    """The pairs (newer, older) of which the heads are sure, too; without them those of one attribute with a word of change."""
+    places = np.argwhere(pairs)
+    if not len(places):
+        return pairs
+    texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in places.tolist()]
+    heads, by_rule = judge(), said_so(texts)
+    sure = by_rule if heads is None else retires(heads, texts, by_rule)
+    confirmed = np.zeros_like(pairs)
+    confirmed[tuple(places[sure].T)] = True
+    return confirmed

@@ -2,17 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval import scoring
-from engine.retrieval.scoring import Floats, Order, Scores
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
+
+Floats = NDArray[np.float64]
+Order = NDArray[np.intp]
+
+#: The original's fixed gains: effective weight = setting × gain.
+RECENCY_GAIN = 0.5
+RELEVANCE_GAIN = 3.0
+IMPORTANCE_GAIN = 2.0
+
+#: In the modes of our own, standard deviations of relevance that lie between a memory of recency 1 and one of 0, and
+#: between one of the greatest importance and one of none, with weights of 1: they decide between memories that answer about
+#: as well, and bury none that answers.
+RECENCY_REACH = 0.25
+IMPORTANCE_REACH = 0.5
+MOST_IMPORTANT = 10.0
+
+#: Shorter vectors carry no direction worth comparing.
+MIN_NORM = 1e-8
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Component:
+    """One of the three: as measured, stretched to [0, 1], and its effective weight (setting × gain)."""
+
+    raw: Floats
+    normalised: Floats
+    weight: float
+
+    @property
+    def contribution(self) -> Floats:
+        return self.normalised * self.weight
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """All components of all candidates, and their weighted sum."""
+
+    recency: Component
+    relevance: Component
+    importance: Component
+    total: Floats
+
+
+def normalise(values: Floats) -> Floats:
+    """Min–max to [0, 1]; all equal gives 0.5 each, as the original does. Empty stays empty."""
+    if values.size == 0:
+        return values
+    low, high = values.min(), values.max()
+    if low == high:
+        return np.full_like(values, 0.5)
+    return np.asarray((values - low) / (high - low), dtype=np.float64)
+
+
+# The mean, the deviation, the length of a vector, and the median in ``ordering`` are numpy's to the last bit, without its look at what it
+# was given. With numpy's own, relevance and ranking of 1,000 memories take a quarter longer (4.05 ms beside 3.22, in turn).
+def mean(values: Floats) -> Any:
+    """As ``values.mean()``."""
+    return np.add.reduce(values) / values.size
+
+
+def deviation(apart: Floats) -> Any:
+    """The standard deviation, as ``std()`` has it, of values given as what is between them and their mean."""
+    return np.sqrt(np.add.reduce(apart * apart) / apart.size)
+
+
+def quotient(products: NDArray[np.floating], scale: Floats) -> Floats:
+    """``products / scale``; 0 where the scale says that there is nothing to compare."""
+    if scale.size and scale.min() > MIN_NORM:  # as most often: a third of the time
+        return np.asarray(products / scale, dtype=np.float64)
+    quotients = np.zeros(scale.shape, dtype=np.float64)
+    np.divide(products, scale, out=quotients, where=scale > MIN_NORM)
+    return quotients
+
+
+def length_of(vector: NDArray[np.floating]) -> float:
+    """As ``numpy.linalg.norm``."""
+    return float(np.sqrt(vector.dot(vector)))
+
+
+def component(raw: Floats, weight: float) -> Component:
+    return Component(raw=raw, normalised=normalise(raw), weight=weight)
+
+
+def nudges(relevance: Floats, recency: Floats, importance: Floats) -> tuple[float, float]:
+    """The gains of recency and importance (as measured) that keep to their reach beside a normalised relevance.
+
+    They are stretched like anything else; so that little differences stay little, the gain is in proportion to what
+    there is between the least and the greatest. Where all are equally relevant there is no scale to keep to, and the
+    original's gains are as good as any.
+    """
+    # Rounded, because a sum depends on the order of its terms, and an answer must not depend on that of the candidates.
+    spread = round(float(deviation(relevance - mean(relevance))), 9) if relevance.size else 0.0
+    if spread < MIN_NORM:
+        return RECENCY_GAIN, IMPORTANCE_GAIN
+    unit = spread * RELEVANCE_GAIN
+    recent, important = float(recency.max() - recency.min()), float(importance.max() - importance.min())
+    return unit * RECENCY_REACH * recent, unit * IMPORTANCE_REACH * important / MOST_IMPORTANT
+
+
+def access_order(last_accessed: Floats, is_thought: NDArray[np.bool_], node_count: NDArray[np.int64]) -> Order:
+    """The original's order: least recently accessed first; ties events before thoughts, newest first."""
+    return np.lexsort((-node_count, is_thought, last_accessed))
+
+
+def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floats:
+    """``decay ** rank``. ``order`` has the least recently accessed first.
+
+    ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed.
+    """
+    powers = _powers(decay, order.size)
+    recency = np.empty(order.size, dtype=np.float64)
+    recency[order] = powers[::-1] if newest_highest else powers
+    return recency
+
+
+def _powers(decay: float, count: int) -> Floats:
+    """``decay ** rank`` for the ranks 1 … ``count``."""
+    return _more_powers(decay, count.bit_length())[:count]
+
+
+# Powers are slow, and the same for every request: kept, for a few decays and up to the next power of two.
+@lru_cache(maxsize=16)
+def _more_powers(decay: float, bits: int) -> Floats:
+    powers = np.asarray(decay ** np.arange(1, (1 << bits) + 1, dtype=np.float64), dtype=np.float64)
+    powers.setflags(write=False)
+    return powers
+
+
+def recency_by_time(last_accessed: Floats, now: float, decay: float) -> Floats:
+    """``decay ** hours`` since the last access; an access in the future counts as one just now."""
+    hours = np.maximum(now - last_accessed, 0.0) / SECONDS_PER_HOUR
+    return np.asarray(decay**hours, dtype=np.float64)
+
+
+def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
+    """Cosine of each row of ``(m, d)`` with ``(d,)`` in float64; 0 where a row or the query has no length.
+
+    Raises:
+        ValueError: the row length is not the query's.
+    """
+    if matrix.shape[1] != query.shape[0]:
+        raise ValueError(f"vectors of {matrix.shape[1]} values cannot be compared with one of {query.shape[0]}")
+    rows = matrix.astype(np.float64, copy=False)
+    focal = query.astype(np.float64, copy=False)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    length = np.linalg.norm(focal)
+    similarity = np.zeros(rows.shape[0], dtype=np.float64)
+    if length > MIN_NORM:
+        np.divide(rows @ focal, lengths * length, out=similarity, where=lengths > MIN_NORM)
+    return similarity
+
+
+def combine(recency: Component, relevance: Component, importance: Component) -> Scores:
+    """Summed left to right as the original does."""
+    total = recency.contribution + relevance.contribution + importance.contribution
+    return Scores(recency=recency, relevance=relevance, importance=importance, total=total)
+
+
+def best(scores: Floats, tie_order: Order, k: int) -> Order:
+    """Positions of the ``k`` highest scores, best first; ties keep ``tie_order``."""
+    if scores.size > 4 * k:  # sorting all to keep a few would cost more than everything else
+        lowest = np.partition(scores, scores.size - k)[scores.size - k]
+        tie_order = tie_order[(scores >= lowest)[tie_order]]
+    ranked = tie_order[np.argsort(-scores[tie_order], kind="stable")]
+    return ranked[:k]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +229,7 @@ def rank(
         ModelMismatch: the focal vector's size is not that of the candidates' vectors.
     """
     try:
-        similarity = scoring.cosine(candidates.vectors, query)
+        similarity = cosine(candidates.vectors, query)
     except ValueError as error:
         raise ModelMismatch(str(error)) from None
     kept: Order = np.arange(len(candidates))
@@ -83,21 +250,19 @@ def rank_by(
     if order is not None and everyone:
         pass
     elif weights.mode == "stanford":
-        order = scoring.access_order(last_accessed, candidates.is_thought[kept], candidates.node_count[kept])
+        order = access_order(last_accessed, candidates.is_thought[kept], candidates.node_count[kept])
     else:
         order = np.lexsort((candidates.node_count[kept], last_accessed))
-    relevant = scoring.component(relevance if everyone else relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
+    relevant = component(relevance if everyone else relevance[kept], weights.relevance * RELEVANCE_GAIN)
     recent = _recency(last_accessed, order, weights, now)
     important = candidates.poignancy if everyone else candidates.poignancy[kept]
-    gains = scoring.RECENCY_GAIN, scoring.IMPORTANCE_GAIN
+    gains = RECENCY_GAIN, IMPORTANCE_GAIN
     if weights.mode != "stanford":
-        gains = scoring.nudges(relevant.normalised, recent, important)
-    scores = scoring.combine(
-        scoring.component(recent, weights.recency * gains[0]), relevant, scoring.component(important, weights.importance * gains[1])
-    )
+        gains = nudges(relevant.normalised, recent, important)
+    scores = combine(component(recent, weights.recency * gains[0]), relevant, component(important, weights.importance * gains[1]))
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
-    return Ranked(kept, scoring.best(scores.total, ties, top_k), scores)
+    return Ranked(kept, best(scores.total, ties, top_k), scores)
 
 
 def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> Order:
@@ -113,8 +278,8 @@ def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> O
         diversity: 0 (scores alone) … 1 (likeness alone).
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, scoring.MIN_NORM)
-    worth = (1 - diversity) * scoring.normalise(scores)
+    unit = vectors / np.maximum(lengths, MIN_NORM)
+    worth = (1 - diversity) * normalise(scores)
     likeness = np.zeros(scores.size)
     left = np.ones(scores.size, dtype=bool)
     taken: list[int] = []
@@ -124,6 +289,26 @@ def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> O
         left[best] = False
         likeness = np.maximum(likeness, unit @ unit[best])
     return np.array(taken, dtype=np.intp)
+
+
+def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, least: float | None) -> Ranked:
+    """Without the best ones that are less likely to answer than ``least``.
+
+    Args:
+        ranked: the ranking of the candidates.
+        probability: of the rows of the best ones; empty where it is not known.
+        rows: of the candidates, ``(m,)``.
+        least: 0 … 1.
+    """
+    if not least or not probability:
+        return ranked
+    return replace(ranked, best=ranked.best[[probability[row] >= least for row in rows[ranked.kept[ranked.best]].tolist()]])
+
+
+def only_diverse(ranked: Ranked, vectors: Float32, rows: Order, top_k: int, diversity: float) -> Ranked:
+    """The ``top_k`` of the best ones that say different things, see :func:`diverse`; ``vectors`` of all rows, ``rows`` the candidates'."""
+    best = ranked.best
+    return replace(ranked, best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], top_k, diversity)])
 
 
 def rank_in_turn(
@@ -145,5 +330,5 @@ def rank_in_turn(
 
 def _recency(last_accessed: Floats, order: Order, weights: Weights, now: float) -> Floats:
     if weights.mode == "elapsed":
-        return scoring.recency_by_time(last_accessed, now, weights.decay)
-    return scoring.recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")
+        return recency_by_time(last_accessed, now, weights.decay)
+    return recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")

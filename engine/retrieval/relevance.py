@@ -15,8 +15,8 @@ A memory in another language than the question shares no words with it, whatever
 words, too.
 
 A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
-(:mod:`engine.retrieval.sentences`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
-their place in it (:mod:`engine.retrieval.dialogue`).
+(:mod:`engine.retrieval.query`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
+their place in it (:mod:`engine.retrieval.query`).
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -30,15 +30,15 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval.corpus import Corpus, Rows, dense, language_code
-from engine.retrieval.dialogue import Part, words_of
+from engine.providers.embedders import ADAPTED_MODELS
+from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.likeness import LANGUAGE_PRIOR
-from engine.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
-from engine.retrieval.sentences import best_of, describes, marked_sentences, weights_of
+from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
+from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from engine.text.dates import Span, named_spans
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import RelevanceMode
 from jiyi.text.words import normalise
 
 #: Share of words in the sum with cosine.
@@ -98,6 +98,33 @@ class Relevance:
     named: Floats | None
 
 
+def measure(
+    corpus: Corpus,
+    kind: RelevanceMode,
+    text: str,
+    words: Words,
+    query: Float32 | None,
+    embed: Callable[[str], Float32] | None,
+    now: datetime,
+    *,
+    dialogue: Sequence[Part] = (),
+    with_neighbours: bool = True,
+) -> tuple[Relevance, Floats | None]:
+    """Relevance of every row to a question, measured as ``kind`` says, and their cosines with it, None without ``query``.
+
+    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which is also what stands in for a
+    ``dense`` relevance without a vector.
+    """
+    if kind == "lexical":
+        lexical = corpus.lexicon.bm25(words)
+        return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
+    if kind == "dense" and query is not None:
+        cosine = dense(corpus, query)
+        return Relevance(cosine, cosine, None, None, None, None), cosine
+    measured = hybrid(corpus, text, query, embed, now, dialogue=dialogue, with_neighbours=with_neighbours)
+    return measured, measured.dense
+
+
 def hybrid(
     corpus: Corpus,
     text: str,
@@ -128,8 +155,8 @@ def hybrid(
     alone, score = score, score + hop
     sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
-        parts, hops = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
-        weights, names = weights_of(sentences), [_named(corpus, one.text, now) for one in sentences]
+        parts, hops = zip(*(_sentence(corpus, sentence.text, None if query is None else embed) for sentence in sentences), strict=True)
+        weights, names = weights_of(sentences), [_named(corpus, sentence.text, now) for sentence in sentences]
         alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
         score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
@@ -167,15 +194,15 @@ def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
 
 def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[int]) -> Floats:
     mean, variance = values.mean(), values.var()
-    found = np.zeros_like(values)
+    scores = np.zeros_like(values)
     for code in codes:
         rows = groups == code
         count, mine = int(np.count_nonzero(rows)), values[rows]
         centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
         spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
         if spread > MIN_NORM**2:
-            found[rows] = (mine - centre) / np.sqrt(spread)
-    return found
+            scores[rows] = (mine - centre) / np.sqrt(spread)
+    return scores
 
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
@@ -233,20 +260,20 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
-    found = np.zeros(len(corpus), dtype=bool)
+    within = np.zeros(len(corpus), dtype=bool)
     for start, end in days:
-        found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
-    return found.astype(np.float64)
+        within |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
+    return within.astype(np.float64)
 
 
 def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
     most = information(corpus, asked)
-    said = LEXICAL_SCALE * lexical / most
-    first = said
+    by_words = LEXICAL_SCALE * lexical / most
+    first = by_words
     if cosine is not None and query is not None:
         by_meaning = _dense_score(corpus, cosine, query, lexical / most)
-        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * said
+        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * by_words
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
 
 
@@ -265,9 +292,9 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
     """Standard scores of the cosines; where there is no vector, what the share of the question that is ``said`` leads one to expect."""
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
-        has, found = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
-        found[has] = standard_within(centred[has], corpus.languages[has])
-        return found
+        has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
+        scores[has] = standard_within(centred[has], corpus.languages[has])
+        return scores
     return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
 
 
@@ -342,9 +369,9 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
 def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
     """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
     text = lexicon.text(row)
-    known, said = set(asked), set(text)
+    known, told = set(asked), set(text)
     added = lexicon.bm25([token for token in text if token not in known])[pool]
-    left = lexicon.bm25([token for token in asked if token not in said])[pool]
+    left = lexicon.bm25([token for token in asked if token not in told])[pool]
     both: Floats = np.minimum(added, left)
     return added + left + 2 * both
 
@@ -388,3 +415,47 @@ def _possible_names(text: str) -> set[str]:
     runs = re.findall(r"[\u3400-\u9fff·]+", text)
     characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
     return names | possessives | characters
+
+
+#: What is measured of each memory, in this order: its cosine with the question; the share of what the question asks that it says; how many
+#: standard deviations its relevance is behind the best one's; how many the best one's is above the agent's mean; and the logarithm of how
+#: many memories there are, because among many more look alike.
+MEASURES = ("cosine", "said", "behind", "best", "memories")
+#: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that are not listed go without.
+WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m1"]: (1.873, 3.027, -0.882, 0.740, -0.587, -1.426)}
+WITHOUT_COSINE = (0.0, 3.413, -0.977, 0.828, -0.579, -1.147)
+
+
+def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
+    """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
+    total = found.total
+    spread = max(float(deviation(total - mean(total))), MIN_NORM)
+    best = float(total.max())
+    zeros = np.zeros(rows.size)
+    columns = (
+        zeros if found.dense is None else found.dense[rows],
+        zeros if found.lexical is None else found.lexical[rows] / information(corpus, asked),
+        (best - total[rows]) / spread,
+        zeros + (best - float(mean(total))) / spread,
+        zeros + np.log(len(corpus)),
+    )
+    return np.stack(columns, axis=1)
+
+
+def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, model: str) -> Floats:
+    """Of some rows, the probability that each answers, 0 … 1, shape ``(len(rows),)``.
+
+    Args:
+        corpus: the agent's memories, at least one.
+        found: what :func:`engine.retrieval.relevance.hybrid` made of the question.
+        asked: its tokens.
+        rows: whose probability is wanted.
+        model: what embedded question and memories.
+    """
+    weights = WITHOUT_COSINE if found.dense is None else WEIGHTS.get(model, WITHOUT_COSINE)
+    odds = measures(corpus, found, asked, rows) @ np.array(weights[:-1]) + weights[-1]
+    if found.dense is not None:  # what has no vector is judged by the rest
+        without = ~corpus.has_vector[rows]
+        if without.any():
+            odds[without] = measures(corpus, found, asked, rows[without]) @ np.array(WITHOUT_COSINE[:-1]) + WITHOUT_COSINE[-1]
+    return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)

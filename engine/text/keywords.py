@@ -122,23 +122,23 @@ def words_of(text: str) -> list[str]:
     import rjieba  # late: its dictionary is loaded with it
 
     text = beginning(text)
-    found = [
+    placed = [
         (match.start(), word) for match in CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
     ]
-    found += [(match.start(), match.group()) for match in LATIN_WORD.finditer(text) if _is_word(match.group())]
-    return [word for _, word in sorted(found, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]
+    placed += [(match.start(), match.group()) for match in LATIN_WORD.finditer(text) if _is_word(match.group())]
+    return [word for _, word in sorted(placed, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]
 
 
 def asked_tokens(text: str) -> list[str]:
     """The tokens of a question: those of any text without pairs of function words (unless there is nothing else), and its
     Chinese words of one character, which stand within pairs.
     """
-    found = tokens(text)
+    words = tokens(text)
     if text.isascii():
-        return found
+        return words
     idle = idle_pairs(text)
-    found += [word for word in single_characters(text) if word not in found]
-    return [token for token in found if token not in idle] or found
+    words += [word for word in single_characters(text) if word not in words]
+    return [token for token in words if token not in idle] or words
 
 
 def forget() -> None:

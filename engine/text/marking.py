@@ -28,15 +28,15 @@ def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
     if len(text) > shown and spans and spans[0][0] > shown - LEAD_CHARS:
         start = spans[0][0] - LEAD_CHARS
     end = min(len(text), start + shown)
-    found: list[Piece] = [("…", False)] if start else []
+    pieces: list[Piece] = [("…", False)] if start else []
     at = start
     for begin, stop in spans:
         if begin >= end:
             break
-        found += [(text[at:begin], False), (text[begin : min(stop, end)], True)]
+        pieces += [(text[at:begin], False), (text[begin : min(stop, end)], True)]
         at = min(stop, end)
-    found += [(text[at:end], False), ("…" if end < len(text) else "", False)]
-    return [piece for piece in found if piece[0]]
+    pieces += [(text[at:end], False), ("…" if end < len(text) else "", False)]
+    return [piece for piece in pieces if piece[0]]
 
 
 def marks(text: str, words: str) -> list[tuple[int, int]]:

@@ -28,8 +28,8 @@ def topics_of(text: str) -> frozenset[str]:
 
 def all_topics_of(text: str) -> frozenset[str]:
     """The same, with those that a narrower one hides."""
-    said = _read(text)
-    return frozenset(name for name, topic in _topics().items() if topic.pattern.search(said))
+    normalised = _read(text)
+    return frozenset(name for name, topic in _topics().items() if topic.pattern.search(normalised))
 
 
 def narrowest(found: frozenset[str]) -> frozenset[str]:

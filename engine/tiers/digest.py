@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.retrieval.corpus import language_code
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.scoring import MIN_NORM, Floats
+from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens

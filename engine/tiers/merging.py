@@ -11,7 +11,7 @@ from datetime import datetime
 
 from engine.retrieval.thresholds import RELEVANT
 from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 
 #: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original. Without it ten
 #: new entries would hide every precedent from a node that asks for five.

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from jiyi.text.digests import content_digest
 from jiyi.text.splitting import OVERLAP, SIZE, split
+from jiyi.text.words import content_digest
 
 #: Of the ids of promoted pieces.
 NAMESPACE = UUID("6f0f7f0e-3b1d-5c5e-9a57-6a1f0c6b7d21")

@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.retrieval.scoring import MIN_NORM
+from engine.retrieval.ranking import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.protocol.tiers.quarantine import CHECKED, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.digests import content_digest
 from jiyi.text.translatable import Translatable
+from jiyi.text.words import content_digest
 
 Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
 Consistency = Literal["consistent", "inconsistent", "unknown"]

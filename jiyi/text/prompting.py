@@ -68,9 +68,9 @@ def quoted(text: str, room: int | None = None) -> str:
     shown = f'"{CUT if room > 0 else ""}"'
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        said = quoted(text[:middle] + CUT)
-        if len(said) <= room + 2:
-            fits, shown = middle, said
+        attempt = quoted(text[:middle] + CUT)
+        if len(attempt) <= room + 2:
+            fits, shown = middle, attempt
         else:
             too_long = middle
     return shown
@@ -80,11 +80,11 @@ def quoted_to_tokens(text: str, most: int) -> str:
     """The same of as much of a text as fits into so many tokens with its quotes; empty if nothing does."""
     room = most
     while room > 0:
-        said = cut_to_tokens(text, room)
-        made = quoted(said)
-        size = estimate_tokens(made)
+        shortened = cut_to_tokens(text, room)
+        result = quoted(shortened)
+        size = estimate_tokens(result)
         if size <= most:
-            return made if said else ""
+            return result if shortened else ""
         room = min(room - 1, room * most // size)  # escapes take more tokens than what they stand for
     return ""
 

@@ -12,14 +12,14 @@ _HEADER = re.compile(r"\[([\w: -]+)\]")
 
 def parsed(text: str) -> dict[str, list[str]]:
     """The lines of each section, in order, without comments and blank lines. What stands before the first is of section ``''``."""
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     section = ""
     for line in text.splitlines():
         if header := _HEADER.fullmatch(line):
             section = header[1]
         elif line.strip() and not line.startswith("#"):
-            found.setdefault(section, []).append(line)
-    return found
+            sections.setdefault(section, []).append(line)
+    return sections
 
 
 @cache

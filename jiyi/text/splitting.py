@@ -66,14 +66,14 @@ def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
     if not 0 <= overlap < size // 2:
         raise ValueError(f"overlap: {overlap:,} is not between 0 and half of the size, {size // 2:,}")
     pieces: list[Piece] = []
-    said = 0
+    told = 0
     for start, end in _windows(text, size, overlap):
         part = text[start:end]
         first = start + len(part) - len(part.lstrip())
         last = start + len(part.rstrip())
-        if last > max(first, said):  # else it is white space, or only what was said before
+        if last > max(first, told):  # else it is white space, or only what was said before
             pieces.append(Piece(text[first:last], first, last))
-            said = last
+            told = last
     return pieces
 
 
@@ -118,8 +118,8 @@ def _start(text: str, end: int, overlap: int) -> int:
 
 
 def _after_space(text: str, place: int) -> int:
-    found = _NO_SPACE.search(text, place)
-    return found.start() if found else len(text)
+    space = _NO_SPACE.search(text, place)
+    return space.start() if space else len(text)
 
 
 def _between_letters(text: str, place: int, least: int) -> int:

@@ -89,19 +89,19 @@ def _in_ascii(text: str, which: int) -> list[str]:
 
 
 def _in_any_script(text: str, which: int) -> list[str]:
-    found: list[str] = []
+    pieces_of: list[str] = []
     for match in _UNIT.finditer(text):
         unit, kind = match[0], match.lastgroup
         if kind == "cjk":
-            found.extend(map(add, unit, unit[1:]) if len(unit) > 1 else (unit,))
+            pieces_of.extend(map(add, unit, unit[1:]) if len(unit) > 1 else (unit,))
         elif kind == "counted":
             number, unit = stem(unit[:-1]), unit[-1].replace("号", "日")
-            found.extend((number + unit, number))
+            pieces_of.extend((number + unit, number))
         elif kind == "emoji":
-            found.append(unit)
+            pieces_of.append(unit)
         elif len(unit) <= MAX_TOKEN_CHARS:
-            found.extend(_word_tokens(unit)[which])
-    return found
+            pieces_of.extend(_word_tokens(unit)[which])
+    return pieces_of
 
 
 @lru_cache(maxsize=STEMS_KEPT)
@@ -115,8 +115,8 @@ def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         plain = (stem(word),)
         return plain, () if word in ENGLISH_STOP_WORDS else plain
     pieces = [(stem(part), part not in ENGLISH_STOP_WORDS) for part in _PART.findall(word)]
-    found = [(word, True), *(piece for piece in pieces if piece[0] != word)]
-    return tuple(token for token, _ in found), tuple(token for token, telling in found if telling)
+    variants = [(word, True), *(piece for piece in pieces if piece[0] != word)]
+    return tuple(token for token, _ in variants), tuple(token for token, telling in variants if telling)
 
 
 def forget() -> None:

@@ -17,15 +17,15 @@ class Translatable(str):
     values: Mapping[str, object]
 
     def __new__(cls, pattern: str, **values: object) -> Self:
-        made = super().__new__(cls, pattern % values if values else pattern)
-        made.pattern, made.values = pattern, values
-        return made
+        sentence = super().__new__(cls, pattern % values if values else pattern)
+        sentence.pattern, sentence.values = pattern, values
+        return sentence
 
     def filled(self, values: Mapping[str, object]) -> Translatable:
         """The same sentence with these values. Raises ``KeyError`` for one that is missing."""
-        made = str.__new__(Translatable, self.pattern % values)
-        made.pattern, made.values = self.pattern, values
-        return made
+        sentence = str.__new__(Translatable, self.pattern % values)
+        sentence.pattern, sentence.values = self.pattern, values
+        return sentence
 
 
 #: Seconds of each unit, from the largest, and how many of them are written.

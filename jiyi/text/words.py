@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from functools import lru_cache
@@ -109,3 +110,13 @@ def is_idle(description: str, predicate: str | None = None, object: str | None =
 def last_segment(path: str) -> str:
     """The object in ``world:sector:arena:object``, which is what a keyword names."""
     return path.rsplit(":", 1)[-1].strip()
+
+
+def text_digest(text: str) -> bytes:
+    """The SHA-256 of exactly this text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def content_digest(text: str) -> bytes:
+    """Equal for texts that differ only in case, width or white space."""
+    return text_digest(" ".join(normalise(text).split()))

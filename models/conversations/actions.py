@@ -69,10 +69,9 @@ from models.conversations import entries, profiles
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
-from models.memory.agents.agents import make_groups, no_agent
-from models.memory.agents.reads import agent
-from models.memory.ingestion.inbox import Stored, store
-from models.queue import news
+from models.memory.agent_reads import agent
+from models.memory.agents import make_groups, no_agent
+from models.memory.inbox import Stored, announce, store
 
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
@@ -195,7 +194,7 @@ def add(context: Context, uri: str, content: str, **fields: Any) -> StoredMemory
 def finish(context: Context, stored: Stored) -> None:
     """What follows the commit of what was stored."""
     context.wake(*stored.owed)
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: announce(stored))
 
 
 def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:

@@ -19,8 +19,8 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
 from jiyi.protocol.conversations.types import MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
-from jiyi.text.digests import content_digest
-from models.memory.ingestion.inbox import Stored, store
+from jiyi.text.words import content_digest
+from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.

@@ -12,8 +12,8 @@ from jiyi.protocol.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience
 from models.db.rows import columns, upsert
-from models.memory.agents.agents import AgentName, bind_name
-from models.memory.ingestion.inbox import Stored, store
+from models.memory.agents import AgentName, bind_name
+from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 

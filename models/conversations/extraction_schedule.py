@@ -8,11 +8,25 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
+from engine.conversations.memories import memory_of
+from jiyi.protocol.events import SessionEnded, TurnRecorded
 from jiyi.settings import Settings, get_settings
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
+from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
 
 #: Owed by an agent with turns that were not looked through.
 EXTRACT = "extract"
+
+
+register_event(TurnRecorded, EventType(memory=memory_of))
+
+
+@after_events
+def owe_extraction(batch: StoredBatch) -> list[Owed]:
+    """Owe extraction for the agents of which something was said, or whose sessions have ended."""
+    spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
+    ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
+    return [Owed(EXTRACT, due=due) for due in owe(batch.connection, spoke, ended)]
 
 
 def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> list[datetime]:

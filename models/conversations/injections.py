@@ -15,7 +15,7 @@ from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
 KEPT = 200

@@ -10,7 +10,7 @@ from jiyi.protocol.conversations.profiles import Profile, merged
 from jiyi.protocol.conversations.types import ProfileSignals
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 
 def find(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:

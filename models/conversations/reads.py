@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from jiyi.protocol.conversations.types import Kind
 from models.db.rows import columns, fetch
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.memory.tables import MemoryNode
 
 

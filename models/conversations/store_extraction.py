@@ -19,8 +19,8 @@ from models.conversations.extractions import StoredTurn
 from models.growth import owing
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName, lock_agents
-from models.memory.ingestion.inbox import Stored, store
+from models.memory.agents import AgentName, lock_agents
+from models.memory.inbox import Stored, store
 from models.queue import pending_work
 
 log = logging.getLogger(__name__)

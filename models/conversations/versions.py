@@ -13,8 +13,8 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.protocol.recall import Updated, UpdateMemory
-from models.memory.agents.agents import lock_agents
-from models.memory.ingestion.inbox import Stored, store
+from models.memory.agents import lock_agents
+from models.memory.inbox import Stored, store
 from models.memory.reads import StoredMemory, node
 
 #: Under this name a version tells, among its provenance, which one it replaced.

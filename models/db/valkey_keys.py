@@ -6,7 +6,7 @@
 | ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
 | ``jiyi:wake:<kind>:at:<slot>`` | string | whoever wakes work that is due later | until then, and ``WAKE_SECONDS`` |
 | ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
-| ``jiyi:access:each`` | list, memories that were accessed together (``models.memory.nodes.access``) | retrieval worker | until flushed |
+| ``jiyi:access:each`` | list, memories that were accessed together (``models.memory.access``) | retrieval worker | until flushed |
 | ``jiyi:access:flush:<uuid>``, ``…:each`` | the above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |

@@ -12,7 +12,7 @@ from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure.matching import UUIDS
 from models.erasure.subjects import tiers
-from models.memory.nodes import access
+from models.memory import access
 
 #: Keys read with one SCAN, and at most looked through.
 SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000

@@ -18,9 +18,9 @@ from models.erasure.progress import ERASE
 from models.erasure.subjects import conversations, items, stores, tiers
 from models.erasure.subjects.growth import artifacts, living, schedules
 from models.erasure.tables import ErasingId
-from models.memory.agents.agents import AgentName
-from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE
+from models.memory.agents import AgentName
 from models.memory.tables import Agent, KeywordStrength, StoredEvent
+from models.memory.work import ACCUMULATE, APPRAISE
 from models.queue.tables import DeadLetter, PendingWork
 from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS

@@ -12,6 +12,7 @@ from engine.erasure.names import Names
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, EventKey, MemoryObserved
 from models.erasure.progress import Stored
+from models.memory.event_types import refuses_events
 
 #: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.
 STORING = 7_461_904
@@ -25,6 +26,7 @@ class _UnderWay(TypedDict):
     agents: list[str]
 
 
+@refuses_events
 def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     """Keys of the events that are to be kept as erased, and nothing more.
 

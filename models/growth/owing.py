@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from models.growth.reflections import rhythm
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.queue import pending_work
 
 #: Kinds of work. Subject of the first two: an agent's key; of the third a pain point.

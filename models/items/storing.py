@@ -12,7 +12,7 @@ from uuid6 import uuid7
 
 from jiyi.protocol.integrations.items import Item, ItemReference, ItemWrite, ListNamespaces
 from models.items.tables import ItemRow
-from models.memory.agents.agents import make_groups
+from models.memory.agents import make_groups
 
 
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:

@@ -19,12 +19,11 @@ from jiyi.protocol.memory import AgentState, ConfigureAgent
 from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
 from models.conversations import versions
 from models.db.actions import Context, action
-from models.memory.agents.agents import no_agent
-from models.memory.agents.reads import agent
-from models.memory.ingestion import inbox
-from models.memory.nodes import archive as archiving
+from models.memory import archive as archiving
+from models.memory import inbox
+from models.memory.agent_reads import agent
+from models.memory.agents import no_agent
 from models.memory.reads import brief_nodes
-from models.queue import news
 from models.retrieval import touches
 
 
@@ -47,7 +46,7 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     stored = inbox.store(connection, [event])
     context.wake(*stored.owed)
     context.audit(agent_id, settings=given, event_id=event.event_id)
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     after = agent(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
@@ -66,7 +65,7 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     context.wake(*stored.owed)
     context.audit(request.agent_id, node_id=str(request.event_id))
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     return AddedMemory(node_id=request.event_id)
 
 
@@ -80,7 +79,7 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     done, stored = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
     context.wake(*stored.owed)
     context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
-    context.after_commit(lambda: news.stored(stored))
+    context.after_commit(lambda: inbox.announce(stored))
     return done
 
 
@@ -94,9 +93,9 @@ def archive(context: Context, request: ArchiveRequest) -> Archived:
     missing = [str(node_id) for node_id in request.node_ids if node_id not in known]
     if missing:
         raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
-    found = archiving.archive_chosen(context.connection, context.group_id, request.node_ids)
-    _audit(context, found, reason="chosen")
-    return Archived(archived=sum(map(len, found.values())))
+    archived = archiving.archive_chosen(context.connection, context.group_id, request.node_ids)
+    _audit(context, archived, reason="chosen")
+    return Archived(archived=sum(map(len, archived.values())))
 
 
 @action("archive.restore", scope="admin")
@@ -106,16 +105,16 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
     """
     group_id, now = context.group_id, datetime.now(UTC)
-    found = archiving.restore(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
-    _audit(context, {agent_id: ids for agent_id, (_, ids) in found.items()})
+    restored = archiving.restore(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
+    _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
     def tell() -> None:
         with suppress(redis.RedisError):  # Valkey is away: the retrieval workers find it in the database, later
-            for agent_id, (at, ids) in found.items():
+            for agent_id, (at, ids) in restored.items():
                 touches.tell(group_id, agent_id, ids, at.timestamp())
 
     context.after_commit(tell)
-    counts = {agent_id: len(ids) for agent_id, (_, ids) in found.items()}
+    counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}
     return Restored(restored=sum(counts.values()), agents=counts)
 
 

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=BaseModel)
 
 #: Characters of an event's payload that a list carries.
 MAX_PAYLOAD_CHARS = 600
-#: Work that a memory may owe (``models.memory.ingestion.inbox``), as the primary key of ``pending_work`` begins with the kind.
+#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with the kind.
 KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
 #: Dead letters about one thing that a page tells.
 MAX_LETTERS = 5
@@ -127,29 +127,29 @@ def states(connection: Connection, group_id: str, event_ids: Sequence[UUID], dig
     (row-level security).
     """
     wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
-    found = {one.event_id: one for one in fetch(connection, EventState, wanted)}
-    found |= _reused(connection, group_id, list(found.values()), digests or {})
-    missing = [event_id for event_id in event_ids if event_id not in found]
+    states = {state.event_id: state for state in fetch(connection, EventState, wanted)}
+    states |= _reused(connection, group_id, list(states.values()), digests or {})
+    missing = [event_id for event_id in event_ids if event_id not in states]
     if missing:
-        found |= {one.event_id: one for one in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)}
-    return [found.get(event_id) or EventState(event_id=event_id, state="unknown") for event_id in event_ids]
+        states |= {state.event_id: state for state in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)}
+    return [states.get(event_id) or EventState(event_id=event_id, state="unknown") for event_id in event_ids]
 
 
 def _reused(connection: Connection, group_id: str, known: Sequence[EventState], digests: Mapping[UUID, str]) -> dict[UUID, EventState]:
     """Those of the states whose ids stand for something else, or for more than one thing."""
     reasons: dict[UUID, str] = {}
-    if given := [one.event_id for one in known if one.event_id in digests and one.state != "erased"]:
-        said = select(StoredEvent.event_id, StoredEvent.type, StoredEvent.agent_id, StoredEvent.session_id, StoredEvent.payload)
-        for row in connection.execute(said.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))):
+    if given := [state.event_id for state in known if state.event_id in digests and state.state != "erased"]:
+        contents = select(StoredEvent.event_id, StoredEvent.type, StoredEvent.agent_id, StoredEvent.session_id, StoredEvent.payload)
+        for row in connection.execute(contents.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))):
             if digest(content(row.type, row.agent_id, row.session_id, row.payload)) != digests[row.event_id]:
                 reasons[row.event_id] = f"{ID_REUSED} it is another event's id, which says something else; nothing of this one is stored"
-    if others := [one.event_id for one in known if one.event_id not in digests]:
+    if others := [state.event_id for state in known if state.event_id not in digests]:
         parameters = {"group": group_id, "ids": others, "reason": f"{ID_REUSED}%"}
         reasons |= {row.subject_id: row.reason for row in connection.execute(_REFUSED_AGAIN, parameters)}
     return {
-        one.event_id: one.model_copy(update={"state": "id_reused", "reason": reasons[one.event_id]})
-        for one in known
-        if one.event_id in reasons
+        state.event_id: state.model_copy(update={"state": "id_reused", "reason": reasons[state.event_id]})
+        for state in known
+        if state.event_id in reasons
     }
 
 
@@ -200,8 +200,8 @@ def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
 def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
     """The row's fields, of events and their memories."""
     payload = StoredEvent.payload
-    said = [payload[name].astext for name in ("description", "text", "output", "input")]
-    summary = func.left(func.coalesce(*said, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
+    texts = [payload[name].astext for name in ("description", "text", "output", "input")]
+    summary = func.left(func.coalesce(*texts, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
     computed = {
         "state": STATE,
         "reason": literal(""),

@@ -31,9 +31,8 @@ from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
-from models.memory import events, reads, search
-from models.memory.agents import reads as agent_reads
-from models.memory.agents.agents import key_of, no_agent
+from models.memory import agent_reads, events, reads, search
+from models.memory.agents import key_of, no_agent
 
 build_context = by_worker(
     "memory.context",
@@ -73,10 +72,10 @@ def get_event(context: Context, request: EventRequest) -> StoredEvent:
 
     The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
     """
-    found = events.event(context.connection, StoredEvent, context.group_id, request.event_id)
-    if found is None:
+    event = events.event(context.connection, StoredEvent, context.group_id, request.event_id)
+    if event is None:
         raise NotFound(f"event_id: the group {context.group_id!r} has no event {request.event_id}")
-    return found
+    return event
 
 
 @action("memory.get", scope="read", mutates=False)
@@ -85,10 +84,10 @@ def get_memory(context: Context, request: MemoryRequest) -> MemoryDetail:
 
     Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
-    found = reads.node(context.connection, MemoryDetail, context.group_id, request.node_id)
-    if found is None:
+    memory = reads.node(context.connection, MemoryDetail, context.group_id, request.node_id)
+    if memory is None:
         raise NotFound(f"node_id: the group {context.group_id!r} has no memory {request.node_id}")
-    return found
+    return memory
 
 
 @read(scope="read")
@@ -109,9 +108,9 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         keyword=request.keyword or "",
         archived=request.archived,
     )
-    found = search.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
+    memories = search.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None
-    return page(found, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
+    return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
 
 @action("memory.list", scope="read", mutates=False)
@@ -152,8 +151,8 @@ def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStre
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
     none.
     """
-    found = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
-    return page(found, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
+    keywords = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
+    return page(keywords, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 
 @read(scope="read")
@@ -177,14 +176,14 @@ def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow
 @action("memory.export", scope="read", mutates=False)
 def export(context: Context, request: ExportQuery) -> Page:
     """List events in order of arrival, as they came, with what their memories have been given since."""
-    found = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
+    exported = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
     rows = []
-    for row in found:
+    for row in exported:
         payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}  # it would name nothing
         if row.embedding is not None:
             payload |= {"vector": to_text(to_bytes(row.embedding.to_numpy())), "embedding_model": row.embedding_model}
         rows.append(row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload})
-    return Page(rows=rows, next=found[-1].position if len(found) == request.limit else None)
+    return Page(rows=rows, next=exported[-1].position if len(exported) == request.limit else None)
 
 
 @action("agents.list", scope="read", mutates=False)
@@ -202,10 +201,10 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
 
     Its settings, how many memories of which type it has, and how near its next reflection is.
     """
-    found = agent_reads.agent(context.connection, context.group_id, request.agent_id)
-    if found is None:
+    agent = agent_reads.agent(context.connection, context.group_id, request.agent_id)
+    if agent is None:
         raise no_agent(context.group_id, request.agent_id)
-    return found
+    return agent
 
 
 @action("archive.list", scope="read", mutates=False)

@@ -93,8 +93,8 @@ def related(connection: Connection, row: type[R], group_id: str, agent_id: str, 
     newest first, ``limit`` of each.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
-    found = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
-    of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(found)))
+    matching = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
+    of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(matching)))
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
     return {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
 
@@ -102,8 +102,8 @@ def related(connection: Connection, row: type[R], group_id: str, agent_id: str, 
 def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:
     """Those of the ids that are memories of this group, in the order given."""
     wanted = select(*columns(MemoryBrief, MemoryNode)).where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids))
-    found = {row.node_id: row for row in fetch(connection, MemoryBrief, wanted)}
-    return [found[node_id] for node_id in node_ids if node_id in found]
+    briefs = {row.node_id: row for row in fetch(connection, MemoryBrief, wanted)}
+    return [briefs[node_id] for node_id in node_ids if node_id in briefs]
 
 
 def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int) -> list[MemoryBrief]:
@@ -120,9 +120,9 @@ def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) ->
     Looks at the agent's ``LOOKED_AT`` newest.
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
-    found = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
-    rows = brief_nodes(connection, group_id, list(found))
-    return [NearMemory.model_construct(**dict(row), similarity=found[row.node_id]) for row in rows]
+    similarities = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
+    rows = brief_nodes(connection, group_id, list(similarities))
+    return [NearMemory.model_construct(**dict(row), similarity=similarities[row.node_id]) for row in rows]
 
 
 def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int) -> dict[str, list[SessionMemory]]:

@@ -108,8 +108,8 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.embedding_model.is_(None)
     if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
         as_typed = node.description.ilike(ilike_pattern(words))
-        found = list(dict.fromkeys(tokens(words)))
-        yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(found), as_typed) if found else as_typed
+        terms = list(dict.fromkeys(tokens(words)))
+        yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(terms), as_typed) if terms else as_typed
 
 
 def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[list[Memory], str | None]:

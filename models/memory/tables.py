@@ -36,7 +36,7 @@ class Agent(Base):
     #: it afterwards; ready when all have it and the indexes are made (``models/retrieval/enlargement.py``).
     large_from: Mapped[int | None]
     large_ready_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: Raised by every erasure: an index in memory from before starts over (``models/memory/agents/agents.py``).
+    #: Raised by every erasure: an index in memory from before starts over (``models/memory/agents.py``).
     generation: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
@@ -125,7 +125,7 @@ class MemoryNode(Base):
     stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.memory.nodes.archive``).
+    #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.memory.archive``).
     archived_reason: Mapped[str | None] = mapped_column(Text)
     subject: Mapped[str | None] = mapped_column(Text)
     predicate: Mapped[str | None] = mapped_column(Text)
@@ -176,7 +176,7 @@ class NodeAccess(Base):
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     last_accessed: Mapped[datetime] = mapped_column(Timestamp)
     access_count: Mapped[int] = mapped_column(server_default=text("0"))
-    #: The last times at which it was accessed, in the order in which they were written (``models.memory.nodes.access.RECENT``).
+    #: The last times at which it was accessed, in the order in which they were written (``models.memory.access.RECENT``).
     recent: Mapped[list[datetime]] = mapped_column(ARRAY(Timestamp), server_default=text("'{}'"))
 
 

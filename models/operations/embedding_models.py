@@ -17,9 +17,7 @@ from jiyi.protocol.providers import EmbeddedByModel
 from jiyi.settings import get_settings
 from models.db.connection import driver, tell_scope
 from models.db.scope import whole_service
-
-#: What a memory owes that has no vector; the task of this name makes it.
-EMBED = "embed"
+from models.memory.work import EMBED
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from engine.providers import breakers
 from jiyi.settings import get_settings
-from models.memory.nodes.access import access_counters
+from models.memory.access import access_counters
 from models.operations import canaries, meters, reads, series
 from models.queue import broker_queues
 from models.queue import reads as pending

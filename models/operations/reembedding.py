@@ -20,8 +20,8 @@ from sqlalchemy.orm import aliased
 
 from jiyi.protocol.wire.vectors import Float32
 from models.items import searching
-from models.memory.nodes import nodes
-from models.memory.nodes.nodes import TextToEmbed
+from models.memory import nodes
+from models.memory.nodes import TextToEmbed
 from models.memory.tables import MemoryNode
 from models.operations import embedding_models
 from models.operations.tables import NextVector

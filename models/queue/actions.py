@@ -5,6 +5,7 @@ from __future__ import annotations
 from jiyi.errors import NotFound
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
 from models.db.actions import Context, action
+from models.memory.inbox import announce
 from models.queue import dead_letters, news, pending_work
 from models.queue.dead_letters import INTAKE
 from models.queue.replay import replay_events
@@ -69,7 +70,7 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         stored = replay_events(connection, group_id, [one for one in closed if one.kind == INTAKE])
         refused = stored.refused
         context.wake(*{one.kind for one in work}, *stored.owed)
-        context.after_commit(lambda: news.stored(stored))
+        context.after_commit(lambda: announce(stored))
     letters = sorted(one.letter_id for one in closed)
     context.audit("dead_letters", resolution=state, kind=request.kind, count=len(closed), letters=letters, refused_again=len(refused))
     context.after_commit(lambda: news.resolved(group_id, len(closed), state))

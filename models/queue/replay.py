@@ -12,8 +12,8 @@ from sqlalchemy.exc import DataError
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
-from models.memory.ingestion import inbox, own_vectors
-from models.memory.ingestion.ingest import MAX_COLLISIONS, identity
+from models.memory import inbox, own_vectors
+from models.memory.ingest import MAX_COLLISIONS, identity
 from models.queue import reused_ids
 from models.queue.dead_letters import ClosedLetter, add_message
 

@@ -16,7 +16,7 @@ from jiyi.protocol.reflection import (
 )
 from models.db.actions import Context, action, read
 from models.db.rows import page
-from models.memory.agents.agents import key_of, no_agent
+from models.memory.agents import key_of, no_agent
 from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
 
@@ -44,10 +44,10 @@ def get(context: Context, request: ReflectionQuery) -> ReflectionState:
 
     How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
     """
-    found = reads.reflection(context.connection, context.group_id, request.reflection_id)
-    if found is None:
+    reflection = reads.reflection(context.connection, context.group_id, request.reflection_id)
+    if reflection is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}")
-    return found
+    return reflection
 
 
 @read(scope="read")
@@ -57,8 +57,8 @@ def list_reflections(context: Context, request: ReflectionsWanted) -> Rows[Refle
     Newest first, page by page, with how many thoughts came of each.
     """
     wanted = {"agent_id": request.agent_id, "state": request.state, "trigger": None}
-    found = reads.reflections(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
-    return page(found, request.limit, lambda last: (last.created_at, last.reflection_id))
+    rows = reads.reflections(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
+    return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
 @action("memory.why", scope="read", mutates=False)
@@ -68,7 +68,7 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
     where a belief comes from before relying on it.
     """
-    found = reads.why(context.connection, context.group_id, request.node_id, request.depth, request.limit)
-    if request.node_id not in found.nodes:
+    reasons = reads.why(context.connection, context.group_id, request.node_id, request.depth, request.limit)
+    if request.node_id not in reasons.nodes:
         raise NotFound(f"node_id: no memory {request.node_id} in the group {context.group_id!r}")
-    return found
+    return reasons

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, select, text, tuple_
 
-from engine.reflection.thoughts import thought_id
+from engine.reflection.reflect import thought_id
 from jiyi.protocol.reflection import NewThought, Reason, Reasons, ReflectionBrief, ReflectionState
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode
@@ -44,13 +44,13 @@ def reflections(
 def reflection(connection: Connection, group_id: str, reflection_id: UUID) -> ReflectionState | None:
     """A reflection with its thoughts, each with its evidence."""
     wanted = select(_STATED).where(_STATED.c.reflection_id == reflection_id)
-    found = fetch_one(connection, ReflectionBrief, wanted, group=group_id)
-    if found is None:
+    brief = fetch_one(connection, ReflectionBrief, wanted, group=group_id)
+    if brief is None:
         return None
-    ids = [thought_id(reflection_id, position) for position in range(found.thoughts)]
+    ids = [thought_id(reflection_id, position) for position in range(brief.thoughts)]
     rows = connection.execute(_THOUGHTS, {"group": group_id, "ids": ids}).mappings()
     thoughts = [NewThought.model_validate(dict(row)) for row in rows]
-    return ReflectionState.model_construct(**{**dict(found), "thoughts": thoughts})
+    return ReflectionState.model_construct(**{**dict(brief), "thoughts": thoughts})
 
 
 def why(connection: Connection, group_id: str, node_id: UUID, depth: int, limit: int) -> Reasons:
@@ -63,10 +63,10 @@ def why(connection: Connection, group_id: str, node_id: UUID, depth: int, limit:
     level = [node_id]
     for _ in range(depth + 1):
         wanted, level = level[: limit - len(nodes)], level[limit - len(nodes) :]
-        found = {reason.node_id: reason for reason in _reasons(connection, group_id, wanted)}
-        nodes.update(found)
-        missing += [wanted_id for wanted_id in wanted if wanted_id not in found]
-        beneath = [evidence for reason in found.values() for evidence in reason.evidence]
+        reasons = {reason.node_id: reason for reason in _reasons(connection, group_id, wanted)}
+        nodes.update(reasons)
+        missing += [wanted_id for wanted_id in wanted if wanted_id not in reasons]
+        beneath = [evidence for reason in reasons.values() for evidence in reason.evidence]
         known = {*nodes, *missing, *level}
         level += [evidence for evidence in dict.fromkeys(beneath) if evidence not in known]
         if not level or len(nodes) == limit:
@@ -78,8 +78,8 @@ def _reasons(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
     """Those of the ids that are memories of this group, in the order given."""
     wanted = select(*columns(Reason, MemoryNode, evidence=MemoryNode.__table__.columns["filling"]))
     rows = fetch(connection, Reason, wanted.where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids)))
-    found = {row.node_id: row.model_copy(update={"evidence": _evidence(row.evidence)}) for row in rows}
-    return [found[node_id] for node_id in node_ids if node_id in found]
+    by_id = {row.node_id: row.model_copy(update={"evidence": _evidence(row.evidence)}) for row in rows}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
 def _evidence(filling: list[Any]) -> list[UUID]:

@@ -12,11 +12,25 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.reflection.reflect import MAX_STATEMENTS, Statement
+from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode
+from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
 #: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that ended it).
 REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
+
+
+register_event(SessionEnded, EventType())
+
+
+@after_events
+def owe_conversations(batch: StoredBatch) -> list[Owed]:
+    """Owe a reflection on each conversation that has ended."""
+    ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
+    pending_work.owe(batch.connection, REFLECT_CONVERSATION, ended)
+    return [Owed(REFLECT_CONVERSATION, len(ended))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +46,8 @@ class StartedReflection:
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
     """The id of the agent's open reflection, begun or not; a new one if there is none. Who asks owes the work, too."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "trigger": trigger}
-    found: UUID = connection.execute(_ASK, parameters).scalar_one()
-    return found
+    reflection_id: UUID = connection.execute(_ASK, parameters).scalar_one()
+    return reflection_id
 
 
 def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> StartedReflection:
@@ -69,8 +83,8 @@ def finish(
 
 def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
     """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has none."""
-    found: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
-    return found
+    moment: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
+    return moment
 
 
 def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime) -> list[Statement]:

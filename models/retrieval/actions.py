@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 from models.db.actions import Context, action
-from models.memory.agents.agents import key_of, no_agent
+from models.memory.agents import key_of, no_agent
 from models.retrieval import records
 
 

@@ -9,29 +9,32 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+from psycopg import sql
+from psycopg.rows import dict_row
 from sqlalchemy import Connection
 
-from engine.retrieval.corpus import Corpus, language_codes
-from engine.retrieval.keywords import Keywords
-from engine.retrieval.lexicon import Codes, Lexicon, Statistics
-from engine.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
-from jiyi.protocol.retrieval import Filters
+from engine.retrieval.corpus import NEIGHBOURS, NO_SESSION, Corpus, language_codes, with_hours
+from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
+from engine.retrieval.ordering import Shown
+from engine.retrieval.ranking import Candidates
+from jiyi.protocol.retrieval import Filters, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
-from models.memory.agents.agents import AgentRecord, Identity
+from models.db.connection import driver
+from models.db.rows import names
+from models.memory.agents import AgentRecord, Identity
+from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, touches
-from models.retrieval.access_order import AccessOrder, Rows
-from models.retrieval.columns import Columns
-from models.retrieval.derived_columns import Centre, store_vectors, update_neighbours
-from models.retrieval.described import Described
+from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
 from models.retrieval.index_rows import KINDS, TYPES, IndexRows
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
@@ -121,7 +124,7 @@ class AgentIndex:
         self._corpus: Corpus | None = None
         self._allowed_rows: dict[Hashable, NDArray[np.bool_]] = {}
         self._order = AccessOrder()
-        #: What is shown of rows that were retrieved lately, see ``models.retrieval.descriptions``.
+        #: What is shown of rows that were retrieved lately, see ``models.retrieval.agent_index``.
         self.described: OrderedDict[int, Described] = OrderedDict()
 
     def reset_if_stale(self, identity: Identity | None) -> None:
@@ -206,9 +209,9 @@ class AgentIndex:
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
-        self._early = [one for one in accesses if not all(map(self._row_of.__contains__, one.node_ids))]
-        for one in (*early, *accesses):
-            self.touch(one.node_ids, one.at)
+        self._early = [access for access in accesses if not all(map(self._row_of.__contains__, access.node_ids))]
+        for access in (*early, *accesses):
+            self.touch(access.node_ids, access.at)
         if self._touched.missed:
             self._catch_up(connection)
             self._touched.missed = False
@@ -269,9 +272,29 @@ class AgentIndex:
             self._allowed_rows[key] = allowed
         return self._allowed_rows[key]
 
-    def access_order(self) -> Rows:
-        """All rows, least recently accessed first, the older on ties."""
-        return self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
+    def access_order(self, rows: Rows | None = None) -> Rows:
+        """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these, in the same order."""
+        order = self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
+        if rows is None or rows.size == self.size:
+            return order
+        position = np.full(self.size, -1, dtype=np.intp)
+        position[rows] = np.arange(rows.size)
+        places = position[order]
+        return places[places >= 0]
+
+    def candidates(self, rows: Rows, *, with_vectors: bool) -> Candidates:
+        """What ranking looks at of some rows."""
+
+        def column(name: str) -> NDArray[Any]:
+            return self.columns[name] if rows.size == self.size else self.columns[name][rows]
+
+        return Candidates(
+            node_count=column("node_count"),
+            is_thought=column("type") == TYPES.index("thought"),
+            last_accessed=column("last_accessed"),
+            poignancy=column("poignancy"),
+            vectors=self.vectors[rows] if with_vectors else self.vectors[:0],
+        )
 
     def corpus(self) -> Corpus:
         """What relevance is worked out from: views, valid until the next refresh."""
@@ -376,3 +399,59 @@ def _coded(codes: dict[str | None, int], names: Sequence[str | None], code: Call
         if name is not None:
             codes[name] = code(name)
     return np.fromiter(map(codes.__getitem__, names), np.int32, len(names))
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A memory as it was when the transaction ``xid`` had changed it."""
+
+    xid: int
+    #: Those of a :class:`jiyi.protocol.retrieval.RetrievedNode` that are columns.
+    fields: dict[str, Any]
+    #: What its place in an answer depends on.
+    shown: Shown
+
+    @classmethod
+    def of(cls, xid: int, fields: dict[str, Any]) -> Described:
+        evidence = fields["filling"] if fields["type"] == "thought" else []
+        shown = Shown(
+            fields["node_id"],
+            fields["embedding_key"],
+            fields["created_at"].timestamp(),
+            fields["subject"],
+            frozenset(UUID(node_id) for node_id in evidence),
+        )
+        return cls(xid, fields, shown)
+
+
+#: Memories whose fields an index caches: the same ones are retrieved again and again.
+CACHED = 1_000
+
+
+def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
+    """The fields of the index's rows, and what their places depend on, by row. Call it under the index's lock."""
+    wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
+    accessed = index.columns["last_accessed"][rows].tolist()
+    times = {at: datetime.fromtimestamp(at, UTC) for at in set(accessed)}  # of many at once, as they were returned together
+    known = index.described
+    new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
+    if new:
+        with driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
+            for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
+                known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of)
+    fields, shown = {}, {}
+    for row, at in zip(wanted, accessed, strict=True):
+        described = known.get(row)
+        if described is not None:  # not erased meanwhile
+            known.move_to_end(row)
+            # The database hears of accesses later than the index.
+            fields[row] = described.fields | {"last_accessed": times[at]}
+            shown[row] = described.shown
+    while len(known) > CACHED:
+        known.popitem(last=False)
+    return fields, shown
+
+
+_DESCRIBE = sql.SQL("""
+    SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
+""").format(sql.SQL(", ").join(map(sql.Identifier, names(RetrievedNode, MemoryNode))))

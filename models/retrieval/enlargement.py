@@ -18,6 +18,9 @@ from sqlalchemy import Connection, text
 
 from models.db.connection import driver, session_engine
 from models.db.roles import as_owner
+from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.work import ENLARGE
+from models.queue import pending_work
 
 #: Values that pgvector's HNSW can index: as they are, and at half precision.
 MAX_INDEXED, MAX_INDEXED_HALF = 2_000, 4_000
@@ -25,6 +28,16 @@ MAX_INDEXED, MAX_INDEXED_HALF = 2_000, 4_000
 ALL_TERMS = ""
 #: Building in memory is several times faster than on disk; one is built at a time.
 BUILD_MEMORY = "512MB"
+
+
+@after_events
+def follow_growth(batch: StoredBatch) -> list[Owed]:
+    """Count the terms of large agents' new nodes; owe enlargement for those that have outgrown an index in memory."""
+    for name, texts in batch.terms.items():
+        add_terms(batch.connection, *name, texts)
+    outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
+    pending_work.owe(batch.connection, ENLARGE, outgrown)
+    return [Owed(ENLARGE, len(outgrown))]
 
 
 @dataclass(frozen=True, slots=True)

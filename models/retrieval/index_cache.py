@@ -102,7 +102,7 @@ def reports() -> dict[str, dict[str, int]]:
     """What each worker told last: worker → indexes, memories, bytes, and the most bytes it may use."""
     names = sorted(cast("list[bytes]", list(valkey().scan_iter(valkey_keys.indexes("*"), count=1_000))))
     told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
-    return {name.decode().removeprefix(valkey_keys.indexes("")): json.loads(one) for name, one in told if one is not None}
+    return {name.decode().removeprefix(valkey_keys.indexes("")): json.loads(report_of) for name, report_of in told if report_of is not None}
 
 
 def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from engine.retrieval.scoring import Floats
+from engine.retrieval.ranking import Floats
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
@@ -86,8 +86,8 @@ class IndexRows:
 
     @property
     def ids(self) -> list[bytes]:
-        found: list[bytes] = self.numbers["node_id"].tolist()
-        return found
+        ids: list[bytes] = self.numbers["node_id"].tolist()
+        return ids
 
     @property
     def has_tokens(self) -> NDArray[np.bool_]:
@@ -165,10 +165,10 @@ def named_rows(connection: Connection, group: str, agent: str, model: str, node_
 def access_times(connection: Connection, group: str, agent: str, *, archived: bool) -> tuple[list[bytes], Floats]:
     """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived`` ones, too."""
     with driver(connection).cursor(binary=True) as cursor:
-        found = cursor.execute(_ACCESS_TIMES, {"group": group, "agent": agent, "archived": archived}).fetchone()
-    assert found is not None  # an aggregate
+        packed = cursor.execute(_ACCESS_TIMES, {"group": group, "agent": agent, "archived": archived}).fetchone()
+    assert packed is not None  # an aggregate
     (_, _, id_type), (_, _, time_type) = _PACKED["node_id"], _PACKED["last_accessed"]
-    node_ids, times = found
+    node_ids, times = packed
     return np.frombuffer(node_ids or b"", id_type).tolist(), _seconds(np.frombuffer(times or b"", time_type))
 
 
@@ -182,9 +182,9 @@ def _ask(connection: Connection, query: sql.Composed, group: str, agent: str, mo
 
 
 def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
-    found = cursor.fetchall()
+    parts = cursor.fetchall()
     cursor.close()
-    read = {name: [value for value in values if value is not None] for name, values in zip(_NAMES, zip(*found, strict=True), strict=True)}
+    read = {name: [value for value in values if value is not None] for name, values in zip(_NAMES, zip(*parts, strict=True), strict=True)}
     numbers = {name: np.frombuffer(b"".join(read[name]), dtype) for name, (_, _, dtype) in _PACKED.items()}
     for name in _TIMES:
         numbers[name] = _seconds(numbers[name])
@@ -205,22 +205,22 @@ def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
 
 def dimensions_of(has: NDArray[np.bool_], packed: bytes) -> NDArray[np.int32]:
     """The number of each vector's values, 0 where there is none, from the binary forms of those that there are."""
-    found = np.zeros(has.size, np.int32)
+    dimensions = np.zeros(has.size, np.int32)
     if not packed:
-        return found
+        return dimensions
     first = int.from_bytes(packed[:2], "big")
     length = _VECTOR_HEADER + _VALUE_BYTES * first
     if len(packed) == np.count_nonzero(has) * length:
         heads = np.frombuffer(packed, np.dtype([("size", ">u2"), ("rest", f"V{length - 2}")]))
         if (heads["size"] == first).all():
-            found[has] = first
-            return found
+            dimensions[has] = first
+            return dimensions
     sizes, at = list[int](), 0
     while at < len(packed):
         sizes.append(int.from_bytes(packed[at : at + 2], "big"))
         at += _VECTOR_HEADER + _VALUE_BYTES * sizes[-1]
-    found[has] = sizes
-    return found
+    dimensions[has] = sizes
+    return dimensions
 
 
 def _seconds(microseconds: NDArray[np.int64]) -> Floats:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
-from engine.retrieval.neighbours import NEIGHBOUR_SHARES
+from engine.retrieval.corpus import NEIGHBOUR_SHARES
 from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
@@ -58,17 +58,17 @@ def candidates(
 
 
 def _candidates(connection: Connection, search: _Search, key: IndexKey, sought: Iterable[CandidateSearch], top_k: int) -> AgentIndex:
-    found: dict[UUID, None] = {}
+    candidates_found: dict[UUID, None] = {}
     best: list[UUID] = []
-    for one in sought:
-        for some in (search.nearest(one.vector), search.with_words(one.tokens)):
-            found.update(dict.fromkeys(some))
-            best += some[:WITH_NEIGHBOURS]
-    found.update(dict.fromkeys(search.first("n.node_count DESC", max(NEWEST, top_k))))
-    found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
-    found.update(dict.fromkeys(search.around(best)))
+    for text in sought:
+        for node_ids in (search.nearest(text.vector), search.with_words(text.tokens)):
+            candidates_found.update(dict.fromkeys(node_ids))
+            best += node_ids[:WITH_NEIGHBOURS]
+    candidates_found.update(dict.fromkeys(search.first("n.node_count DESC", max(NEWEST, top_k))))
+    candidates_found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
+    candidates_found.update(dict.fromkeys(search.around(best)))
     index = AgentIndex(key, search)
-    index.load(connection, list(found))
+    index.load(connection, list(candidates_found))
     return index
 
 
@@ -94,9 +94,9 @@ class _Search:
         beside = self._not_folded_yet(vector, limit)
         kind = indexed_type(vector.size)
         if kind is not None and self._index_is_ready(vector.size, limit):
-            found = self._by_distance(vector, kind, limit)
-            if len(found) == limit:
-                return found + beside
+            nearest = self._by_distance(vector, kind, limit)
+            if len(nearest) == limit:
+                return nearest + beside
         return self._by_distance(vector, "vector", limit) + beside
 
     def with_words(self, tokens: Sequence[str]) -> list[UUID]:
@@ -131,13 +131,13 @@ class _Search:
     def _rare(self, tokens: Sequence[str]) -> dict[str, float]:
         """Rarity of each of the rarest tokens that occur, up to ``MAX_TEXTS_OF_WORDS`` texts together."""
         known = self.containing(tokens)
-        found, texts = dict[str, float](), 0
+        rarities, texts = dict[str, float](), 0
         for term in sorted({term for term in tokens if known[term]}, key=lambda term: (known[term], term)):
             texts += known[term]
             if texts > MAX_TEXTS_OF_WORDS:
                 break
-            found[term] = 1 / math.log2(1 + known[term])
-        return found
+            rarities[term] = 1 / math.log2(1 + known[term])
+        return rarities
 
     def _index_is_ready(self, dimensions: int, limit: int) -> bool:
         """Whether there is an index of the model's vectors of this size; if so, it is made ready, and what was set is read back."""

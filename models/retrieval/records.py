@@ -58,19 +58,19 @@ def note(
     """Note what an actor asked and what was returned for each focal text, on its way with whatever else the pipeline has to say."""
     if not get_settings().retrievals_kept:
         return
-    kept = [one[:RESULTS] for one in returned]
+    kept = [nodes[:RESULTS] for nodes in returned]
     told = {
         "retrieval_id": uuid7(),
         "group_id": actor.group_id,
         "agent_id": agent_id,
         "asked_at": datetime.now(UTC),
         "asked_by": actor.name,
-        "focal_texts": [one[:CHARACTERS] for one in focal_texts],
+        "focal_texts": [text[:CHARACTERS] for text in focal_texts],
         "options": options,
         "ms": round(seconds * 1_000, 1),
-        "found": [len(one) for one in returned],
-        "node_ids": [node_id for one in kept for node_id, _ in one],
-        "scores": [score for one in kept for _, score in one],
+        "found": [len(nodes) for nodes in returned],
+        "node_ids": [node_id for nodes in kept for node_id, _ in nodes],
+        "scores": [score for nodes in kept for _, score in nodes],
     }
     pipe.rpush(valkey_keys.RETRIEVALS, to_json(told, inf_nan_mode="null"))
     pipe.ltrim(valkey_keys.RETRIEVALS, -WAITING, -1)
@@ -86,7 +86,7 @@ def flush() -> int:
         with whole_service(), unit_of_work() as connection:  # the notes are everybody's
             agents = connection.execute(_WRITE, {"rows": f"[{b','.join(waiting).decode()}]"}).all()
             connection.execute(
-                _DROP, {"groups": [one.group_id for one in agents], "agents": [one.agent_id for one in agents], "kept": kept}
+                _DROP, {"groups": [agent.group_id for agent in agents], "agents": [agent.agent_id for agent in agents], "kept": kept}
             )
         written += len(agents)
         if len(waiting) < BATCH:
@@ -98,7 +98,7 @@ def listed(connection: Connection, group_id: str, agent_id: str | None, before: 
     """The group's retrievals, or an agent's, newest first; those before an id."""
     rows = connection.execute(_LISTED, {"group": group_id, "agent": agent_id, "before": before, "limit": limit}).mappings().all()
     ids = list({node_id for row in rows for node_id in row["node_ids"]})
-    excerpts = {one.node_id: one.excerpt for one in connection.execute(_EXCERPTS, {"group": group_id, "ids": ids, "length": EXCERPT})}
+    excerpts = {row.node_id: row.excerpt for row in connection.execute(_EXCERPTS, {"group": group_id, "ids": ids, "length": EXCERPT})}
     return [_record(dict(row), excerpts) for row in rows]
 
 

@@ -43,12 +43,12 @@ def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[U
 
 def asked_lately(limit: int) -> list[tuple[str, str]]:
     """(group_id, agent_id) of up to ``limit`` agents whose memories were accessed last, the latest first."""
-    found = [key.decode() for key in islice(valkey().scan_iter(match=f"{valkey_keys.TOUCHED}*", count=1_000), MAX_AGENTS)]
+    keys = [key.decode() for key in islice(valkey().scan_iter(match=f"{valkey_keys.TOUCHED}*", count=1_000), MAX_AGENTS)]
     with valkey().pipeline(transaction=False) as pipe:
-        for key in found:
+        for key in keys:
             pipe.xrevrange(key, count=1)
         last = pipe.execute()
-    at = {key: int(entries[0][0].split(b"-")[0]) for key, entries in zip(found, last, strict=True) if entries}
+    at = {key: int(entries[0][0].split(b"-")[0]) for key, entries in zip(keys, last, strict=True) if entries}
     return [valkey_keys.touched_agent(key) for key in sorted(at, key=at.__getitem__, reverse=True)[:limit]]
 
 
@@ -77,16 +77,16 @@ class Cursor:
 
     def read(self) -> list[Access]:
         """What is new since the last call."""
-        found: list[Access] = []
+        accesses: list[Access] = []
         news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
         for place, fields in news:
             self._place = place.decode()
             entry = from_json(fields[b"touch"])
-            found.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
+            accesses.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
         away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         # Entries bear the server's time, which may differ from a writer's by less than the look back.
-        self.missed |= away > KEPT_SECONDS - LOOK_BACK or len(found) >= KEPT
-        return found
+        self.missed |= away > KEPT_SECONDS - LOOK_BACK or len(accesses) >= KEPT
+        return accesses
 
 
 def _place(seconds: float) -> str:

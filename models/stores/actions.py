@@ -37,7 +37,7 @@ from jiyi.protocol.stores.asking import (
 )
 from jiyi.stores.config.schema import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
-from models.queue import news
+from models.queue import stream
 from models.stores import attachments, declarations, operations, reads, rows
 from models.stores.kinds.catalogue import KEPT
 
@@ -207,7 +207,7 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
     """
     operation_id = operations.note(context.connection, context.group_id, request)
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
-    context.after_commit(lambda: news.store_used(context.group_id, request))
+    context.after_commit(lambda: _announce(context.group_id, request))
     return LoggedOperation(operation_id=operation_id)
 
 
@@ -218,3 +218,10 @@ def operation_log(context: Context, request: OperationsQuery) -> OperationPage:
     Each search and each update with its stage, counts, sizes and duration, and which stores failed; newest first.
     """
     return reads.operations(context.connection, context.group_id, request)
+
+
+def _announce(group_id: str, done: LogOperation) -> None:
+    """A node searched its stores, or wrote to them."""
+    told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
+    stores = [store.name for store in done.stores[: stream.MAX_IDS]]
+    stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))

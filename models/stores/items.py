@@ -15,8 +15,8 @@ from uuid6 import uuid7
 
 from jiyi.protocol.stores.items import MemoryItem, Snapshot
 from jiyi.stores.snapshots import Attached, held_in, reattach
-from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
+from jiyi.text.words import content_digest
 from models.stores import attachments
 from models.stores.kinds.kept import KeptStore
 from models.stores.tables import StoreItem

@@ -13,13 +13,12 @@ from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from models.db.actions import Context, action, by_worker
-from models.memory.ingestion.inbox import INGRESS
-from models.queue import news
-from models.tiers import pieces, quarantine, working
+from models.tiers import news, pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
+from models.tiers.quarantine import INGRESS
 
 
 @action("knowledge.promote", scope="admin")

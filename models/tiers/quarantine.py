@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -17,15 +18,70 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.tiers.screening import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS
+from jiyi.protocol.events import NodeExecuted
 from jiyi.protocol.tiers.quarantine import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.tiers.query import Kind, kind_of
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
+from jiyi.text.words import content_digest
+from models.db.bulk_copy import packed_texts, packed_time
 from models.db.rows import columns, fetch
+from models.memory.event_rows import EMPTY_OBJECT, packed_or
+from models.memory.event_types import EventType, register_event
 from models.tiers import working
 from models.tiers.tables import QuarantineLog
 from models.tiers.working import Entry
+
+#: Owed by an entry of quarantine: may it become working memory?
+INGRESS = "ingress"
+
+
+class QuarantineRow(NamedTuple):
+    """A row of ``quarantine_logs``."""
+
+    entry_id: bytes
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    node_id: str
+    node_type: str | None
+    node_name: str | None
+    kind: str
+    content: str
+    content_hash: bytes
+    confidence: float | None
+    flags: bytes
+    depth: int
+    metadata: bytes
+    provenance: bytes
+    created_at: bytes
+
+
+def _row(event: NodeExecuted) -> QuarantineRow:
+    """The output of a workflow's node, with all that came with it."""
+    output = event.payload
+    return QuarantineRow(
+        event.event_id.bytes,
+        event.group_id,
+        event.agent_id,
+        event.session_id,
+        output.node_id,
+        output.node_type,
+        output.node_name,
+        kind_of(output.node_type, output.metadata),
+        output.output,
+        content_digest(output.output),
+        output.confidence,
+        packed_texts(output.flags),
+        output.depth,
+        packed_or(output.metadata, EMPTY_OBJECT),
+        packed_or(output.provenance, EMPTY_OBJECT),
+        packed_time(event.occurred_at),
+    )
+
+
+register_event(NodeExecuted, EventType(table=QuarantineLog, columns=QuarantineRow._fields, row=_row, owes=INGRESS, of_agent=False))
 
 
 class Output(BaseModel):

@@ -18,7 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.providers.web_search import SearchOptions
 from engine.providers.web_searcher import items_of
-from engine.retrieval.scoring import MIN_NORM
+from engine.retrieval.ranking import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.gathering import SECONDS, Gathered, Reader, gather
 from engine.tiers.merging import merge

@@ -46,7 +46,7 @@ class QuarantineLog(Base):
     #: ``statement`` or ``verdict``.
     kind: Mapped[str] = mapped_column(Text)
     content: Mapped[str] = mapped_column(Text)
-    #: Equal for texts that differ only in case, width or spaces (``jiyi.text.digests.content_digest``).
+    #: Equal for texts that differ only in case, width or spaces (``jiyi.text.words.content_digest``).
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
     confidence: Mapped[float | None]
     #: As they came, and those that the filters added.

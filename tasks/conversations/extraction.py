@@ -23,10 +23,10 @@ from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import StoredFact, StoredTurn
 from models.conversations.store_extraction import Extracted
 from models.db.connection import unit_of_work
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
-from models.memory.ingestion.inbox import SUMMARIZE
-from models.queue import news
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.memory.inbox import announce
+from models.memory.work import SUMMARIZE
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -69,7 +69,7 @@ def extract(batch: Batch) -> None:
             again = extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
-        news.stored(stored)
+        announce(stored)
         wake(*stored.owed)
 
 

@@ -21,7 +21,7 @@ from models.conversations import profiles as stored_profiles
 from models.conversations.actions import build_context, inject_prompt
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from tasks.framework.rpc import implements
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve

@@ -11,7 +11,7 @@ from engine.erasure.names import Names
 from models.erasure import deletion, matching, proof, references, refusal
 from models.erasure.progress import Progress, noted_ids
 from models.erasure.subjects import stores, tiers
-from models.memory.agents import strength
+from models.memory import strength
 from models.retrieval import records
 
 #: A step of one transaction; it gives whether it has ended.

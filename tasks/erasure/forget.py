@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.providers import embedders
-from engine.retrieval.sentences import marked_sentences
+from engine.retrieval.query import marked_sentences
 from engine.text import keywords as lexical
 from jiyi.text.words import normalise
 from models.retrieval import index_cache

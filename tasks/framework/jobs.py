@@ -27,8 +27,8 @@ from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
+from models.memory import agents
+from models.memory.agents import AgentName
 from models.operations import meters
 from models.queue import clock, ticks
 from models.queue.ticks import MORE, Attempt

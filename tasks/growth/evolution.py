@@ -26,8 +26,8 @@ from models.growth.artifacts import growing, keeping, voting
 from models.growth.artifacts.growing import AGGREGATE, COMPOSE
 from models.growth.artifacts.keeping import Grown, KnownArtifact
 from models.growth.artifacts.voting import WEIGH
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName, lock_agents
+from models.memory import agents
+from models.memory.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from models.db.connection import unit_of_work
 from models.growth.identity import profile_file
 from models.growth.owing import FOLLOW_PROFILE
-from models.memory.agents import agents
-from models.memory.agents.agents import lock_agents
+from models.memory import agents
+from models.memory.agents import lock_agents
 from tasks.framework.work import Batch, work_task
 
 

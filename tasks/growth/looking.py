@@ -13,7 +13,7 @@ from engine.growth.reflections.types import MetaMemory, SelfReflected
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
 from engine.providers.questions import A, Question, SelfReflection, Triple
-from engine.reflection.thoughts import Thought
+from engine.reflection.reflect import Thought
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
@@ -21,7 +21,7 @@ from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.growth.reflections import findings, rhythm
 from models.growth.reflections.rhythm import Known
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.reflection.reflections import StartedReflection
 
 log = logging.getLogger(__name__)

@@ -26,10 +26,10 @@ from models.growth.owing import MERGE_PAINS, SOLVE_PAIN
 from models.growth.pains import pains, proposals, turns
 from models.growth.pains.pains import Told
 from models.growth.pains.turns import NewTurns
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName, lock_agents
-from models.memory.ingestion.inbox import Stored
-from models.queue import news, pending_work
+from models.memory import agents
+from models.memory.agents import AgentName, lock_agents
+from models.memory.inbox import Stored, announce
+from models.queue import pending_work
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -73,7 +73,7 @@ def merge_pains(batch: Batch) -> None:
                     stored.add(_confirm(connection, name, *one))
             if turns.behind(connection, name):
                 batch.again.append(agent_key)
-        news.stored(stored)
+        announce(stored)
         wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
 
 

@@ -13,7 +13,7 @@ from models.growth.artifacts.growing import COMPOSE
 from models.growth.trajectories import compressing as stored
 from models.growth.trajectories import storing
 from models.growth.trajectories.storing import COMPRESS
-from models.memory.agents.agents import lock_agents
+from models.memory.agents import lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from tasks.framework.work import Batch, work_task

@@ -10,7 +10,7 @@ from celery import current_app, shared_task
 from redis.client import Pipeline
 
 from jiyi.settings import get_settings
-from models.memory.nodes import access
+from models.memory import access
 from models.retrieval import records, touches
 
 

@@ -15,9 +15,9 @@ from jiyi.errors import JiyiError, LLMUnavailable
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.ingestion.inbox import APPRAISE
-from models.memory.nodes import appraisal as appraisals
-from models.memory.nodes.appraisal import PendingAppraisal
+from models.memory import nodes
+from models.memory.nodes import PendingAppraisal
+from models.memory.work import APPRAISE
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import TRANSIENT_ERRORS, Batch, work_task
@@ -41,11 +41,11 @@ def _ask_for_all(batches: list[Batch]) -> None:
     waiting: list[dict[UUID, PendingAppraisal]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
-            waiting.append(appraisals.load(connection, batch.subject_ids))
+            waiting.append(nodes.load(connection, batch.subject_ids))
     everything = {(number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()}
     answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
     for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
-        mine = {node_id: made for (of, node_id), made in answered.items() if of == number}
+        mine = {node_id: appraisal for (of, node_id), appraisal in answered.items() if of == number}
         batch.prepared = (own, mine, [(node_id, error) for (of, node_id), error in failures if of == number])
 
 
@@ -65,7 +65,7 @@ def appraise_memories(batch: Batch) -> None:
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
     with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
-        kinds = appraisals.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
+        kinds = nodes.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
     wake(*kinds)
     if not failures:
         return

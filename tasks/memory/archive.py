@@ -7,9 +7,9 @@ from functools import partial
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.memory.agents.agents import AgentName, agent_settings
-from models.memory.nodes import archive as archiving
-from models.memory.nodes.archive import Rules
+from models.memory import archive as archiving
+from models.memory.agents import AgentName, agent_settings
+from models.memory.archive import Rules
 from tasks.framework.jobs import Run, job
 
 #: Memories archived by one transaction: each is a rewrite of a row with its vector, about a millisecond.
@@ -31,8 +31,8 @@ def expire_thoughts(run: Run) -> None:
     Safe to repeat because what is archived is not found again.
     """
     with run.transaction() as connection:
-        found = archiving.with_expired(connection, run.group_id, run.now)
-    for agent in found:
+        names = archiving.with_expired(connection, run.group_id, run.now)
+    for agent in names:
         with run.transaction() as connection:
             if _is_left_alone(connection, agent):
                 continue

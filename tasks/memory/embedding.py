@@ -10,10 +10,10 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.nodes import nodes
-from models.memory.nodes.nodes import TextToEmbed
+from models.memory import nodes
+from models.memory.nodes import TextToEmbed
+from models.memory.work import EMBED
 from models.operations import embedding_models
-from models.operations.embedding_models import EMBED
 from models.queue import news
 from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task
@@ -55,15 +55,15 @@ def embed(batch: Batch) -> None:
 
     Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
     """
-    made: _Embedded = batch.prepared
-    wanted, vectors = made.wanted, made.vectors
+    embedded: _Embedded = batch.prepared
+    wanted, vectors = embedded.wanted, embedded.vectors
     known = {item.node_id: item.reuse for item in wanted if item.reuse is not None}
     with batch.finish() as (connection, owed):
-        if made.dimensions is not None:
-            embedding_models.hold(connection, made.model, made.spec, made.dimensions)
+        if embedded.dimensions is not None:
+            embedding_models.hold(connection, embedded.model, embedded.spec, embedded.dimensions)
         nodes.lock(connection, owed)
         nodes.copy_embeddings(connection, [(node_id, known[node_id]) for node_id in owed if node_id in known])
         new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
         ids = [item.node_id for item in new]
-        nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], made.model)
+        nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
     news.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])

@@ -10,9 +10,8 @@ from sqlalchemy import Connection
 from jiyi.errors import EvidenceMissing
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
-from models.memory.agents import strength
-from models.memory.ingestion.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
-from models.memory.nodes import nodes
+from models.memory import nodes, strength
+from models.memory.work import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT

@@ -11,8 +11,7 @@ from jiyi.errors import BrokerUnavailable
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.growth import due
-from models.memory.agents import strength
-from models.memory.nodes import access
+from models.memory import access, strength
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import clock, news, pending_work, ticks

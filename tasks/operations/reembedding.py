@@ -16,8 +16,8 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.ingestion.inbox import ENLARGE
-from models.memory.nodes.nodes import TextToEmbed
+from models.memory.nodes import TextToEmbed
+from models.memory.work import ENLARGE
 from models.operations import embedding_models, reembedding
 from models.operations.actions import step_reembedding
 from models.operations.embedding_models import ActiveModel

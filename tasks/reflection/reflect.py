@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 
 from engine.providers import llms
 from engine.reflection import reflect as reflection
-from engine.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement, is_due
-from engine.reflection.thoughts import Origin, events_of
+from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.growth.reflections import SELF_TRIGGERS
@@ -22,10 +21,10 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.growth.reflections import rhythm
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
-from models.memory.ingestion.inbox import Stored, store
-from models.queue import news, stream
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.memory.inbox import Stored, announce, store
+from models.queue import stream
 from models.queue.wakeups import wake
 from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
@@ -116,19 +115,19 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     accessed: list[UUID] = []
     llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
-        made = Reflection([], [])
+        result = Reflection([], [])
         if statements:
-            made = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
+            result = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
         if look is not None:
             looking.think(look, llm)
-            made.thoughts.extend(look.thoughts)
+            result.thoughts.extend(look.thoughts)
         if not whose.original:
             with unit_of_work() as connection:
-                known = reflections.already_thought(connection, *name, [thought.description for thought in made.thoughts])
-            made = Reflection(made.focal_points, [thought for thought in made.thoughts if thought.description not in known])
-        events = events_of(made.thoughts, whose.origin(begun, llm))
-    nothing = "" if made.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
-    with _finishing(batch, name, begun, made, nothing) as connection:
+                known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
+            result = Reflection(result.focal_points, [thought for thought in result.thoughts if thought.description not in known])
+        events = events_of(result.thoughts, whose.origin(begun, llm))
+    nothing = "" if result.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
+    with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events)
         again = look is not None and looking.finish(connection, look, begun)
         if not only_self:
@@ -147,26 +146,28 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
             name = (ended.group_id, ended.agent_id)
             whose = Reflector(*name, _settings(connection, name), ended.occurred_at)
             begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
-            said = ended_sessions.load_transcript(connection, ended)
+            transcript = ended_sessions.load_transcript(connection, ended)
     if ended is None:
         with batch.finish():
             return
     llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
-        if said.missing:  # they were named, so they are on their way
-            raise EvidenceMissing(f"chat_ids: {', '.join(map(str, said.missing))}: no such chat of the agent (yet)")
+        if transcript.missing:  # they were named, so they are on their way
+            raise EvidenceMissing(f"chat_ids: {', '.join(map(str, transcript.missing))}: no such chat of the agent (yet)")
         thoughts = []
-        if said.utterances:
-            thoughts = reflection.reflect_on_conversation(ended.agent_id, said.chat_ids, said.utterances, llm, original=whose.original)
+        if transcript.utterances:
+            thoughts = reflection.reflect_on_conversation(
+                ended.agent_id, transcript.chat_ids, transcript.utterances, llm, original=whose.original
+            )
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
-    with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
+    with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
         kept = store(connection, events)
     _tell(*name, begun, kept)
     wake(*kept.owed)
 
 
 def _tell(group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
-    news.stored(kept)
+    announce(kept)
     stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
 
 

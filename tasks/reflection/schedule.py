@@ -24,12 +24,12 @@ def reflect_when_quiet(run: Run) -> None:
     quiet = get_settings().reflect_quiet_minutes * 60
 
     def owe_some(connection: Connection) -> int:
-        found = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
-        for agent_key, group_id, agent_id in found if not run.dry else ():
+        agents = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
+        for agent_key, group_id, agent_id in agents if not run.dry else ():
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.owe(connection, REFLECT, [(agent_key, group_id)])
-        run.count(agents=len(found))
-        return 0 if run.dry else len(found)
+        run.count(agents=len(agents))
+        return 0 if run.dry else len(agents)
 
     run.repeat(owe_some, AGENTS_BATCH)
     if not run.dry:

@@ -43,16 +43,16 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    made = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
-    if request.touch and made.memories:
-        access.note(actor.group_id, request.agent_id, [one.node_id for one in made.memories], now.timestamp())
+    context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
+    if request.touch and context.memories:
+        access.note(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
-            returned = [[(one.node_id, one.score) for one in made.memories]]
+            returned = [[(memory.node_id, memory.score) for memory in context.memories]]
             options = {"max_tokens": request.max_tokens}
             records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
             pipe.execute()
-    return made
+    return context
 
 
 def within(ranked: list[RetrievedNode], budget: int, language: Language) -> RecalledContext:

@@ -1,23 +1,29 @@
-"""A retrieval with nothing left open: weights, model, time, and the vectors of its texts."""
+"""The first station of a retrieval: a question with nothing left open, that is weights, model, time, and the vectors of its texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from engine.providers.embedders import chosen, embedder, embedder_of, model_of, query_vectors, remembered
-from engine.retrieval.dialogue import Part, parts_of
+from engine.providers.rerankers import MOST_DOCUMENTS, OFF
+from engine.retrieval.ordering import LOOKED_AT
+from engine.retrieval.query import Part, parts_of, sentences_of, vector_of, words_of
 from engine.retrieval.ranking import Weights
-from engine.retrieval.sentences import sentences_of
-from jiyi.errors import EmbeddingUnavailable
+from engine.retrieval.relevance import Words
+from engine.text.keywords import asked_tokens
+from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.retrieval import RetrievalRequest
-from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32
+from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
-from models.memory.agents.agents import AgentRecord
+from models.memory.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
+
+#: Near-duplicates are thinned among this many times ``top_k`` of the best.
+POOL_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +35,39 @@ class ParsedQuestion:
     relevance: RelevanceMode
     model: str
     #: Makes texts' vectors by that model; None where only whoever asks could.
-    embed: Callable[[Sequence[str]], Mapping[str, Float32]] | None
+    embedder: Callable[[Sequence[str]], Mapping[str, Float32]] | None
     now: datetime
+    #: The messages that are looked for together; none where texts are. One message alone is a text.
+    dialogue: tuple[Part, ...]
     #: Values of that model's vectors, where the service knows: never what some stored vector has.
     known_size: int | None = None
-    #: Vectors of the focal texts and of their sentences (:func:`embedded`), and why there are none.
+    #: Texts whose vectors are to be made (:func:`embed`); none if all were asked for lately.
+    missing: tuple[str, ...] = ()
+    #: Vectors of the focal texts and of their sentences, and why there are none.
     vectors: Mapping[str, Float32] = field(default_factory=dict)
     away: EmbeddingUnavailable | None = None
 
     @property
-    def dialogue(self) -> tuple[Part, ...]:
-        """The messages that are looked for together; none where texts are. One message alone is a text."""
-        parts = parts_of(self.request.messages)
-        return parts if len(parts) > 1 else ()
+    def original(self) -> bool:
+        """Whether the original's formula ranks (Park et al. 2023)."""
+        return self.weights.mode == "stanford"
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a reranker orders what is found: never in the original's mode."""
+        return get_settings().reranker != OFF and not self.original
+
+    @property
+    def wanted(self) -> int:
+        """How many of the best are to be found: as many as are asked for, or as many as are reranked."""
+        return max(self.request.top_k, MOST_DOCUMENTS) if self.reranks else self.request.top_k
+
+    @property
+    def looked_at(self) -> int:
+        """How many of the best are looked at, to find as many as are :attr:`wanted`."""
+        if self.request.diversity:
+            return self.request.top_k * POOL_FACTOR
+        return max(self.wanted, LOOKED_AT) if self.request.newer_first else self.wanted
 
     @property
     def dimensions(self) -> int:
@@ -55,9 +81,24 @@ class ParsedQuestion:
             return len(self.request.vectors[0]) // BYTES_PER_VALUE
         return next((vector.size for vector in self.vectors.values()), 0)
 
+    def words(self, text: str) -> Words:
+        """The words to look for: a focal text's, or the dialogue's."""
+        return words_of(self.dialogue) if self.dialogue else asked_tokens(text)
 
-def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
-    """The request's settings, over the agent's, over the deployment's."""
+    def sentences(self, text: str) -> list[str]:
+        """Those of a focal text's sentences that count by themselves."""
+        splits = self.embedder is not None and self.relevance == "hybrid" and not self.dialogue
+        sentences = sentences_of(text) if splits else []
+        return sentences if len(sentences) > 1 else []
+
+    def sentence_vectors(self, text: str, query: Float32 | None) -> Callable[[str], Float32] | None:
+        """What gives the vectors of a text's sentences; None where some have none: the question as a whole will do."""
+        known = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
+        return self.vectors.__getitem__ if known and self.embedder is not None else None
+
+
+def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
+    """The request's settings, over the agent's, over the deployment's; with the vectors of its texts if all were asked for lately."""
     fallback = agent.settings.over(get_settings(), request.mode)
 
     def pick(name: str) -> Any:
@@ -72,11 +113,16 @@ def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
         decay=pick("recency_decay"),
     )
     kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
-    model, embed = _embedding(agent.embedding)
+    parts = parts_of(request.messages)
+    dialogue, now = parts if len(parts) > 1 else (), request.now or datetime.now(UTC)
+    model, make = _embedding(agent.embedding)
     if request.embedding_model not in (None, model):
-        return ParsedQuestion(request, weights, kind, request.embedding_model, None, request.now or datetime.now(UTC))
+        return ParsedQuestion(request, weights, kind, request.embedding_model, None, now, dialogue)
     size = default_size().get(model) if agent.embedding is None else agent.embedding.dimensions
-    return ParsedQuestion(request, weights, kind, model, embed, request.now or datetime.now(UTC), size)
+    question = ParsedQuestion(request, weights, kind, model, make, now, dialogue, size)
+    texts = _texts_to_embed(question)
+    known = remembered(model, texts) if texts else {}
+    return replace(question, missing=tuple(texts)) if known is None else replace(question, vectors=known)
 
 
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
@@ -87,37 +133,75 @@ def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]],
     return used.model, lambda texts: query_vectors(embedder_of(used.spec), texts)
 
 
-def counted_sentences(asked: ParsedQuestion, text: str) -> list[str]:
-    """Those of a focal text's sentences that count by themselves."""
-    splits = asked.embed is not None and asked.relevance == "hybrid" and not asked.dialogue
-    sentences = sentences_of(text) if splits else []
-    return sentences if len(sentences) > 1 else []
-
-
-def with_remembered(asked: ParsedQuestion) -> tuple[ParsedQuestion, list[str]]:
-    """With the vectors of its texts, if all were asked for lately; else the texts whose vectors are to be made."""
-    texts = texts_to_embed(asked)
-    known = remembered(asked.model, texts) if texts else None
-    return (asked, texts) if known is None else (replace(asked, vectors=known), [])
-
-
-def texts_to_embed(asked: ParsedQuestion) -> list[str]:
-    """The texts of the request whose vectors are to be made."""
-    request = asked.request
-    if asked.embed is None or (asked.relevance == "lexical" and request.filters.min_similarity is None):
+def _texts_to_embed(question: ParsedQuestion) -> list[str]:
+    request = question.request
+    if question.relevance == "lexical" and request.filters.min_similarity is None:
         return []
-    if asked.dialogue:
-        return [] if request.vectors is not None else [part.text for part in asked.dialogue]
-    sentences = [part for text in request.texts for part in counted_sentences(asked, text)]
+    if question.dialogue:
+        return [] if request.vectors is not None else [part.text for part in question.dialogue]
+    sentences = [part for text in request.texts for part in question.sentences(text)]
     return sentences if request.vectors is not None else [*request.texts, *sentences]
 
 
-def embedded(asked: ParsedQuestion, texts: Sequence[str] | None = None) -> ParsedQuestion:
-    """With the vectors of all texts of the request, made in one call; without any if the embedder is away."""
-    texts = texts_to_embed(asked) if texts is None else texts
-    if not texts or asked.embed is None:
-        return asked
+def embed(question: ParsedQuestion) -> ParsedQuestion:
+    """With the vectors that are missing, made in one call; without any if the embedder is away."""
+    if not question.missing or question.embedder is None:
+        return question
     try:
-        return replace(asked, vectors=asked.embed(texts))
+        return replace(question, missing=(), vectors=question.embedder(question.missing))
     except EmbeddingUnavailable as error:
-        return replace(asked, away=error)
+        return replace(question, missing=(), away=error)
+
+
+def focal_vectors(
+    question: ParsedQuestion, models: Collection[str], sizes: Collection[int], width: int
+) -> tuple[list[Float32 | None], str]:
+    """A vector for each focal text, or None for all with the reason.
+
+    Args:
+        question: whose texts.
+        models: those that the agent's memories are embedded with.
+        sizes: values of the question's model's stored vectors, those included that cannot be compared.
+        width: values of those that can; 0 if there are none.
+
+    Raises:
+        ModelMismatch: there are vectors, but none that the question's can be compared with.
+    """
+    texts, given = question.request.texts, question.request.vectors
+    comparable = question.model in models
+    if not comparable and models:
+        raise ModelMismatch(
+            f"the agent's memories are embedded with {', '.join(sorted(models))}, the question with {question.model}: "
+            "give vectors and embedding_model with the request, or embed the memories anew"
+        )
+    if question.relevance == "lexical" and question.request.filters.min_similarity is None:
+        return [None] * len(texts), ""
+    if not comparable:
+        return [None] * len(texts), "no memory is embedded yet: found by words only"
+    if given is None and question.away is not None and not question.original and question.relevance != "dense":
+        return [None] * len(texts), f"the embedder is away, found by words only: {question.away}"
+    queries = _vectors(question)
+    if not width:  # all that are stored have another size
+        if given is not None:
+            raise _sizes_differ(sizes, question.dimensions)
+        return [None] * len(texts), f"no memory has a vector of {question.dimensions:,} values: found by words only"
+    for query in queries:
+        if query.size != width:
+            raise _sizes_differ({width}, query.size)
+    return list(queries), ""
+
+
+def _vectors(question: ParsedQuestion) -> list[Float32]:
+    """Those that came with the request, or those that were made."""
+    if question.request.vectors is not None:
+        return [to_array(vector) for vector in question.request.vectors]
+    if question.away is not None:
+        raise question.away
+    if question.dialogue:
+        return [vector_of(question.dialogue, question.vectors)]
+    return [question.vectors[text] for text in question.request.texts]
+
+
+def _sizes_differ(stored: Collection[int], asked: int) -> ModelMismatch:
+    sizes = " or ".join(f"{size:,}" for size in sorted(stored) if size)
+    return ModelMismatch(f"vectors of {sizes} values cannot be compared with one of {asked:,}")

@@ -17,15 +17,13 @@ from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory import reads
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentRecord
+from models.memory import agents, reads
+from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.rpc import implements
-from tasks.retrieval.question import ParsedQuestion, embedded, resolve
-from tasks.retrieval.retrieve import likely_best
-from tasks.retrieval.search import find
+from tasks.retrieval.question import ParsedQuestion, embed, parse
+from tasks.retrieval.retrieve import best_of, likely_best
 
 T = TypeVar("T")
 
@@ -48,8 +46,8 @@ def recall(actor: Actor, query: RecallRequest) -> RecallReport:
         model, dimensions = (asked[0].model, asked[0].dimensions) if asked else ("", 0)
         everything = AgentIndex(IndexKey(group_id, query.agent_id, model, dimensions))
         everything.refresh(connection, agent)
-        compared = [_compare(connection, one, agent, everything) for one in asked]
-    shares = [one.recall for one in compared if one.recall is not None]
+        compared = [_compare(connection, question, agent, everything) for question in asked]
+    shares = [comparison.recall for comparison in compared if comparison.recall is not None]
     return RecallReport(
         large=True,
         memories=agent.node_count,
@@ -57,9 +55,9 @@ def recall(actor: Actor, query: RecallRequest) -> RecallReport:
         top_k=query.top_k,
         recall=mean(shares) if shares else None,
         worst=min(shares, default=None),
-        short=sum(one.short for one in compared),
-        exact_ms=median(one.exact_ms for one in compared) if compared else None,
-        large_ms=median(one.large_ms for one in compared) if compared else None,
+        short=sum(comparison.short for comparison in compared),
+        exact_ms=median(comparison.exact_ms for comparison in compared) if compared else None,
+        large_ms=median(comparison.large_ms for comparison in compared) if compared else None,
     )
 
 
@@ -76,21 +74,21 @@ class Compared:
 
 def _compare(connection: Connection, asked: ParsedQuestion, agent: AgentRecord, everything: AgentIndex) -> Compared:
     exact, exact_ms = _timed(lambda: _best(asked, everything))
-    found, large_ms = _timed(lambda: _best(asked, likely_best(connection, asked, agent)))
-    share = len(set(found) & set(exact)) / len(exact) if exact else None
-    return Compared(share, len(found) < len(exact), exact_ms, large_ms)
+    approximate, large_ms = _timed(lambda: _best(asked, likely_best(connection, asked, agent)))
+    share = len(set(approximate) & set(exact)) / len(exact) if exact else None
+    return Compared(share, len(approximate) < len(exact), exact_ms, large_ms)
 
 
 def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -> ParsedQuestion:
     request = RetrievalRequest(
         group_id=group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
-    return embedded(resolve(request, agent))
+    return embed(parse(request, agent))
 
 
 def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:
     rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
-    return [index.node_id(row) for row in find(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
+    return [index.node_id(row) for row in best_of(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
 
 
 def _timed(action: Callable[[], T]) -> tuple[T, float]:

@@ -1,46 +1,54 @@
-"""Retrieval: candidates → scores → the best, explained; what was returned counts as accessed."""
+"""Retrieval, a straight line: question → candidates → relevance → ranking → order → answer. What is returned counts as accessed.
+
+Every station is a module, called once, from top to bottom; what goes on to the next is plain values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.retrieval.dialogue import vector_of
+from engine.heads.local import heads
+from engine.operations.deadlines import check_deadline
+from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import Shown
+from engine.retrieval.query import vector_of
+from engine.retrieval.ranking import Ranked
+from engine.retrieval.relevance import Relevance, measure, probabilities
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.text.tokens import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentRecord
+from models.memory import agents
+from models.memory.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import descriptions, index_cache, large_agents, records
+from models.retrieval import agent_index, index_cache, large_agents, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
+from models.retrieval.columns import Rows
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
-from tasks.retrieval.explanation import focal_answer, of_unknown_agent, whole_answer, without_candidates
-from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, with_remembered
+from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, unknown_agent, whole_answer
+from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 from tasks.retrieval.reranking import reranked
-from tasks.retrieval.search import SearchResult, find, newer_first, reranks
 
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
-    """Whoever watches the group learns of it, and it is noted unless nobody asked; no trip of its own."""
+    """Tell whoever watches the group, and record the retrieval unless nobody asked; no trip of its own."""
     meters.retrieved(seconds)
-    found = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
-    told = {"agent": request.agent_id, "found": found, "ms": round(seconds * 1_000, 1)}
-    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", told)])
+    count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
+    news = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
+    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", news)])
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
         returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
         records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds)
@@ -48,10 +56,22 @@ def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[
 
 def retrieve(request: RetrievalRequest) -> Answer | Answered:
     """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks that need one themselves."""
-    found = answer(request)
-    if isinstance(found, Answered):
-        return replace(found, value=Answer.model_validate(found.value))
-    return Answer.model_validate(found)
+    fields = answer(request)
+    if isinstance(fields, Answered):
+        return replace(fields, value=Answer.model_validate(fields.value))
+    return Answer.model_validate(fields)
+
+
+@dataclass(slots=True)
+class Search:
+    """What the search under an index's lock gives to the answer."""
+
+    #: Of each focal text; empty without candidates, of which ``nothing`` is the answer.
+    results: list[Result] = field(default_factory=list)
+    nothing: dict[str, Any] | None = None
+    #: Row → its fields in the answer, and what its place depends on.
+    fields: dict[int, dict[str, Any]] = field(default_factory=dict)
+    shown: dict[int, Shown] = field(default_factory=dict)
 
 
 @answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
@@ -65,35 +85,29 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         agent = agents.find_agents(connection, request.group_id, request.agent_id)
         if agent is None:
             return _unknown_agent(connection, request)
-        asked, texts = with_remembered(resolve(request, agent))
-        if not texts:
-            found, described, shown = _search(connection, asked, agent)
-        elif not agent.large:
-            with _index(connection, asked, agent) as index:
-                if not index.select(request.filters, mode=asked.weights.mode, now=asked.now).size:
-                    return without_candidates(asked, index)
-    if texts:  # an embedder may take its time: no connection and no lock waits for it
-        asked = embedded(asked, texts)
+        question = parse(request, agent)
+        search = Search() if question.missing and agent.large else _search(connection, question, agent)
+    if question.missing and search.nothing is None:  # an embedder may take its time: no connection and no lock waits for it
+        question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
             agent = agents.find_agents(connection, request.group_id, request.agent_id)
             if agent is None:
                 return _unknown_agent(connection, request)
-            found, described, shown = _search(connection, asked, agent)
-    if isinstance(found, dict):
-        return found
-    if reranks(asked):  # a reranker may take its time, too
-        found = reranked(asked, found, shown)
-    returned = {row for one in found for row in one.best_rows.tolist()}
-    described = {row: fields for row, fields in described.items() if row in returned}
-    touched = [fields["node_id"] for fields in described.values()]
+            search = _search(connection, question, agent)
+    if search.nothing is not None:
+        return search.nothing
+    results = reranked(question, search.results, search.shown) if question.reranks else search.results  # may take its time, too
+    returned = {row for result in results for row in result.best_rows.tolist()}
+    nodes = {row: fields for row, fields in search.fields.items() if row in returned}
     index_cache.make_room()
     index_cache.report()
-    fields = whole_answer([focal_answer(text, one, described) for text, one in zip(request.texts, found, strict=True)])
+    value = whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
+    touched = [fields["node_id"] for fields in nodes.values()]
     if not request.touch or not touched:
-        return fields
-    at = asked.now.timestamp()
+        return value
+    at = question.now.timestamp()
     return Answered(
-        fields,
+        value,
         tell=lambda pipe: note_with(pipe, request.group_id, request.agent_id, touched, at),
         then=lambda answers: flush_soon(due=answers[-1]),
     )
@@ -101,31 +115,33 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
 
 def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[str, Any]:
     message = agents.why_unknown(connection, request.group_id, request.agent_id)
-    return of_unknown_agent(resolve(request, AgentRecord(AgentSettings())), message)
+    return unknown_agent(parse(request, AgentRecord(AgentSettings())), message)
 
 
-def _search(
-    connection: Connection, asked: ParsedQuestion, agent: AgentRecord
-) -> tuple[list[SearchResult] | dict[str, Any], dict[int, dict[str, Any]], dict[int, Shown]]:
-    """What is found for each focal text, what is shown of it, and what its places depend on; or the answer that there are no candidates."""
-    with _index(connection, asked, agent) as index:
-        rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
+def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
+    """The best candidates for each focal text, in their order. While vectors are missing only whether there are candidates."""
+    with _index(connection, question, agent) as index:
+        rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
         if not rows.size:  # before the focal vectors are looked at, as the original does
-            return without_candidates(asked, index), {}, {}
-        found = find(asked, index, rows)
-        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))
-        texts = asked.request.texts
-        return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described, shown
+            return Search(nothing=no_candidates(question, index))
+        if question.missing:
+            return Search()
+        results = best_of(question, index, rows)
+        fields, shown = agent_index.describe(connection, index, np.concatenate([result.best_rows for result in results]))
+        if question.request.newer_first and not question.original:
+            texts = question.request.texts
+            results = [_in_order(question, text, result, index, shown) for text, result in zip(texts, results, strict=True)]
+        return Search(results, None, fields, shown)
 
 
 @contextmanager
-def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
+def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
     """The agent's memories; of a large agent those that may be the best. The original's order needs them all."""
-    request = asked.request
-    if agent.large and asked.weights.mode != "stanford":
-        yield likely_best(connection, asked, agent)
+    request = question.request
+    if agent.large and not question.original:
+        yield likely_best(connection, question, agent)
         return
-    key = IndexKey(request.group_id, request.agent_id, asked.model, asked.dimensions, request.filters.include_archived)
+    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, request.filters.include_archived)
     index = index_cache.index_of(key)
     with index.lock:
         index.reset_if_stale(agent.identity)
@@ -134,21 +150,97 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
     index_cache.used(index)
 
 
-def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
+def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
     """An index of a large agent's likely best memories."""
-    request = asked.request
-    key = IndexKey(request.group_id, request.agent_id, asked.model, asked.dimensions)
-    return large_agents.candidates(connection, key, agent.node_count, request.filters, list(_sought(asked)), asked.now, request.top_k)
+    request = question.request
+    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions)
+    sought = list(_sought(question))
+    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k)
 
 
-def _sought(asked: ParsedQuestion) -> Iterator[CandidateSearch]:
+def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors if the embedder is away."""
-    given = asked.request.vectors
-    if asked.dialogue:
-        vector = to_array(given[0]) if given is not None else vector_of(asked.dialogue, asked.vectors) if asked.vectors else None
-        yield CandidateSearch(vector, [token for part in asked.dialogue for token in tokens(part.text)])
+    given, known = question.request.vectors, question.vectors
+    if question.dialogue:
+        vector = to_array(given[0]) if given is not None else vector_of(question.dialogue, known) if known else None
+        yield CandidateSearch(vector, [token for part in question.dialogue for token in tokens(part.text)])
         return
-    for place, text in enumerate(asked.request.texts):
-        for part in [text, *counted_sentences(asked, text)]:
-            vector = to_array(given[place]) if given is not None and part == text else asked.vectors.get(part)
-            yield CandidateSearch(vector, tokens(part))
+    for place, text in enumerate(question.request.texts):
+        for part in [text, *question.sentences(text)]:
+            yield CandidateSearch(to_array(given[place]) if given is not None and part == text else known.get(part), tokens(part))
+
+
+def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Result]:
+    """Relevance and ranking: the best of the index's rows for each focal text."""
+    vectors, note = focal_vectors(question, index.models, index.sizes, index.vectors.shape[1])
+    debug = debug_of(question, index, rows, note)
+    pool = index.candidates(rows, with_vectors=question.original)
+    now, filters = question.now.timestamp(), question.request.filters
+    if question.original:
+        nothing = np.zeros(index.vectors.shape[1], dtype=np.float32)  # similar to none
+        known = [nothing if vector is None else vector for vector in vectors]
+        top_k = question.request.top_k
+        rankings = ranking.rank_in_turn(pool, known, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity)
+        return [_result(rows, ranked, None, debug) for ranked in rankings]
+    order = index.access_order(rows)
+    results = []
+    for text, vector in zip(question.request.texts, vectors, strict=True):
+        check_deadline()
+        relevance, cosine = measure(
+            index.corpus(),
+            question.relevance,
+            text,
+            question.words(text),
+            vector,
+            question.sentence_vectors(text, vector),
+            question.now,
+            dialogue=question.dialogue,
+            with_neighbours=question.request.neighbours,
+        )
+        least = filters.min_similarity
+        kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
+        total = relevance.total if rows.size == index.size else relevance.total[rows]
+        ranked = ranking.rank_by(pool, total, kept, question.weights, top_k=question.looked_at, now=now, order=order)
+        likely = _probability(question, text, index, relevance, rows[ranked.kept[ranked.best]])
+        ranked = ranking.only_likely(ranked, likely, rows, question.request.min_probability)
+        if question.request.diversity:
+            ranked = ranking.only_diverse(ranked, index.vectors, rows, question.request.top_k, question.request.diversity)
+        words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
+        results.append(_result(rows, ranked, relevance, words_only, likely))
+    return results
+
+
+def _probability(question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, best: Rows) -> dict[int, float]:
+    """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that was calibrated."""
+    if question.relevance != "hybrid" or not best.size:
+        return {}
+    likely = probabilities(index.corpus(), relevance, question.words(text), best, question.model)
+    return dict(zip(best.tolist(), likely.tolist(), strict=True))
+
+
+def _result(rows: Rows, ranked: Ranked, relevance: Relevance | None, debug: Debug, likely: Mapping[int, float] | None = None) -> Result:
+    total = ranked.scores.total
+    if total.size:
+        scores = {"total_candidates": int(total.size), "min_score": float(total.min()), "max_score": float(total.max())}
+        debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
+    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, probability=likely or {})
+
+
+def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]) -> Result:
+    """The newer before the older and thoughts behind their evidence, cut to what was asked for."""
+    # Erased meanwhile: not described, and nothing in the answer.
+    there = np.array([place for place, row in enumerate(result.best_rows.tolist()) if row in described], dtype=np.intp)
+    there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
+    rows = result.best_rows[there]
+    shown = [described[row] for row in rows.tolist()]
+    order, replaced_by = ordering.order(
+        text,
+        shown,
+        lambda: index.corpus().alike(rows),
+        lambda: ordering.above_ordinary(result.ranked.scores.relevance.normalised, result.ranked.best)[there],
+        heads,
+    )
+    kept = np.concatenate([there[order], rest])[: question.wanted]
+    in_answer = set(result.best_rows[kept].tolist())
+    replaced = {int(rows[older]): shown[newer].node_id for older, newer in replaced_by.items() if int(rows[newer]) in in_answer}
+    return result.only(kept, replaced)

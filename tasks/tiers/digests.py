@@ -16,8 +16,7 @@ from jiyi.text.words import language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.queue import news
-from models.tiers import actions, digests
+from models.tiers import actions, digests, news
 from models.tiers.digests import ClusterSummary
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements

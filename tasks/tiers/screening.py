@@ -19,19 +19,17 @@ from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.digests import content_digest
-from jiyi.text.words import language_of
+from jiyi.text.words import content_digest, language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.ingestion.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
-from models.queue import news, pending_work
+from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import guards, quarantine, working
+from models.tiers import guards, news, quarantine, working
 from models.tiers import query as memory
-from models.tiers.quarantine import Output
+from models.tiers.quarantine import INGRESS, Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.embedding import in_use

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import EMBED
+from models.memory.work import EMBED
 from models.queue import pending_work
 from tasks.framework import work
 from tasks.memory.embedding import embed

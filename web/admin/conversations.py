@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.conversations.types import KINDS
 from models.conversations import entries, profiles, reads
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
 from web.admin.pages import NO_AGENT, Context, listed, page

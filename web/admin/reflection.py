@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.reflection import State, Trigger
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from models.reflection import reads
 from web.admin import inputs
 from web.admin.frame import Page, asked

@@ -1,6 +1,6 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-Take up to ``JIYI_INTAKE_BATCH`` messages, open them, store what they hold (``models.memory.ingestion.ingest``), acknowledge.
+Take up to ``JIYI_INTAKE_BATCH`` messages, open them, store what they hold (``models.memory.ingest``), acknowledge.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from jiyi.protocol.events import Event
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import Settings, get_settings
-from models.memory.ingestion.inbox import CollisionError, Prepared, Stored
-from models.memory.ingestion.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
+from models.memory.inbox import CollisionError, Prepared, Stored
+from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
 from workers.app import app
 from workers.celery import gc_tuning
 from workers.intake.opening import Opened, open_messages

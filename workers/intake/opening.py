@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey
 from jiyi.settings import Settings
-from models.memory.ingestion import inbox
-from models.memory.ingestion.event_rows import PreparedMemory
-from models.memory.ingestion.ingest import Rejected, identity
+from models.memory import inbox
+from models.memory.event_rows import PreparedMemory
+from models.memory.ingest import Rejected, identity
 from workers.intake.compression import UnreadableBodyError, decompressed
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken

@@ -11,7 +11,7 @@ from bench.support.storm.lives import AGENTS, columns_that_differ, doubled, even
 from jiyi import Client
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.nodes import archive
+from models.memory import archive
 from models.operations import canaries
 from models.queue.broker_queues import task_queues
 from workers import ephemeral

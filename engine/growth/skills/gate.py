@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jiyi.protocol.growth.overrides import override_in
 from jiyi.protocol.growth.skill_types import GateReport, SkillCandidate
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 
 #: Characters of a body: less says nothing that could be followed.
 MIN_BODY_CHARS = 100

@@ -17,8 +17,7 @@ from jiyi.protocol.growth.skill_types import (
     Pattern,
     SkillCandidate,
 )
-from jiyi.text.digests import text_digest
-from jiyi.text.words import language_of
+from jiyi.text.words import language_of, text_digest
 
 #: Steps that a workflow has at least; runs, and sessions, that a chain is known from.
 MIN_STEPS, MIN_RUNS, MIN_SESSIONS = 2, 3, 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from jiyi.text.digests import text_digest
 from jiyi.text.splitting import OVERLAP, SIZE, split
+from jiyi.text.words import text_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.retrieval.corpus import Corpus, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
+from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.retrieval.relevance import hybrid, names_day
-from engine.retrieval.scoring import MIN_NORM, Floats
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.wire.vectors import Float32
 

@@ -7,7 +7,7 @@ ignored, so that a newer client may talk to an older service. ``docs/events.md``
 from __future__ import annotations
 
 from jiyi.protocol.events.bodies import decode, encode, messages
-from jiyi.protocol.events.fields import (
+from jiyi.protocol.events.payloads import (
     CONTENT_TYPE,
     LATEST,
     MAX_KEYWORD_CHARS,
@@ -17,28 +17,26 @@ from jiyi.protocol.events.fields import (
     NOT_BLANK,
     NUL_ESCAPE,
     POIGNANCY,
+    Configuration,
     Description,
+    Ending,
+    Execution,
     Flag,
+    ImportedCounters,
     Keyword,
     Moment,
     Name,
     NodeType,
-    Part,
-    few_enough_keywords,
-    plain_json,
-    small_enough,
-    unstorable,
-)
-from jiyi.protocol.events.payloads import (
-    Configuration,
-    Ending,
-    Execution,
-    ImportedCounters,
     Observation,
+    Part,
     StepTaken,
     Turn,
     Vote,
+    few_enough_keywords,
+    plain_json,
     refuse_anothers_address,
+    small_enough,
+    unstorable,
 )
 from jiyi.protocol.events.types import (
     EVENT_CLASSES,

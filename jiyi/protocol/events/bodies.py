@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.events.fields import NUL_ESCAPE
+from jiyi.protocol.events.payloads import NUL_ESCAPE
 from jiyi.protocol.events.types import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.settings import Settings, get_settings

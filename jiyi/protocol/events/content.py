@@ -20,7 +20,7 @@ from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved
 #: Of a payload: how it is embedded.
 NOT_SAID = frozenset({"vector", "embedding_model"})
 _VECTOR = {"vector"}
-#: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.nodes.appraisal``).
+#: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.nodes``).
 APPRAISED = "appraised"
 DIGEST_BYTES = 16
 
@@ -46,10 +46,10 @@ def content_of(event: Event) -> Content:
 
 def content(type_: str, agent_id: str, session_id: str | None, payload: Mapping[str, Any]) -> Content:
     """The same of a stored event."""
-    said = {name: value for name, value in payload.items() if name not in NOT_SAID}
-    if "keywords" in said:
-        said["keywords"] = sorted(said["keywords"])
-    return {"type": type_, "agent_id": agent_id, "session_id": session_id, "payload": said}
+    content = {name: value for name, value in payload.items() if name not in NOT_SAID}
+    if "keywords" in content:
+        content["keywords"] = sorted(content["keywords"])
+    return {"type": type_, "agent_id": agent_id, "session_id": session_id, "payload": content}
 
 
 def is_export(event: Event) -> bool:

@@ -10,18 +10,20 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidEvent, problems_of
-from jiyi.protocol.events.fields import Moment, Name, unstorable
 from jiyi.protocol.events.payloads import (
     Configuration,
     Ending,
     Execution,
     ImportedCounters,
+    Moment,
+    Name,
     Observation,
     StepTaken,
     Turn,
     Vote,
     refuse_anothers_address,
     require_conversation,
+    unstorable,
 )
 from jiyi.protocol.wire.json_values import JsonMapping
 

@@ -8,7 +8,7 @@ from engine.conversations.memories import StoredExperience
 from engine.growth.skills.patterns import Lived
 from engine.growth.trajectories.compress import Trajectory
 from engine.growth.workflows.compose import Ran
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
 
 #: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.
 AGGREGATE, COMPOSE = "aggregate", "compose"

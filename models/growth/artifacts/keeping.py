@@ -16,7 +16,7 @@ from engine.growth.skills.deciding import Decided, next_status
 from jiyi.protocol.growth.evolution import EvolutionEvent, EvolutionKind
 from jiyi.protocol.growth.skill_types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
 
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"

@@ -11,7 +11,7 @@ from jiyi.protocol.growth.skill_types import ArtifactKind, Status
 from models.db.conditions import equal_if_given
 from models.db.rows import columns
 from models.growth.artifacts.tables import Artifact, TrustRow
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.
 MAX_PATTERNS = 500

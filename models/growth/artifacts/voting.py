@@ -8,14 +8,17 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.events import Vote
+from jiyi.protocol.events import FeedbackGiven, Vote
 from jiyi.protocol.growth.evolution import EvolutionEvent
 from jiyi.protocol.growth.trust import Trust
 from models.growth.artifacts import evolution
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
+from models.memory.event_types import EventType, register_event
 
 #: Owed by an event that brought a vote.
 WEIGH = "weigh"
+
+register_event(FeedbackGiven, EventType(owes=WEIGH))
 
 
 def owner_of(connection: Connection, group_id: str, vote: Vote) -> AgentName | None:

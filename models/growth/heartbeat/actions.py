@@ -29,8 +29,8 @@ from jiyi.protocol.wire.json_values import JsonObject
 from models.db.actions import Context, action
 from models.growth import health
 from models.growth.heartbeat import alerts, beating, heartbeats
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName, no_agent
+from models.memory import agents
+from models.memory.agents import AgentName, no_agent
 
 #: Open alerts that a state counts at most.
 COUNTED = 500

@@ -13,7 +13,7 @@ from uuid6 import uuid7
 from jiyi.protocol.growth.heartbeat import AlertState, Channel, Urgency
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Alert
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.queue import clock, stream
 
 #: Alerts that were acknowledged are kept so long.

@@ -17,7 +17,7 @@ from jiyi.protocol.growth.heartbeat import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Heartbeat, HeartbeatTick
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.queue import clock
 
 #: Ticks that are kept of each agent: ten days of one every half hour.

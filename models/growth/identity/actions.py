@@ -19,7 +19,7 @@ from jiyi.protocol.growth.identity import (
 from jiyi.protocol.growth.identity_files import FILES, File
 from models.db.actions import Context, action
 from models.growth.identity import profile_file, proposals, snapshots, versions
-from models.memory.agents.agents import AgentName, key_of, lock_agents, no_agent
+from models.memory.agents import AgentName, key_of, lock_agents, no_agent
 
 
 @action("identity_propose", scope="publish")

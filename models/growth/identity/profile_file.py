@@ -9,7 +9,7 @@ from jiyi.protocol.growth.identity import IdentityFile
 from jiyi.settings import get_settings
 from models.conversations import profiles
 from models.growth.identity import versions
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Who wrote a version that only follows the profile.
 BY_PROFILE = "profile"

@@ -15,7 +15,7 @@ from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity import tables, versions
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 
 def add(

@@ -26,7 +26,7 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth.identity import proposals, snapshots, versions
-from models.memory.agents.agents import AgentName, key_of, no_agent
+from models.memory.agents import AgentName, key_of, no_agent
 
 
 @action("identity_list", scope="read", mutates=False)

@@ -12,7 +12,7 @@ from jiyi.protocol.growth.identity import Snapshot
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity import versions
 from models.growth.identity.tables import IdentitySnapshot
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 
 def take(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:

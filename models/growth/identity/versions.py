@@ -12,7 +12,7 @@ from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity.tables import IdentityVersion
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
 
 
 def current(connection: Connection, name: AgentName, file: File) -> IdentityFile:

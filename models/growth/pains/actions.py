@@ -29,7 +29,7 @@ from models.db.actions import Context, action
 from models.growth.owing import SOLVE_PAIN
 from models.growth.pains import pains, proposals, reads
 from models.growth.pains.pains import Told
-from models.memory.agents.agents import key_of, lock_agents, no_agent
+from models.memory.agents import key_of, lock_agents, no_agent
 
 #: Evidence that one answer shows, the newest.
 EVIDENCE_SHOWN = 100

@@ -16,7 +16,7 @@ from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.pains import tables
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName, bind_name
+from models.memory.agents import AgentName, bind_name
 
 
 class Told(BaseModel):

@@ -22,9 +22,9 @@ from models.db.rows import columns, fetch, fetch_one
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.pains import pains, tables
 from models.growth.tracking import tallies
-from models.memory.agents import agents
-from models.memory.agents.agents import AgentName
-from models.memory.ingestion.inbox import Stored
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.memory.inbox import Stored
 from models.queue import pending_work
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.

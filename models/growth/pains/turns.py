@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from models.conversations import extractions
 from models.conversations.extractions import StoredTurn
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Answers that are looked through for advice, the latest.
 MAX_ANSWERS = 10

@@ -8,7 +8,7 @@ from jiyi.protocol.growth.reflections import ConfigureSelf, ListLooks, LookDetai
 from jiyi.protocol.reflection import ReflectionAsked
 from models.db.actions import Context, action
 from models.growth.reflections import reads, rhythm
-from models.memory.agents.agents import AgentName, key_of, lock_agents, no_agent
+from models.memory.agents import AgentName, key_of, lock_agents, no_agent
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 

@@ -15,7 +15,7 @@ from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
 from models.growth.identity import proposals, versions
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Who makes an agent's own proposals, and approves those that need nobody.
 BY_REFLECTION = "reflection"

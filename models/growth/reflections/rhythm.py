@@ -12,11 +12,13 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
 from engine.growth.reflections.due import Rhythm, due, due_at
+from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigger
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
-from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
+from models.memory.agents import AgentName, AgentRow, bind_name, lock_agents
+from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
 from models.queue import clock, pending_work
 from models.queue.tables import PendingWork
@@ -97,6 +99,13 @@ def lock(connection: Connection, name: AgentName) -> None:
     """Lock the agent, and how it looks at itself, until the transaction ends: both before its reflections (:mod:`models.db.conflicts`)."""
     lock_agents(connection, [name])
     connection.execute(_LOCK, bind_name(name))
+
+
+@after_events
+def count_conversations(batch: StoredBatch) -> list[Owed]:
+    """Count the conversations of a batch that have ended."""
+    over = [(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)]
+    return [Owed(REFLECT, conversations_ended(batch.connection, batch.agents, over))] if over else []
 
 
 def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:

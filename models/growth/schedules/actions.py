@@ -32,7 +32,7 @@ from jiyi.settings import get_settings
 from models.db.actions import Context, action
 from models.growth.heartbeat import heartbeats
 from models.growth.schedules import schedules
-from models.memory.agents import agents
+from models.memory import agents
 
 #: Next runs that a schedule's details tell.
 SHOWN_RUNS = 5

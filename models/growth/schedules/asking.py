@@ -25,7 +25,7 @@ from models.db.actions import Context, by_worker
 from models.growth.heartbeat import heartbeats
 from models.growth.schedules import schedules
 from models.growth.schedules.actions import take_down
-from models.memory.agents import agents
+from models.memory import agents
 
 #: Appointments that an answer names.
 NAMED = 10

@@ -15,7 +15,7 @@ from jiyi.protocol.growth.cron import next_runs
 from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedules.tables import Schedule, ScheduleRun
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 from models.queue import clock
 
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.

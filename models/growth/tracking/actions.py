@@ -5,7 +5,7 @@ from __future__ import annotations
 from jiyi.protocol.growth.tracking import Tallies, TallyQuery
 from models.db.actions import Context, action
 from models.growth.tracking import tallies
-from models.memory.agents.agents import key_of, no_agent
+from models.memory.agents import key_of, no_agent
 
 
 @action("growth_tallies", scope="read", mutates=False)

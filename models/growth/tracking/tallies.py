@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.growth.tracking import Tally
 from models.db.rows import fetch
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:

@@ -13,7 +13,7 @@ from uuid6 import uuid7
 
 from engine.growth.trajectories.compress import Trajectory
 from jiyi.protocol.growth.steps import Step
-from models.memory.agents.agents import AgentName
+from models.memory.agents import AgentName
 
 #: Steps of one trajectory: of a session with more the rest becomes the next one.
 MAX_STEPS = 2_000

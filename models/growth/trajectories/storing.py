@@ -12,6 +12,8 @@ from sqlalchemy import Connection, text
 from jiyi.protocol.events import SessionEnded, StepRecorded
 from jiyi.settings import get_settings
 from models.db.bulk_copy import packed_time
+from models.growth.trajectories.tables import TrajectoryEvent
+from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
 
 #: Owed by a session with steps that were not compressed.
 COMPRESS = "compress"
@@ -62,6 +64,16 @@ def step_row(event: StepRecorded) -> StepRow:
         step.ms,
         packed_time(event.occurred_at),
     )
+
+
+register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._fields, row=step_row))
+
+
+@after_events
+def owe_compression(batch: StoredBatch) -> list[Owed]:
+    """Owe compression for the sessions of new steps, and of those that have ended."""
+    due = owe(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
+    return [] if due is None else [Owed(COMPRESS, due=due)]
 
 
 def owe(connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]) -> datetime | None:

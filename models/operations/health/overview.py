@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from engine.providers.health import providers
-from engine.reflection.progress import AgentOnItsWay, with_progress
+from engine.reflection.reflect import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
 from models.db.sources import Reading, attempt, from_database, source
 from models.db.valkey import valkey
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from models.operations import reads
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health import checks, liveness, servers

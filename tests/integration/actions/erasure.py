@@ -10,7 +10,7 @@ from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
 from models.erasure import actions
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from tests.integration.actions.cases import Case
 
 

@@ -12,7 +12,7 @@ from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, PromoteBody
 from jiyi.protocol.tiers.quarantine import CheckBody, DeleteEntries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.tiers import actions
 from tests.integration.actions.cases import Case
 

@@ -24,7 +24,7 @@ from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from tests.integration.memory.test_inbox import observed
 
 PATIENCE_SECONDS = 60.0

@@ -13,7 +13,7 @@ from jiyi.protocol import events as wire
 from jiyi.settings import get_settings
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import Stored, store
+from models.memory.inbox import Stored, store
 from tasks.conversations.extraction import extract
 from tasks.framework.work import run_until_idle
 

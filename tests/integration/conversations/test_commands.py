@@ -41,7 +41,7 @@ from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExper
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import SUMMARIZE
+from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
 from tasks.framework.work import run_until_idle

@@ -19,9 +19,8 @@ from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth.reflections import rhythm
-from models.memory.agents import agents
-from models.memory.ingestion import ingest
-from models.memory.ingestion.inbox import EMBED
+from models.memory import agents, ingest
+from models.memory.work import EMBED
 from models.queue import pending_work
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION

@@ -32,11 +32,9 @@ from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
 from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
-from models.memory import events, reads
-from models.memory.agents import reads as agent_reads
-from models.memory.ingestion.event_rows import WorkRow
-from models.memory.ingestion.ingest import Rejected
-from models.memory.nodes import archive
+from models.memory import agent_reads, archive, events, reads
+from models.memory.event_rows import WorkRow
+from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
 from models.operations import reads as operations
 from models.queue import dead_letters, pending_work

@@ -32,9 +32,7 @@ from models.erasure import ledger, previews, proof, reads
 from models.erasure.actions import request_erasure
 from models.erasure.caches import contents
 from models.erasure.progress import ERASE, STEPS
-from models.memory import events
-from models.memory.agents import agents
-from models.memory.nodes import access
+from models.memory import access, agents, events
 from models.operations import heartbeats
 from models.operations.backup import backups, pg_tools
 from models.retrieval import enlargement, index_cache, touches

@@ -20,8 +20,8 @@ from models.growth.artifacts import reads
 from models.growth.artifacts.growing import AGGREGATE, COMPOSE
 from models.growth.artifacts.voting import WEIGH
 from models.growth.trajectories.storing import COMPRESS
-from models.memory.agents.agents import lock_agents
-from models.memory.ingestion.inbox import Stored, store
+from models.memory.agents import lock_agents
+from models.memory.inbox import Stored, store
 from models.queue import pending_work
 from tasks.framework.work import run_until_idle
 from tasks.growth.evolution import aggregate, compose, weigh

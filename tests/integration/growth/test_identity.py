@@ -33,7 +33,7 @@ from models.conversations import profiles
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth.identity import actions, questions
-from models.memory.agents.agents import lock_agents
+from models.memory.agents import lock_agents
 from tests.integration.growth.living import AGENT, SMALL_TALK, actor, rows, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

@@ -1,4 +1,4 @@
-"""models.memory.nodes.access: accesses are buffered, coalesced, written in one go, and never moved back."""
+"""models.memory.access: accesses are buffered, coalesced, written in one go, and never moved back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure import caches
-from models.memory.nodes import access
-from models.memory.nodes.access import FlushResult
+from models.memory import access
+from models.memory.access import FlushResult
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment

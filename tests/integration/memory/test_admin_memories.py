@@ -12,15 +12,15 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from engine.reflection.thoughts import thought_id
+from engine.reflection.reflect import thought_id
 from engine.text import marking
 from jiyi import Client
 from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
-from models.memory.agents.reads import Span, TimelineSpan
-from models.memory.ingestion.inbox import store
-from models.memory.nodes import access
-from models.memory.nodes import archive as archiving
+from models.memory import access
+from models.memory import archive as archiving
+from models.memory.agent_reads import Span, TimelineSpan
+from models.memory.inbox import store
 from models.queue.pending_work import owe
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT

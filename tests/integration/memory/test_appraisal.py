@@ -20,7 +20,7 @@ from jiyi.settings import Settings, get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
+from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import renewal
 from tasks.framework import work as tasks_work
@@ -318,7 +318,7 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
     save(event)
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 60)
-        loaded = appraisal_tasks.appraisals.load(connection, [event.event_id])
+        loaded = appraisal_tasks.nodes.load(connection, [event.event_id])
     appraisal_tasks.ask(llm, loaded)  # killed here: nothing is written
     assert kinds_owed(event) == {APPRAISE}
     slow, quick = (tasks_work.Batch(APPRAISE, [event.event_id]) for _ in range(2))

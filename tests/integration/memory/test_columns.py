@@ -35,7 +35,7 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import reads
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.memory.search import MemoryFilter, search
 from tasks.retrieval.retrieve import answer
 

@@ -12,8 +12,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import actions, events
-from models.memory.ingestion.ingest import Ingestor, Part
-from models.operations.embedding_models import EMBED
+from models.memory.ingest import Ingestor, Part
+from models.memory.work import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed
@@ -79,7 +79,7 @@ def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(group: s
         assert EMBED in kinds
         assert run_until_idle(EMBED, embed) == 1
 
-    for module in ("memory.ingestion.ingest", "db.actions"):
+    for module in ("memory.ingest", "db.actions"):
         monkeypatch.setattr(f"models.{module}.wake", done_at_once)
     if door == "the intake":
         Ingestor(redelivers=True).ingest([Part([observed(group)])])

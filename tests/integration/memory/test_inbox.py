@@ -13,8 +13,8 @@ from sqlalchemy import Connection, text
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, CollisionError, store
-from models.operations.embedding_models import EMBED
+from models.memory.inbox import CollisionError, store
+from models.memory.work import ACCUMULATE, APPRAISE, EMBED, STRENGTHEN
 from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database")

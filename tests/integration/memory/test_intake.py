@@ -27,8 +27,8 @@ from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion import inbox
-from models.memory.ingestion.ingest import Rejected
+from models.memory import inbox
+from models.memory.ingest import Rejected
 from models.queue import actions, broker_queues
 from models.queue.broker_queues import redis_address
 from tests.integration.memory.test_inbox import nodes, observed, rows

@@ -23,9 +23,9 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.ingestion.inbox import Stored
-from models.memory.ingestion.ingest import Ingestor, Part
-from models.memory.ingestion.own_vectors import MisfitVectors
+from models.memory.inbox import Stored
+from models.memory.ingest import Ingestor, Part
+from models.memory.own_vectors import MisfitVectors
 from models.operations import embedding_models
 from models.queue import actions
 from tasks.framework.answering import Answered

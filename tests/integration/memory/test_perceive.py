@@ -13,7 +13,7 @@ from jiyi import Client
 from jiyi.client.perceive import Seen
 from jiyi.protocol.events import Event
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.retrieval.test_parity import STANFORD
 

@@ -18,8 +18,8 @@ from jiyi.protocol.operations import ResolveBody, Resolved
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.ingestion.inbox import Stored
-from models.memory.ingestion.ingest import Ingestor, Part
+from models.memory.inbox import Stored
+from models.memory.ingest import Ingestor, Part
 from models.queue import actions
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 

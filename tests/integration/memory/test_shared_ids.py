@@ -16,10 +16,11 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.memory.ingestion.inbox import ACCUMULATE, INGRESS, STRENGTHEN, prepare_all, store
-from models.memory.nodes import access
-from models.operations.embedding_models import EMBED
+from models.memory import access
+from models.memory.inbox import prepare_all, store
+from models.memory.work import ACCUMULATE, EMBED, STRENGTHEN
 from models.reflection.reflections import REFLECT_CONVERSATION
+from models.tiers.quarantine import INGRESS
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.tiers.outputs import TEXTS, output
 

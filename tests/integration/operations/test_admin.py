@@ -18,7 +18,7 @@ from models.accounts import audit
 from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.queue import dead_letters
 from models.queue.pending_work import settle
 from tests.integration.conftest import PASSWORD, Browser, SignIn

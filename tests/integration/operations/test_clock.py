@@ -14,7 +14,7 @@ from sqlalchemy import text
 from engine.operations.jobs import JOBS
 from models.db.connection import unit_of_work
 from models.growth.heartbeat import alerts
-from models.memory.ingestion.inbox import EMBED
+from models.memory.work import EMBED
 from models.queue import clock, ticks
 from tasks.framework import jobs
 from tasks.framework.jobs import Run

@@ -28,8 +28,8 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import actions as memory_actions
 from models.memory import questions as memory_questions
-from models.memory.agents import strength
-from models.memory.nodes.nodes import lock
+from models.memory import strength
+from models.memory.nodes import lock
 from models.operations import actions
 from models.queue import clock, ticks, wakeups
 from models.retrieval import touches

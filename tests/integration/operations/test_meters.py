@@ -25,7 +25,7 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.sources import Reading
 from models.db.valkey import valkey
-from models.memory.nodes import access
+from models.memory import access
 from models.operations import canaries, heartbeats, meters, series
 from models.operations.canaries import Canary
 from models.operations.health import checks as health

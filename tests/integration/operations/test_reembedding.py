@@ -26,9 +26,9 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
 from models.db.valkey import valkey
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
+from models.memory.work import EMBED
 from models.operations import embedding_models, reembedding
-from models.operations.embedding_models import EMBED
 from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed

@@ -17,7 +17,7 @@ from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.scope import Scope
-from models.operations.embedding_models import EMBED
+from models.memory.work import EMBED
 from models.queue import pending_work, ticks
 from tasks.framework import renewal, work
 from tasks.framework.work import Batch

@@ -17,10 +17,9 @@ from jiyi.protocol.operations import LetterRequest, LettersRequest, ResolveBody,
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion import inbox
-from models.memory.ingestion.inbox import ACCUMULATE, DEPTH, STRENGTHEN
-from models.memory.nodes import nodes as nodes_model
-from models.operations.embedding_models import EMBED
+from models.memory import inbox
+from models.memory import nodes as nodes_model
+from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed
@@ -200,7 +199,7 @@ def test_a_failure_in_finish_leaves_neither_effect_nor_receipt(group: str) -> No
 
     def half(batch: tasks.Batch) -> None:
         with batch.finish() as (connection, subjects):
-            from models.memory.agents import strength
+            from models.memory import strength
 
             strength.strengthen(connection, subjects)
             raise RuntimeError("power cut")

@@ -12,7 +12,7 @@ from jiyi.protocol import reflection as ask
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import ACCUMULATE
+from models.memory.work import ACCUMULATE
 from models.reflection import actions
 from models.reflection.reflections import REFLECT
 from tasks.framework import work as tasks

@@ -19,8 +19,7 @@ from jiyi.protocol.reflection import ReflectRequest
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import ACCUMULATE
-from models.operations.embedding_models import EMBED
+from models.memory.work import ACCUMULATE, EMBED
 from models.reflection import reads
 from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION

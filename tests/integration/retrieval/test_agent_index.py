@@ -26,13 +26,13 @@ from jiyi.protocol.wire.vectors import Float32
 from models.db import valkey_keys
 from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
-from models.memory.agents.agents import AgentRecord, find_agents
-from models.memory.ingestion.inbox import store
-from models.memory.nodes import access as buffer
-from models.memory.nodes import nodes
+from models.memory import access as buffer
+from models.memory import nodes
+from models.memory.agents import AgentRecord, find_agents
+from models.memory.inbox import store
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
-from models.retrieval.derived_columns import CENTRE_STEPS
+from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, all_rows, lists_of
 from tasks.framework.answering import Answered
 from tasks.memory import access

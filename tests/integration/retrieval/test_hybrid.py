@@ -12,8 +12,8 @@ import pytest
 
 from engine.providers.embedders import Embedder, embedder, forget_questions, query_vectors
 from engine.providers.rerankers import reranker
+from engine.retrieval.query import sentences_of
 from engine.retrieval.relevance import SUBJECT_BONUS
-from engine.retrieval.sentences import sentences_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32

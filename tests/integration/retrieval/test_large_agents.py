@@ -18,7 +18,7 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.memory.ingestion.inbox import ENLARGE
+from models.memory.work import ENLARGE
 from models.operations import reembedding
 from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents

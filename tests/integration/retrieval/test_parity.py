@@ -18,7 +18,7 @@ from bench.parity import find, load, made_up_vector, normalised_cases
 from jiyi.cli.memory import stanford
 from jiyi.cli.memory.stanford import Memory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from models.memory.ingestion.inbox import DEPTH, STRENGTHEN
+from models.memory.work import DEPTH, STRENGTHEN
 from tasks.framework.work import Batch, run_until_idle
 from tasks.memory.upkeep import settle_depth, strengthen
 from tasks.retrieval.retrieve import retrieve

@@ -19,7 +19,7 @@ from jiyi.protocol.wire.calls import reply_of
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.memory.nodes import access
+from models.memory import access
 from tasks.framework.answering import Answered
 from tasks.memory import access as buffering
 from tasks.retrieval import retrieve as retrieval

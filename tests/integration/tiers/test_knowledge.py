@@ -16,7 +16,7 @@ from sqlalchemy import text
 from engine.tiers.promotion import knowledge_id
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

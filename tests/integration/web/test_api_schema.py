@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from models.memory.ingestion.looks import Looks
+from models.memory.looks import Looks
 from web import calls, create_app
 from web.accounts import rate_limits
 from web.api import OPERATIONS

@@ -13,7 +13,7 @@ from jiyi.errors import Conflict
 from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from tests.integration.conftest import SignIn
 from web import actions
 from web.admin import MODULES

@@ -23,7 +23,7 @@ from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.operations.embedding_models import EMBED
+from models.memory.work import EMBED
 from models.queue import stream
 from models.queue import stream_hub as hubs
 from models.queue.pending_work import owe

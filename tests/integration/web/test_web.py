@@ -24,7 +24,7 @@ from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.db.sources import Unanswered, from_database
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters

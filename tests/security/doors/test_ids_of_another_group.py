@@ -38,7 +38,7 @@ from models.growth.heartbeat import alerts
 from models.growth.heartbeat.alerts import NewAlert
 from models.growth.schedules import actions as schedule_actions
 from models.items.actions import put_items
-from models.memory.ingestion.inbox import store
+from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
 from models.stores import actions as stores

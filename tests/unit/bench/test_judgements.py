@@ -26,7 +26,7 @@ def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "facts_ada", [{"text": "a", "before": None, "lasting": True}, {"text": "b", "before": None, "lasting": False}])
     written(tmp_path, "facts_bo", [{"text": "c", "before": None, "lasting": True}])
-    judges = {"ada": Heads(model.load(), same), "bo": Heads(weights.load(), same)}
+    judges = {"ada": Heads(model.load(), same), "bo": Heads(model.load(), same)}
     said = {id(judges["ada"]): [True, True], id(judges["bo"]): [False]}
     monkeypatch.setitem(judgements.JUDGEMENTS, "facts", (lambda judge, rows: said[id(judge)], judgements.facts))
     assert judgements.run(tmp_path, judges.__getitem__) == {"facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}}
@@ -53,5 +53,5 @@ def test_a_folder_without_rows_or_without_a_writers_heads_is_an_error_that_says_
     written(tmp_path, "requests_ada", [{"text": "a", "label": "none"}])
     with pytest.raises(SystemExit, match=r"ada\.npz is not there: run python -m tools\.train --each"):
         judgements.run(tmp_path, judgements.judges_of(tmp_path, shipped))
-    (tmp_path / "ada.npz").write_bytes(weights.FILE.read_bytes())
+    (tmp_path / "ada.npz").write_bytes(model.FILE.read_bytes())
     assert set(judgements.run(tmp_path, judgements.judges_of(tmp_path, shipped))) == {"requests"}

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench import probability, tune
 from bench.probability import Asked, figures, fit, likely, set_of, window, writer_of
 from bench.support.quality import Agent, Memory, Question
-from engine.retrieval.probability import MEASURES
+from engine.retrieval.relevance import MEASURES
 
 SIZE = 384
 

@@ -13,8 +13,8 @@ from pydantic_core import to_json
 
 from jiyi.protocol.events import LATEST
 from models.db.bulk_copy import COUNT_BYTES, encoder, packed_json, packed_texts, packed_time, packed_vector
-from models.memory.ingestion import event_rows
-from models.memory.ingestion.event_rows import WorkRow
+from models.memory import event_rows
+from models.memory.event_rows import WorkRow
 from models.memory.tables import MemoryNode
 from models.queue.tables import PendingWork
 

@@ -21,7 +21,7 @@ NOBODY = Scope()
 #: Modules that may call ``whole_service()``, and why. Whoever adds one says why.
 WHOLE_SERVICE = {
     "models/db/actions.py": "actions that say so, such as the making of keys",
-    "models/memory/nodes/access.py": "the buffer of accesses is everybody's",
+    "models/memory/access.py": "the buffer of accesses is everybody's",
     "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
     "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
@@ -36,7 +36,7 @@ WHOLE_SERVICE = {
     "models/accounts/signing_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
-    "models/memory/ingestion/ingest.py": "dead letters of groups that are only claimed, or of none",
+    "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "models/accounts/known_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.

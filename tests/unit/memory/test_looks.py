@@ -1,4 +1,4 @@
-"""models.memory.ingestion.looks: requests that wait for rows of the database, many of one group's among them."""
+"""models.memory.looks: requests that wait for rows of the database, many of one group's among them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from models.db.scope import Scope, current
 from models.db.sources import Unanswered
-from models.memory.ingestion import looks
-from models.memory.ingestion.looks import Looks
+from models.memory import looks
+from models.memory.looks import Looks
 
 #: Seconds until something on a busy machine.
 PATIENCE = 60.0

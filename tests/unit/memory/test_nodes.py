@@ -11,7 +11,7 @@ import pytest
 
 from engine.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol import events as wire
-from jiyi.text.digests import text_digest
+from jiyi.text.words import text_digest
 
 WHEN = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)

@@ -1,4 +1,4 @@
-"""engine.reflection.progress: how far an agent is on the way to its next reflection."""
+"""engine.reflection.reflect: how far an agent is on the way to its next reflection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.reflection.progress import with_progress
+from engine.reflection.reflect import with_progress
 from jiyi.protocol.memory import AgentState
 from jiyi.settings import Settings
 

@@ -17,14 +17,17 @@ from engine.reflection.reflect import (
     MAX_STATEMENTS,
     MAX_UTTERANCES,
     RETRIEVED,
+    Origin,
     Statement,
+    Thought,
     counters_after,
+    events_of,
     is_due,
     reflect,
     reflect_on_conversation,
+    thought_id,
     window,
 )
-from engine.reflection.thoughts import Origin, Thought, events_of, thought_id
 from jiyi.errors import InvalidEvent
 from tests.llms import Scripted
 

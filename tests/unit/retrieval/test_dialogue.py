@@ -1,4 +1,4 @@
-"""engine.retrieval.dialogue: what the messages of a dialogue count, and what is looked for by them together."""
+"""engine.retrieval.query: what the messages of a dialogue count, and what is looked for by them together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.dialogue import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, vector_of, words_of
+from engine.retrieval.query import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, vector_of, words_of
 from jiyi.protocol.retrieval import Message
 
 roles = st.lists(st.sampled_from(["user", "assistant"]), max_size=32)

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.postings import Ragged
-from engine.retrieval.scoring import MIN_NORM
-from models.retrieval.access_order import AccessOrder
-from models.retrieval.columns import FIRST_ROWS, Columns
-from models.retrieval.derived_columns import store_vectors
+from engine.retrieval.lexicon import Ragged
+from engine.retrieval.ranking import MIN_NORM
+from models.retrieval.columns import FIRST_ROWS, AccessOrder, Columns, store_vectors
 from models.retrieval.index_rows import IndexRows, dimensions_of, lists_of
 
 Vector = Sequence[float] | None

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval import lexicon, postings
+from engine.retrieval import lexicon
 from engine.retrieval.lexicon import Lexicon
 from jiyi.text.tokens import is_filler, is_pair
 
@@ -197,7 +197,7 @@ def test_however_texts_are_added_scores_equal_the_plain_ones_to_the_last_bit(
 ) -> None:
     made, texts = Lexicon(), list[list[str]]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postings, "LATE", 3)
+        patch.setattr(lexicon, "LATE", 3)
         for at_once, batch in added:
             if at_once:
                 made.extend([" ".join(text) for text in batch])

@@ -1,4 +1,4 @@
-"""engine.retrieval.likeness: against a plain rewriting of it, and across languages."""
+"""engine.retrieval.corpus: against a plain rewriting of it, and across languages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.retrieval.likeness import LANGUAGE_PRIOR, alike, language_sums
-from engine.retrieval.scoring import Floats
+from engine.retrieval.corpus import LANGUAGE_PRIOR, alike, language_sums
+from engine.retrieval.ranking import Floats
 
 
 def alike_in(vectors: Floats, languages: NDArray[np.int8], rows: NDArray[np.intp]) -> Floats:

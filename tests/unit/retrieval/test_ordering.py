@@ -113,8 +113,7 @@ def test_the_ordinary_is_what_those_have_that_are_not_looked_at() -> None:
 
 def test_of_a_few_memories_all_are_above_the_ordinary() -> None:
     """The least relevant of three may well be the news: nothing is known of what is ordinary."""
-    assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(3)).tolist() == [2, 1.4, 1]
-    assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(2)) == pytest.approx([1 + 5 / 6, 0.4 + 5 / 6])
+    assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(3)) == pytest.approx([1.475, 0.875, 0.475])
 
 
 def test_a_memory_without_a_vector_is_like_nothing() -> None:

@@ -1,4 +1,4 @@
-"""engine.retrieval.probability: how likely a memory is to answer."""
+"""engine.retrieval.relevance: how likely a memory is to answer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.providers.embedders import ADAPTED_MODELS
-from engine.retrieval import probability
-from engine.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures, probabilities
-from engine.retrieval.relevance import hybrid
+from engine.retrieval import relevance
+from engine.retrieval.relevance import MEASURES, WEIGHTS, WITHOUT_COSINE, hybrid, measures, probabilities
 from engine.text.keywords import asked_tokens
 from tests.unit.retrieval.test_relevance import NOW, embed_by_text, random_corpus
 
@@ -46,7 +45,7 @@ def test_cosines_of_another_model_and_no_cosines_count_for_nothing() -> None:
     corpus, question, query = random_corpus(4)
     asked, rows = asked_tokens(question), np.arange(len(corpus))
     found = hybrid(corpus, question, query, embed_by_text, NOW)
-    odds = measures(corpus, found, asked, rows)[:, 1:] @ np.array(probability.WITHOUT_COSINE[1:-1]) + probability.WITHOUT_COSINE[-1]
+    odds = measures(corpus, found, asked, rows)[:, 1:] @ np.array(relevance.WITHOUT_COSINE[1:-1]) + relevance.WITHOUT_COSINE[-1]
     assert probabilities(corpus, found, asked, rows, "another") == pytest.approx(1 / (1 + np.exp(-odds)))
     words = hybrid(corpus, question, None, None, NOW)
     assert probabilities(corpus, words, asked, rows, MODEL).tolist() == probabilities(corpus, words, asked, rows, "another").tolist()

@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.retrieval import relevance, sentences
-from engine.retrieval.corpus import Corpus, centre_of, dense
-from engine.retrieval.dialogue import Part
+from engine.retrieval import query as sentences
+from engine.retrieval import relevance
+from engine.retrieval.corpus import FIRST_HOUR, Corpus, centre_of, dense, language_sums, with_hours
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.likeness import language_sums
-from engine.retrieval.neighbours import FIRST_HOUR, with_hours
+from engine.retrieval.query import Part, describes, marked_sentences, sentences_of
+from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import hybrid
-from engine.retrieval.scoring import Floats
-from engine.retrieval.sentences import describes, marked_sentences, sentences_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 

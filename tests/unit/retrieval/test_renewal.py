@@ -1,4 +1,4 @@
-"""engine.retrieval.renewal: of two statements about what is asked, the older is said anew, however differently they are worded."""
+"""engine.retrieval.ordering: of two statements about what is asked, the older is said anew, however differently they are worded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from engine.retrieval.ordering import APART, Shown, in_order
-from engine.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed, said_so
+from engine.retrieval.ordering import APART, ENOUGH, LEAST_SHARE, TOPIC_ALIKE, TOPIC_RELEVANT, Shown, in_order, renewed, said_so
 
 DAY = 86_400.0
 
@@ -64,8 +63,8 @@ def test_what_renews_nothing(question: str, answer: str, later: str) -> None:
 def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
     asked = ("Which phone do I use?", "My Galaxy is dying on me.", "I've got an iPhone now.")
     assert by(*asked) == {0: 1}
-    assert by(*asked, alike=LEAST_ALIKE - 0.01) == {}
-    assert by(*asked, relevance=(0.6, LEAST_RELEVANT - 0.01)) == {}
+    assert by(*asked, alike=TOPIC_ALIKE - 0.01) == {}
+    assert by(*asked, relevance=(0.6, TOPIC_RELEVANT - 0.01)) == {}
     assert by(*asked, apart=APART - 1) == {}
     plain = ("Which phone do I use?", "My phone is a Galaxy.", "My phone is an iPhone.")
     assert by(*plain, alike=ENOUGH - 0.25 + 0.01) == {0: 1}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval import lexicon, ordering, relevance, renewal, scoring
+from engine.retrieval import lexicon, ordering, ranking, relevance
 from engine.retrieval.corpus import Corpus
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ordering import Shown
+from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
-from engine.retrieval.scoring import MIN_NORM, Floats
 from engine.text.keywords import asked_tokens
 from engine.text.topics import all_topics_of, is_of, narrowest, topics_of
 from tests.unit.retrieval.test_relevance import NOW, random_corpus
@@ -119,24 +119,24 @@ def test_what_is_said_anew(question: str, texts: list[str], seed: int) -> None:
     shown = [Shown(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)]
     alike, relevance = chance.random((size, size)), chance.random(size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(renewal, "_drop", lambda pairs, among, fits: pairs.__iand__(np.array([fits(one.text) for one in among])[:, None]))
-        found = renewal.renewed(question, shown, alike, relevance)
-    assert np.array_equal(renewal.renewed(question, shown, alike, relevance), found)
+        patch.setattr(ordering, "_drop", lambda pairs, among, fits: pairs.__iand__(np.array([fits(one.text) for one in among])[:, None]))
+        found = ordering.renewed(question, shown, alike, relevance)
+    assert np.array_equal(ordering.renewed(question, shown, alike, relevance), found)
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))
 def test_means_deviations_and_lengths(values: list[float]) -> None:
     known = np.array(values)
-    assert scoring.mean(known) == known.mean()
-    assert scoring.deviation(known - known.mean()) == known.std()
+    assert ranking.mean(known) == known.mean()
+    assert ranking.deviation(known - known.mean()) == known.std()
     for vector in (known, known.astype(np.float32)):
-        assert scoring.length_of(vector) == np.linalg.norm(vector)
+        assert ranking.length_of(vector) == np.linalg.norm(vector)
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.sampled_from([0.0, MIN_NORM, 0.3, 7.0])), max_size=20))
 def test_quotients(values: list[tuple[float, float]]) -> None:
     products, scale = (np.array([value[place] for value in values]) for place in (0, 1))
-    assert scoring.quotient(products, scale).tolist() == [above / below if below > MIN_NORM else 0 for above, below in values]
+    assert ranking.quotient(products, scale).tolist() == [above / below if below > MIN_NORM else 0 for above, below in values]
 
 
 @given(st.sampled_from(QUESTIONS), st.lists(st.sampled_from(SAID), max_size=6), st.integers(0, 10_000))
@@ -145,7 +145,7 @@ def test_nothing_is_said_anew_where_it_cannot_be(question: str, texts: list[str]
     times = chance.integers(0, 4_000, len(texts)).tolist()
     shown = [Shown(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)]
     likely = np.ones((len(texts), len(texts)))
-    if not renewal.may_be_renewed(question, shown):
+    if not ordering.may_be_renewed(question, shown):
         assert not ordering.replaces(shown, likely, np.ones(len(texts))).any()
 
 

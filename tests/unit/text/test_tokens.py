@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.memory import nodes
-from engine.retrieval import sentences
+from engine.retrieval import query as sentences
 from engine.text.keywords import asked_tokens
 from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
 from jiyi.text.words import MAX_CHARS

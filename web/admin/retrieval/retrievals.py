@@ -7,7 +7,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from models.retrieval import records
 from web.admin import inputs
 from web.admin.frame import Page, asked

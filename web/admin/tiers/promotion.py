@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.quarantine import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
-from models.memory.agents import reads as agent_reads
+from models.memory import agent_reads
 from models.tiers import actions, promoting
 from models.tiers.promoting import Draft
 from web.accounts.identity import need

@@ -15,8 +15,8 @@ from jiyi.protocol.openapi.operations import PREFIX
 from models.db.sources import from_database
 from models.memory import events as stored
 from models.memory import questions
-from models.memory.agents.agents import key_of
-from models.memory.ingestion.looks import Looks
+from models.memory.agents import key_of
+from models.memory.looks import Looks
 from web.api.bodies import give_back_room
 from web.api.memory.storing import keep
 from web.api.problems import Refused

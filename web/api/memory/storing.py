@@ -10,9 +10,9 @@ import psycopg
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db.sources import FAILURES, PATIENCE, Unanswered, one_line
-from models.memory.ingestion import inbox
-from models.memory.ingestion.group_commit import Kept, group_commit
-from models.memory.ingestion.own_vectors import FIELD, MisfitVectors
+from models.memory import inbox
+from models.memory.ingest import Kept, group_commit
+from models.memory.own_vectors import FIELD, MisfitVectors
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 

@@ -13,7 +13,7 @@ from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
 from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
 from jiyi.tiers import memory_node
 from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
-from models.queue import news
+from models.tiers import news
 from web.api.problems import Refused
 from web.api.registry import operation
 from web.api.running import Asker

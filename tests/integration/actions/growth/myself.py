@@ -13,7 +13,7 @@ from models.db.connection import unit_of_work
 from models.growth.identity import actions as identity
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as reflections
-from models.memory.agents.agents import lock_agents
+from models.memory.agents import lock_agents
 from tests.integration.actions.cases import Case, command
 
 AGENT, PAIN, SOUL = "小伴", "导出报表总是失败", "你很耐心。"

@@ -17,7 +17,7 @@ from models.growth.heartbeat import actions as heartbeat_actions
 from models.growth.heartbeat import alerts
 from models.growth.heartbeat.alerts import NewAlert
 from models.growth.schedules import actions as schedule_actions
-from models.memory.agents import agents
+from models.memory import agents
 from tests.integration.actions.cases import Case
 
 AGENT = "小伴"

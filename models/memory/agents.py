@@ -75,8 +75,8 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
     Always in the same order, so that two intakes with the same agents queue up instead of deadlocking.
     """
     wanted = sorted(set(names))
-    found = _select_locked(connection, wanted)
-    if len(found) < len(wanted):
+    locked = _select_locked(connection, wanted)
+    if len(locked) < len(wanted):
         parameters = {
             "groups": [group_id for group_id, _ in wanted],
             "agents": [agent_id for _, agent_id in wanted],
@@ -85,8 +85,8 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
         }
         connection.execute(_INSERT_GROUPS, parameters)
         connection.execute(_INSERT_AGENTS, parameters)
-        found = _select_locked(connection, wanted)
-    return found
+        locked = _select_locked(connection, wanted)
+    return locked
 
 
 def make_groups(connection: Connection, group_ids: Iterable[str]) -> None:
@@ -191,7 +191,7 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
 
     True if another one is due already.
 
-    Under the agent's lock, which :func:`models.memory.agents.strength.accumulate` takes before it owes a reflection: so one that
+    Under the agent's lock, which :func:`models.memory.strength.accumulate` takes before it owes a reflection: so one that
     is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]

@@ -36,7 +36,7 @@ class MisfitVectors(InvalidEvent):
 
     def __init__(self, misfits: Sequence[Misfit]) -> None:
         self.misfits = list(misfits)
-        super().__init__([f"{FIELD}: {one.reason}" for one in misfits])
+        super().__init__([f"{FIELD}: {misfit.reason}" for misfit in misfits])
 
 
 def find(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
@@ -52,7 +52,7 @@ def bury(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
     """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
     return [
         event.group_id
-        for event, reason in ((one.event, f"{FIELD}: {one.reason}") for one in misfits)
+        for event, reason in ((misfit.event, f"{FIELD}: {misfit.reason}") for misfit in misfits)
         if dead_letters.add_message_once(connection, wire.encode([event]).decode(), reason, event.event_id, event.group_id)
     ]
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval.scoring import Floats
+from engine.retrieval.ranking import MIN_NORM, Floats, length_of
+from engine.text.keywords import asked_tokens
+from jiyi.protocol.retrieval import Message
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
@@ -48,7 +51,7 @@ def sentences_of(text: str) -> list[str]:
 def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     asks = False
     for part, end in reversed(list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))):
         if "?" in end or "？" in end:
@@ -57,8 +60,8 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
             asks = False
         stripped = part.strip(" ，,")
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
-            found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
-    return tuple(found[::-1]) if len(found) <= MAX_SENTENCES else ()
+            sentences.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
+    return tuple(sentences[::-1]) if len(sentences) <= MAX_SENTENCES else ()
 
 
 def describes(text: str) -> bool:
@@ -80,3 +83,50 @@ def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:
         weights: of the sentences, ``(s,)``.
     """
     return np.asarray(np.max(weights[:, None] * scores, axis=0), dtype=np.float64)
+
+
+#: A user's message counts so many times as much as the user's next one: with more, a change of the subject would cost more than
+#: a talk that keeps to it gains.
+DECAY = 0.5
+#: What an assistant's message counts, beside the user's message that answers it.
+ASSISTANT_SHARE = 0.2
+#: What counts less is left out: the user's last four messages, and the assistant's between the last three, have to be embedded.
+LEAST_WEIGHT = 0.08
+
+
+class Part(NamedTuple):
+    """A message that counts, and how much: 1 for the leading one."""
+
+    text: str
+    weight: float
+
+
+def parts_of(messages: Sequence[Message]) -> tuple[Part, ...]:
+    """The messages that count, the leading one first; several that say the same count once. Empty without messages."""
+    weights: dict[str, float] = {}
+    weight = 1.0
+    led = False
+    for message in reversed(messages):
+        by_user = message.role == "user"
+        weight *= DECAY if led and by_user else 1.0
+        led = led or by_user
+        counts = weight if by_user else weight * ASSISTANT_SHARE
+        if counts >= LEAST_WEIGHT:
+            weights[message.text] = max(counts, weights.get(message.text, 0.0))
+    return tuple(Part(text, counts) for text, counts in sorted(weights.items(), key=lambda item: -item[1]))
+
+
+def vector_of(parts: Sequence[Part], vectors: Mapping[str, Float32]) -> Float32:
+    """The weighted mean of the parts' directions, of length 1 or less: shape ``(d,)``."""
+    units = [vectors[part.text] / max(length_of(vectors[part.text]), MIN_NORM) for part in parts]
+    total = np.sum([part.weight * unit for part, unit in zip(parts, units, strict=True)], axis=0)
+    return np.asarray(total / max(length_of(total), MIN_NORM), dtype=np.float32)
+
+
+def words_of(parts: Sequence[Part]) -> dict[str, float]:
+    """The words that are looked for, each with what the weightiest message that has it counts."""
+    weights: dict[str, float] = {}
+    for part in parts:
+        for token in asked_tokens(part.text):
+            weights[token] = max(part.weight, weights.get(token, 0.0))
+    return weights

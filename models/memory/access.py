@@ -158,8 +158,8 @@ def _latest_and_counts(handed_over: str) -> tuple[dict[bytes, float], Counter[by
     """When each memory was last accessed, and how often."""
     latest = dict(cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True)))
     counts: Counter[bytes] = Counter()
-    for one in cast("list[bytes]", valkey().lrange(handed_over + valkey_keys.EACH_SUFFIX, 0, -1)):
-        node_ids, at, group_id = one.split(b":", 2)
+    for entry in cast("list[bytes]", valkey().lrange(handed_over + valkey_keys.EACH_SUFFIX, 0, -1)):
+        node_ids, at, group_id = entry.split(b":", 2)
         for name in (node_id + b":" + group_id for node_id in node_ids.split(b",")):
             counts[name] += 1
             latest[name] = max(latest.get(name, -inf), float(at))  # the flush may have come between the two

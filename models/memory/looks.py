@@ -60,22 +60,22 @@ class Looks(Generic[T]):
     def wait(self, group_id: str, ids: Collection[UUID], seconds: float) -> Mapping[UUID, T] | None:
         """What is known of the ids when all of it is final, or when the time is up; None if the database gives no answer."""
         now = time.monotonic()
-        one: _Waiting[T] = _Waiting(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
+        request: _Waiting[T] = _Waiting(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
         with self._changed:
-            self._waiting.setdefault(group_id, []).append(one)
+            self._waiting.setdefault(group_id, []).append(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
                 self._thread.start()
             self._changed.notify()
-        if not one.done.wait(seconds + GRACE_SECONDS):
+        if not request.done.wait(seconds + GRACE_SECONDS):
             with self._changed:
-                self._forget(one)
+                self._forget(request)
             return None
-        if isinstance(one.error, Unanswered):
+        if isinstance(request.error, Unanswered):
             return None
-        if one.error is not None:
-            raise one.error
-        return one.found
+        if request.error is not None:
+            raise request.error
+        return request.found
 
     def _run(self) -> None:
         while True:
@@ -101,32 +101,32 @@ class Looks(Generic[T]):
         """When a group is to be looked for: the more of it wait, the rarer."""
         waiting = self._waiting[group_id]
         pause = min(FIRST_POLL * len(waiting), BUSY_POLL)
-        return max(min(one.due for one in waiting), self._looked.get(group_id, 0.0) + pause)
+        return max(min(request.due for request in waiting), self._looked.get(group_id, 0.0) + pause)
 
     def _look_for(self, group_id: str, waiting: Sequence[_Waiting[T]]) -> None:
         """One look for all of a group's requests."""
-        ids = sorted(set().union(*(one.open for one in waiting)))
+        ids = sorted(set().union(*(request.open for request in waiting)))
         error: Exception | None = None
-        found: Mapping[UUID, T] = {}
+        known_rows: Mapping[UUID, T] = {}
         try:
             with for_groups(group_id):
-                found = from_database(lambda connection: self._look(connection, group_id, ids))
+                known_rows = from_database(lambda connection: self._look(connection, group_id, ids))
         except Exception as failure:  # noqa: BLE001 – whoever waits raises it
             error = failure
         now = time.monotonic()
         with self._changed:
             self._looked[group_id] = now
-            for one in waiting:
-                one.error = error
-                known = {row: found[row] for row in one.open if row in found}
-                one.found |= known
-                one.open -= {row for row, value in known.items() if self._final(value)}
-                if error is not None or not one.open or now >= one.deadline:
-                    self._forget(one)
-                    one.done.set()
+            for request in waiting:
+                request.error = error
+                known = {row: known_rows[row] for row in request.open if row in known_rows}
+                request.found |= known
+                request.open -= {row for row, value in known.items() if self._final(value)}
+                if error is not None or not request.open or now >= request.deadline:
+                    self._forget(request)
+                    request.done.set()
                 else:
-                    one.pause = min(2 * one.pause, LAST_POLL)
-                    one.due = min(now + one.pause, one.deadline)
+                    request.pause = min(2 * request.pause, LAST_POLL)
+                    request.due = min(now + request.pause, request.deadline)
 
     def _forget(self, one: _Waiting[T]) -> None:
         waiting = self._waiting.get(one.group_id, [])

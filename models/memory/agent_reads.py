@@ -1,4 +1,4 @@
-"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents.agents``."""
+"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents``."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def span(connection: Connection, group_id: str, agent_id: str) -> Span | None:
     """When the first and the last of the memories happened that the timeline counts."""
     node = tables.MemoryNode
     newest = select(node.created_at).where(node.group_id == group_id, node.agent_id == agent_id)
-    some = newest.order_by(node.node_count.desc()).limit(TIMELINE_NODES).subquery()
-    first, last = connection.execute(select(func.min(some.c.created_at), func.max(some.c.created_at))).one()
+    counted = newest.order_by(node.node_count.desc()).limit(TIMELINE_NODES).subquery()
+    first, last = connection.execute(select(func.min(counted.c.created_at), func.max(counted.c.created_at))).one()
     return None if first is None else Span(first, last)
 
 

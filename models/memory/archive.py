@@ -16,8 +16,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
 
 from models.accounts import audit
-from models.memory.agents.agents import AgentName, bind_name
-from models.memory.nodes.access import RECENT
+from models.memory.access import RECENT
+from models.memory.agents import AgentName, bind_name
 from models.memory.tables import MemoryNode
 
 Reason = Literal["expired", "faded", "chosen"]
@@ -65,8 +65,8 @@ def archive_expired(connection: Connection, agent: AgentName, at: datetime, limi
 
     Safe to repeat because what is archived is not found again.
     """
-    found = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
-    return _record(connection, agent, list(found), "expired", actor, clock=at)
+    node_ids = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
+    return _record(connection, agent, list(node_ids), "expired", actor, clock=at)
 
 
 def judge(connection: Connection, agent: AgentName, rules: Rules) -> dict[str, int]:
@@ -79,8 +79,8 @@ def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit:
 
     Safe to repeat because what is archived is not found again.
     """
-    found = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
-    return _record(connection, agent, list(found), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
+    node_ids = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
+    return _record(connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
 
 
 def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[str, list[UUID]]:
@@ -110,10 +110,10 @@ def restore(
 
 
 def _by_agent(rows: Iterable[Any]) -> dict[str, list[UUID]]:
-    found: dict[str, list[UUID]] = {}
+    by_agent: dict[str, list[UUID]] = {}
     for row in rows:
-        found.setdefault(row.agent_id, []).append(row.node_id)
-    return found
+        by_agent.setdefault(row.agent_id, []).append(row.node_id)
+    return by_agent
 
 
 def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: Reason, actor: str, **details: Any) -> int:
@@ -154,7 +154,7 @@ _IDS = bindparam("ids", type_=ARRAY(Uuid))
 
 
 def _locked(*which: Any) -> Select[Any]:
-    """Whoever locks many nodes does it in this order (``models.memory.nodes.nodes.lock``): nobody waits for somebody who waits for him."""
+    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him."""
     return select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id).with_for_update(key_share=True)
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import queue
+import threading
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -19,15 +22,17 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.operations.log_redaction import fields_in
+from jiyi.once import once
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
+from models.db import scope as tenancy
 from models.db.conflicts import tried_again
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory.ingestion import inbox, own_vectors
-from models.memory.ingestion.inbox import CollisionError, Prepared, Stored
-from models.memory.ingestion.own_vectors import MisfitVectors
-from models.queue import dead_letters, news, reused_ids
+from models.memory import inbox, own_vectors
+from models.memory.inbox import CollisionError, Prepared, Stored
+from models.memory.own_vectors import MisfitVectors
+from models.queue import dead_letters, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
 
@@ -76,14 +81,14 @@ class Ingestor:
     def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``ready`` is what :func:`models.memory.ingestion.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
+        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
         because an event that is stored already changes nothing.
 
         Raises:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
         done = self._store(parts, rejected, ready)
-        news.stored(done)  # before the wake-ups: what workers then do is news that comes later
+        inbox.announce(done)  # before the wake-ups: what workers then do is news that comes later
         wake(*done.owed)
         for kind, due in done.due.items():
             wake_at(kind, due)
@@ -198,3 +203,81 @@ def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
 
 
 _TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")
+
+
+#: Threads that store: while one waits for the disk, another prepares.
+THREADS = 2
+#: Events of one transaction, unless a single request brings more.
+MAX_TOGETHER = 500
+#: Below the seconds that a request waits, so that PostgreSQL itself ends what nobody waits for any more.
+INGESTOR = Ingestor(redelivers=False, statement_timeout_ms=2_500)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of one request's events: how many were new."""
+
+    accepted: int
+    repeated: int
+
+
+@dataclass(slots=True)
+class _Waiting:
+    part: Part
+    ready: Prepared
+    done: Future[Kept] = field(default_factory=Future)
+
+
+class GroupCommit:
+    """The threads of this process that store events."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
+        for number in range(THREADS):
+            threading.Thread(target=self._work, name=f"store-{number}", daemon=True).start()
+
+    def store(self, events: Sequence[Event], seconds: float) -> Kept:
+        """Return when they are in the database, all or none.
+
+        Raises:
+            ReusedIds, CollisionError: an id is taken.
+            DATABASE_ERRORS: the database refuses them, or is away.
+            concurrent.futures.TimeoutError: it took longer; whether they were stored is not known.
+        """
+        foreign = {event.group_id for event in events} - set(tenancy.current().groups)
+        if foreign:
+            raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
+        item = _Waiting(Part(events), inbox.prepare_all(events))
+        self._waiting.put(item)
+        return item.done.result(seconds)
+
+    def _work(self) -> None:
+        while True:
+            together = [self._waiting.get()]
+            while sum(len(item.part.events) for item in together) < MAX_TOGETHER:
+                try:
+                    together.append(self._waiting.get_nowait())
+                except queue.Empty:
+                    break
+            try:
+                _store(together)
+            except BaseException:  # whatever it was, the thread has to go on
+                log.exception("events could not be stored")
+
+
+def _store(together: Sequence[_Waiting]) -> None:
+    ready = {key: memory for item in reversed(together) for key, memory in item.ready.items()}  # of equal keys the first is stored
+    fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
+    for item in together:
+        if item.part.error is not None:
+            item.done.set_exception(item.part.error)
+            continue
+        new = {event.key for event in item.part.events} & fresh
+        fresh -= new
+        item.done.set_result(Kept(len(new), len(item.part.events) - len(new)))
+
+
+@once
+def group_commit() -> GroupCommit:
+    """This process's; made on first use, so always after a fork."""
+    return GroupCommit()

@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
-from models.memory.ingestion.inbox import APPRAISE, STRENGTHEN
 from models.memory.tables import KeywordStrength
+from models.memory.work import APPRAISE, STRENGTHEN
 
 #: Agents whose drift a summary names.
 MAX_SHOWN = 100
@@ -41,8 +41,8 @@ def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[U
 
 
 def drift(connection: Connection, group_id: str, agent_id: str) -> Drift:
-    found = connection.execute(_DRIFT, {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}).one()
-    return Drift(found.keywords, found.off_by)
+    drift = connection.execute(_DRIFT, {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}).one()
+    return Drift(drift.keywords, drift.off_by)
 
 
 def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
@@ -53,10 +53,10 @@ def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
     """
     parameters = {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}
     connection.execute(_LOCK, parameters)
-    found = connection.execute(_REPAIR, parameters).one()
-    if found.keywords:
+    repaired = connection.execute(_REPAIR, parameters).one()
+    if repaired.keywords:
         connection.execute(_DELETE_EMPTY, parameters)
-    return Drift(found.keywords, found.off_by)
+    return Drift(repaired.keywords, repaired.off_by)
 
 
 # In key order, so that two workers with the same keywords queue up instead of deadlocking.

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import EventKey, MemoryObserved
 from jiyi.settings import get_settings
-from models.memory.agents.agents import AgentName, AgentRow
-from models.memory.ingestion.event_rows import PreparedMemory
+from models.memory.agents import AgentName, AgentRow
+from models.memory.event_rows import PreparedMemory
 
 #: Subject, predicate, object.
 Triple = tuple[str | None, str | None, str | None]
@@ -27,10 +27,10 @@ def depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
     wanted = {node_id for event in observed if event.payload.node_type == "thought" for node_id in event.payload.evidence}
     if not wanted:
         return {}
-    found: dict[AgentName, dict[UUID, int]] = {}
+    depths_of: dict[AgentName, dict[UUID, int]] = {}
     for row in connection.execute(_DEPTHS, {"ids": list(wanted)}):
-        found.setdefault((row.group_id, row.agent_id), {})[row.node_id] = row.depth
-    return found
+        depths_of.setdefault((row.group_id, row.agent_id), {})[row.node_id] = row.depth
+    return depths_of
 
 
 def twins(
@@ -56,11 +56,11 @@ def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
             most[name] = max(most.get(name, 0), event.payload.retention)
     if not most:
         return {}
-    found: dict[AgentName, deque[tuple[Triple, UUID]]] = {name: deque() for name in most}
+    triples: dict[AgentName, deque[tuple[Triple, UUID]]] = {name: deque() for name in most}
     parameters = {"groups": [name[0] for name in most], "agents": [name[1] for name in most], "counts": list(most.values())}
     for row in connection.execute(_LATEST, parameters):
-        found[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object), row.node_id))
-    return found
+        triples[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object), row.node_id))
+    return triples
 
 
 def addressed(

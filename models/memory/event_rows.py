@@ -12,17 +12,15 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
 
 from engine.memory.nodes import Derived
-from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
+from jiyi.protocol.events import Event, MemoryObserved, Observation
 from jiyi.protocol.events.content import payload_json
-from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import to_array
-from jiyi.text.digests import content_digest
 from models.db.bulk_copy import COUNT_BYTES, PACKED_TYPES, encoder, packed_json, packed_texts, packed_time, packed_vector
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.queue.tables import PendingWork
 
 #: Most memories have neither evidence nor provenance.
-_EMPTY_LIST, _EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
+_EMPTY_LIST, EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
 
 
 class EventRow(NamedTuple):
@@ -77,27 +75,6 @@ class AccessRow(NamedTuple):
     last_accessed: bytes
 
 
-class QuarantineRow(NamedTuple):
-    """A row of ``quarantine_logs``."""
-
-    entry_id: bytes
-    group_id: str
-    agent_id: str
-    session_id: str | None
-    node_id: str
-    node_type: str | None
-    node_name: str | None
-    kind: str
-    content: str
-    content_hash: bytes
-    confidence: float | None
-    flags: bytes
-    depth: int
-    metadata: bytes
-    provenance: bytes
-    created_at: bytes
-
-
 class WorkRow(NamedTuple):
     """A row of ``pending_work``."""
 
@@ -109,12 +86,12 @@ class WorkRow(NamedTuple):
 def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
     """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that has to be packed."""
     columns = MemoryNode.__table__.columns
-    found = tuple(name for name in names if name in columns and name not in taken)
+    among = tuple(name for name in names if name in columns and name not in taken)
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    for name in found:
+    for name in among:
         if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
             raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeFields, and to what prepared() gives")
-    return found
+    return among
 
 
 _OWN = NodeFields._fields + NodeNumbers._fields
@@ -184,8 +161,8 @@ def prepared(
         packed,
         packed if lowered == keywords else packed_texts(lowered),
         words,
-        _json(filling, _EMPTY_LIST),
-        _json(seen.provenance, _EMPTY_OBJECT),
+        packed_or(filling, _EMPTY_LIST),
+        packed_or(seen.provenance, EMPTY_OBJECT),
         None if seen.vector is None else packed_vector(to_array(seen.vector)),
     )
     given: tuple[Any, ...] = _given(seen)
@@ -231,31 +208,8 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
     happened = packed_time(event.occurred_at)
-    return EventRow(event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, happened, _EMPTY_OBJECT, "erased")
+    return EventRow(event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, happened, EMPTY_OBJECT, "erased")
 
 
-def quarantine_row(event: NodeExecuted) -> QuarantineRow:
-    """The output of a workflow's node, with all that came with it."""
-    said = event.payload
-    return QuarantineRow(
-        event.event_id.bytes,
-        event.group_id,
-        event.agent_id,
-        event.session_id,
-        said.node_id,
-        said.node_type,
-        said.node_name,
-        kind_of(said.node_type, said.metadata),
-        said.output,
-        content_digest(said.output),
-        said.confidence,
-        packed_texts(said.flags),
-        said.depth,
-        _json(said.metadata, _EMPTY_OBJECT),
-        _json(said.provenance, _EMPTY_OBJECT),
-        packed_time(event.occurred_at),
-    )
-
-
-def _json(value: Any, empty: bytes) -> bytes:
+def packed_or(value: Any, empty: bytes) -> bytes:
     return packed_json(to_json(value)) if value else empty

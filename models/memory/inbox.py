@@ -8,46 +8,26 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar, assert_never
+from typing import Any
 from uuid import UUID
 
 import psycopg
 from sqlalchemy import Connection, text
 
-from engine.conversations.memories import memory_of
 from engine.memory.appraisal import brings_all, missing
-from engine.memory.nodes import counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import (
-    AgentConfigured,
-    Event,
-    EventKey,
-    FeedbackGiven,
-    MemoryObserved,
-    NodeExecuted,
-    Observation,
-    SessionEnded,
-    StepRecorded,
-    TurnRecorded,
-)
+from engine.memory.nodes import depth_of, derive
+from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
-from models.conversations import extraction_schedule
 from models.db.bulk_copy import Copy, EncodedCopy, copy_rows
 from models.db.connection import driver
-from models.erasure import refusal
-from models.growth.artifacts.voting import WEIGH
-from models.growth.reflections import rhythm
-from models.growth.trajectories import storing as steps
-from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
-from models.growth.trajectories.tables import TrajectoryEvent
-from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.ingestion import batch_lookups as lookups
-from models.memory.ingestion import own_vectors
-from models.memory.ingestion.event_rows import (
+from models.memory import batch_lookups as lookups
+from models.memory import own_vectors
+from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
+from models.memory.event_rows import (
     NODE_COLUMNS,
     AccessRow,
     EventRow,
     PreparedMemory,
-    QuarantineRow,
     WorkRow,
     encode_event,
     encode_kind,
@@ -56,34 +36,16 @@ from models.memory.ingestion.event_rows import (
     erased_row,
     event_row,
     prepared,
-    quarantine_row,
 )
-from models.memory.ingestion.own_vectors import Misfit
+from models.memory.event_types import EventType, Owed, StoredBatch, registry
+from models.memory.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
-from models.operations.embedding_models import EMBED
-from models.queue import pending_work, reused_ids
+from models.memory.work import owed_by, owed_when_complete
+from models.queue import news, reused_ids, stream
+from models.queue.stream import News
 from models.queue.tables import PendingWork
-from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
-from models.retrieval.enlargement import add_terms
-from models.tiers.tables import QuarantineLog
-
-#: Kinds of work that a new node may owe; the tasks of these names do it.
-STRENGTHEN, ACCUMULATE, DEPTH = "strengthen", "accumulate", "depth"
-#: Owed before STRENGTHEN and ACCUMULATE by a node whose event lacks what the LLM is to be asked for.
-APPRAISE = "appraise"
-#: Owed by an agent that has become too large for an index in memory.
-ENLARGE = "enlarge"
-#: Owed by nodes from before there were tokens (migration 0002).
-TOKENIZE = "tokenize"
-
-#: Owed by what was taken from a conversation, and has no overview yet.
-SUMMARIZE = "summarize"
-SUMMARISED_KINDS = ("preference", "knowledge", "experience")
-#: Owed by an entry of quarantine: may it become working memory?
-INGRESS = "ingress"
 
 Prepared = Mapping[EventKey, PreparedMemory]
-_E = TypeVar("_E", bound=Event)
 
 
 class CollisionError(Exception):
@@ -115,6 +77,13 @@ class Stored:
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
     refused: list[str | None] = field(default_factory=list)
 
+    def owe(self, owed: Owed) -> None:
+        """Note work that was owed beside that of nodes."""
+        if owed.due is not None:
+            self.due[owed.kind] = min(owed.due, self.due.get(owed.kind, owed.due))
+        if owed.count:
+            self.owed[owed.kind] += owed.count
+
     def add(self, other: Stored) -> None:
         self.events += other.events
         self.repeated += other.repeated
@@ -139,10 +108,8 @@ class _Rows:
     owed: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     #: (group_id, agent_id, node_id) of the new nodes.
     node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
-    #: (event_id, group_id) of the conversations that have ended.
-    ended: list[tuple[UUID, str]] = field(default_factory=list)
-    quarantined: list[QuarantineRow] = field(default_factory=list)
-    steps: list[StepRow] = field(default_factory=list)
+    #: Rows of the tables of event types.
+    others: dict[EventType, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -159,8 +126,7 @@ class _Rows:
             EncodedCopy(StoredEvent, EventRow._fields, self.events, groups),
             EncodedCopy(MemoryNode, NODE_COLUMNS, self.nodes, groups),
             EncodedCopy(NodeAccess, AccessRow._fields, self.accesses, groups),
-            Copy(QuarantineLog, QuarantineRow._fields, self.quarantined),
-            Copy(TrajectoryEvent, StepRow._fields, self.steps),
+            *(Copy(kind.table, kind.columns, rows) for kind, rows in self.others.items() if kind.table is not None),
             EncodedCopy(PendingWork, WorkRow._fields, self.work(), groups),
         ]
 
@@ -171,12 +137,14 @@ def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] |
     Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to.
     """
     ready = {} if ready is None else ready
+    types = registry().types
     for event in events:
-        if isinstance(event, MemoryObserved | TurnRecorded) and (key := event.key) not in ready:
-            memory = memory_of(event)
+        to_memory = types[type(event)].memory
+        if to_memory is not None and (key := event.key) not in ready:
+            memory = to_memory(event)
             derived, seen = derive(memory), memory.payload
             complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
-            owed = _owed(seen, complete, waits=False, lacks=False)
+            owed = owed_by(seen, complete, waits=False, lacks=False)
             sure = not seen.evidence and (seen.historic or brings_all(seen))
             ready[key] = prepared(event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete)
     return ready
@@ -204,17 +172,18 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if not fresh:
         return result
     rows = _Rows()
-    if refused := refusal.refused(connection, fresh):
+    types, refuse, follow_ups = registry()
+    if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [encode_event(erased_row(event)) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
     if misfits := own_vectors.find(connection, fresh):
-        out = {one.event.key for one in misfits}
+        out = {misfit.event.key for misfit in misfits}
         fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
     groups = {group_id for _, group_id in keys}
-    # Nodes of workflows are no agents: what they say is nobody's memory yet, and waits for no agent's lock.
-    make_groups(connection, (event.group_id for event in _those(NodeExecuted, fresh)))
-    agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if type(event) is not NodeExecuted))
+    # What is of no agent (a workflow's node) is nobody's memory yet, and waits for no agent's lock.
+    make_groups(connection, (event.group_id for event in fresh if not types[type(event)].of_agent))
+    agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if types[type(event)].of_agent))
     batch = _Batch(connection, agents, fresh, prepare_all(fresh) if ready is None else ready)
     batch.add_all(fresh, rows)
     save_agents(connection, agents.values())
@@ -224,38 +193,23 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
-    result.due = _owe_sessions(connection, batch, fresh)
     result.owed.update({kind: len(subjects) for kind, subjects in rows.owed.items()})
     result.nodes = rows.node_names
-    result.configured = list({(event.group_id, event.agent_id) for event in _those(AgentConfigured, fresh)})
-    pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
-    if rows.ended:
-        result.owed[REFLECT_CONVERSATION] = len(rows.ended)
-        over = [(event.group_id, event.agent_id) for event in _those(SessionEnded, fresh)]
-        if looking := rhythm.conversations_ended(connection, agents, over):
-            result.owed[REFLECT] += looking
-    for name, texts in rows.terms.items():
-        add_terms(connection, *name, texts)
-    outgrown = [(agent.agent_key, agent.group_id) for agent in agents.values() if agent.outgrows]
-    pending_work.owe(connection, ENLARGE, outgrown)
-    if outgrown:
-        result.owed[ENLARGE] = len(outgrown)
+    done = StoredBatch(connection, agents, fresh, rows.terms)
+    result.configured = list({(event.group_id, event.agent_id) for event in done.of_type(AgentConfigured)})
+    for follow_up in follow_ups:
+        for owed in follow_up(done):
+            result.owe(owed)
     return result
 
 
-def _owe_sessions(connection: Connection, batch: _Batch, fresh: Sequence[Event]) -> dict[str, datetime]:
-    """Owe what waits for a session's end, or for silence; which kinds of work, and when each is first due."""
-    found = {}
-    if due := extraction_schedule.owe(connection, batch.spoke, batch.ended):
-        found[extraction_schedule.EXTRACT] = min(due)
-    if (compress_at := steps.owe(connection, _those(StepRecorded, fresh), _those(SessionEnded, fresh))) is not None:
-        found[COMPRESS] = compress_at
-    return found
-
-
-def _those(wanted: type[_E], events: Iterable[Event]) -> list[_E]:
-    """Of one type, by identity: ``isinstance`` takes seven times as long for what is of another one, as nearly all are."""
-    return [event for event in events if type(event) is wanted]
+def announce(done: Stored) -> None:
+    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey that is away."""
+    news.count_events(done.events, done.repeated)
+    configured: list[News] = [(group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured]
+    stream.publish_all([*news.about(done.nodes, "node.stored"), *configured])
+    if done.refused:
+        news.refused(done.refused)
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:
@@ -275,16 +229,14 @@ class _Batch:
 
     def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Sequence[Event], ready: Prepared) -> None:
         self.agents = agents
+        self._types = registry().types
         #: Of the events that become memories, in their order.
-        self.memories = [ready[event.key] for event in events if isinstance(event, MemoryObserved | TurnRecorded)]
-        #: Agents of which something was said, and whose sessions have ended.
-        self.spoke = {(event.group_id, event.agent_id) for event in _those(TurnRecorded, events)}
-        self.ended = {(event.group_id, event.agent_id) for event in _those(SessionEnded, events)}
+        self.memories = [ready[event.key] for event in events if self._types[type(event)].memory is not None]
         #: Agents that want each content once.
         self.deduping = {name for name, agent in agents.items() if lookups.dedupes(agent)}
-        self.has_thoughts = any(one.node_type == "thought" for one in self.memories)
-        looking = [one.memory for one in self.memories if one.looks_up]
-        deduped = [one.memory for one in self.memories if one.agent in self.deduping] if self.deduping else []
+        self.has_thoughts = any(memory.node_type == "thought" for memory in self.memories)
+        looking = [memory.memory for memory in self.memories if memory.looks_up]
+        deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping] if self.deduping else []
         self.addressed = lookups.addressed(connection, looking, ready)
         self.depths = lookups.depths(connection, looking)
         self.twins = lookups.twins(connection, deduped, ready)
@@ -294,30 +246,26 @@ class _Batch:
         """Of the events that this batch was made of."""
         memories = iter(self.memories)
         for event in events:
-            if isinstance(event, MemoryObserved | TurnRecorded):
+            kind = self._types[type(event)]
+            if kind.memory is not None:
                 self._add_memory(event, next(memories), rows)
-            else:
-                self._add_other(event, rows)
+                continue
+            rows.add_event(event, "applied")
+            if kind.row is not None:
+                rows.others[kind].append(kind.row(event))
+            if kind.owes is not None:
+                rows.owed[kind.owes].append(encode_subject(event))
+            if type(event) is AgentConfigured:
+                self._configure(event)
 
-    def _add_other(self, event: NodeExecuted | AgentConfigured | SessionEnded | StepRecorded | FeedbackGiven, rows: _Rows) -> None:
-        rows.add_event(event, "applied")
-        if isinstance(event, NodeExecuted):
-            rows.quarantined.append(quarantine_row(event))
-            rows.owed[INGRESS].append(encode_subject(event))
-        elif isinstance(event, AgentConfigured):
-            agent = self.agents[event.group_id, event.agent_id]
-            agent.configure(event.payload)
-            (self.deduping.add if lookups.dedupes(agent) else self.deduping.discard)((event.group_id, event.agent_id))
-        elif isinstance(event, SessionEnded):
-            rows.ended.append((event.event_id, event.group_id))
-        elif isinstance(event, StepRecorded):
-            rows.steps.append(step_row(event))
-        elif isinstance(event, FeedbackGiven):
-            rows.owed[WEIGH].append(encode_subject(event))
-        else:
-            assert_never(event)
+    def _configure(self, event: AgentConfigured) -> None:
+        """The agent's settings count for the events that follow."""
+        name = event.group_id, event.agent_id
+        agent = self.agents[name]
+        agent.configure(event.payload)
+        (self.deduping.add if lookups.dedupes(agent) else self.deduping.discard)(name)
 
-    def _add_memory(self, event: MemoryObserved | TurnRecorded, ready: PreparedMemory, rows: _Rows) -> None:
+    def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Rows) -> None:
         name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
         if (ready.looks_up or name in self.deduping or name in self.latest) and (known := self._known(ready)) is not None:
@@ -344,7 +292,7 @@ class _Batch:
         seen, known = ready.memory.payload, self.depths.get(ready.agent, {})
         waits = seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence)
         lacks = not seen.historic and bool(missing(seen, agent.settings, get_settings()))
-        return _owed(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
+        return owed_by(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
 
     def _known(self, ready: PreparedMemory) -> UUID | None:
         """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
@@ -357,9 +305,9 @@ class _Batch:
         triple = (seen.subject, seen.predicate, seen.object)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
-            found = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)
-            if found is not None:
-                return found
+            repeated = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)
+            if repeated is not None:
+                return repeated
         if name in self.deduping:
             twin = self.twins.setdefault((*name, seen.node_type, ready.content_hash), ready.node_id)
             if twin != ready.node_id:
@@ -367,27 +315,6 @@ class _Batch:
         if latest is not None and seen.node_type == "event":
             latest.appendleft((triple, ready.node_id))
         return None
-
-
-def _owed(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: bool) -> tuple[str, ...]:
-    """The kinds of work that a new node owes: ``complete`` when nothing is missing.
-
-    ``waits``: some of its evidence is still on its way; ``lacks``: the LLM is to be asked for something first.
-    """
-    owed = [EMBED] if seen.vector is None else []
-    if waits:
-        owed.append(DEPTH)
-    if seen.kind in SUMMARISED_KINDS and seen.overview is None:
-        owed.append(SUMMARIZE)
-    if lacks:
-        return (*owed, APPRAISE)
-    return (*owed, *(kind for kind in complete if not (seen.historic and kind == ACCUMULATE)))
-
-
-def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None) -> list[str]:
-    """The work that needs a memory's importance, keywords and triple: what counts them."""
-    owed = [STRENGTHEN] if keywords and counts_for_keywords(node_type, predicate, object_) else []
-    return [*owed, ACCUMULATE] if node_type == "event" else owed
 
 
 # A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.

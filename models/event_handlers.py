@@ -1,0 +1,14 @@
+"""The modules that say what events become, in the order in which they see a batch. ``models.memory.event_types`` says how."""
+
+from __future__ import annotations
+
+from models.conversations import extraction_schedule
+from models.erasure import refusal
+from models.growth.artifacts import voting
+from models.growth.reflections import rhythm
+from models.growth.trajectories import storing
+from models.reflection import reflections
+from models.retrieval import enlargement
+from models.tiers import quarantine
+
+HANDLERS = (refusal, extraction_schedule, storing, voting, reflections, rhythm, enlargement, quarantine)

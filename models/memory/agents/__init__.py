@@ -1,1 +1,0 @@
-"""Agents: their rows and settings, reads of them, their keyword strengths."""

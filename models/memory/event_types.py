@@ -1,0 +1,104 @@
+"""What events become: each subject registers its types of events, and the inbox knows none of them by name.
+
+``models.event_handlers`` lists the modules that register; it is imported when the first event comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved
+from models.db.base import Base
+from models.memory.agents import AgentName, AgentRow
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventType:
+    """What an event of one type becomes, beside its own row in ``events``."""
+
+    #: The memory that it becomes, if it becomes one.
+    memory: Callable[[Any], MemoryObserved] | None = None
+    #: A row of a table of its subject, as COPY wants it (:class:`models.db.bulk_copy.Copy`), and the columns.
+    table: type[Base] | None = None
+    columns: tuple[str, ...] = ()
+    row: Callable[[Any], tuple[Any, ...]] | None = None
+    #: A kind of work, whose subject is the event.
+    owes: str | None = None
+    #: Whether it is of an agent, which is made and locked; else only its group is made.
+    of_agent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Work that was owed for a batch."""
+
+    kind: str
+    count: int = 0
+    #: When the first of it is due, where that is not now.
+    due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Events whose rows are there, in the transaction that stores them; their agents are locked."""
+
+    connection: Connection
+    agents: Mapping[AgentName, AgentRow]
+    events: Sequence[Event]
+    #: Large agents → the tokens of their new nodes.
+    terms: Mapping[AgentName, Sequence[Sequence[str]]]
+
+    def of_type(self, wanted: type[E]) -> list[E]:
+        """The events of one type; by identity, because ``isinstance`` takes seven times as long for what is of another one."""
+        return [event for event in self.events if type(event) is wanted]
+
+
+#: Keys of the events that must not be stored, only that they came.
+Refuse = Callable[[Connection, Sequence[Event]], set[EventKey]]
+#: Owes what follows from a batch.
+FollowUp = Callable[[StoredBatch], Iterable[Owed]]
+
+_TYPES: dict[type, EventType] = {MemoryObserved: EventType(memory=lambda event: event), AgentConfigured: EventType()}
+_REFUSE: list[Refuse] = []
+_FOLLOW_UPS: list[FollowUp] = []
+
+
+def register_event(event: type, becomes: EventType) -> None:
+    """Say what events of a type become."""
+    _TYPES[event] = becomes
+
+
+def refuses_events(function: Refuse) -> Refuse:
+    """Have a function look at new events before they are stored."""
+    _REFUSE.append(function)
+    return function
+
+
+def after_events(function: FollowUp) -> FollowUp:
+    """Have a function owe what follows from stored events, in their transaction."""
+    _FOLLOW_UPS.append(function)
+    return function
+
+
+class Registry(NamedTuple):
+    """All that is registered."""
+
+    types: Mapping[type, EventType]
+    refuse: Sequence[Refuse]
+    follow_ups: Sequence[FollowUp]
+
+
+@cache
+def registry() -> Registry:
+    """What the subjects have registered."""
+    import_module("models.event_handlers")
+    return Registry(_TYPES, _REFUSE, _FOLLOW_UPS)

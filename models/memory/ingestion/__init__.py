@@ -1,1 +1,0 @@
-"""The way in: batches of events, and the rows that they become."""

@@ -1,0 +1,58 @@
+"""The ways of docs/architecture.md stay short: so many modules a way, no module on it climbs back, and the inbox knows no subject.
+
+Static: the modules are those that the document names, and imports are read from their source. Whether a module that it does not
+name has a part in a way, only reading tells.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.source import imports, modules
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
+#: The most modules on a way.
+MOST = {"an event": 14, "a retrieval": 14}
+#: Named beside a way, but no part of it: the same over HTTP, and what is taken instead.
+BESIDE = {"web.api.memory.events", "models.retrieval.large_agents"}
+LINE = "tasks.retrieval.retrieve"
+SUBJECTS = "accounts conversations erasure growth items operations reflection retrieval stores tiers appointments".split()
+
+
+def way(name: str) -> list[str]:
+    """The modules of a way, in its order: the links of its numbered steps, and of the sentence above them."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    section = text.partition(f"## The way of {name}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if re.match(r"\d+\. |question →", line)]
+    paths = re.findall(r"\]\(\.\./([\w/]+)\.py\)", "\n".join(lines))
+    return [path for path in dict.fromkeys(path.replace("/", ".") for path in paths) if path not in BESIDE]
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_way_has_few_modules_and_all_of_them_are_there(name: str) -> None:
+    stops = way(name)
+    assert set(stops) <= modules(ROOT, LAYERS).keys()
+    assert 8 <= len(stops) <= MOST[name]
+
+
+def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line() -> None:
+    known = imports(modules(ROOT, LAYERS))
+    assert [stop for stop in way("a retrieval") if LINE in known[stop]] == []
+
+
+def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
+    """The search alone stands twice: before the embedder was waited for, and after."""
+    line = (ROOT / "tasks/retrieval/retrieve.py").read_text(encoding="utf-8")
+    stations = ["embed", "index.select", "focal_vectors", "measure", "ranking.rank_by", "ordering.order", "reranked", "focal_answer"]
+    assert {station: len(re.findall(rf"(?<![\w.]){re.escape(station)}\(", line)) for station in stations} == dict.fromkeys(stations, 1)
+
+
+@pytest.mark.parametrize("module", ["models.memory.inbox", "models.memory.event_types", "models.queue.news"])
+def test_what_all_subjects_store_with_imports_none_of_them(module: str) -> None:
+    mine = {name for name in imports(modules(ROOT, LAYERS))[module] if name.startswith("models.")}
+    counts = {"models.operations.meters", "models.operations.series"}  # what is counted, whoever counts
+    assert {name for name in mine if name.split(".")[1] in SUBJECTS} <= counts
