@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.growth.satisfaction import detect
+from engine.growth import trajectories
 from engine.growth.schedules.asking.judging import asked_of
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from engine.heads.local import heads, learned
@@ -77,7 +77,7 @@ def changes(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def satisfaction(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    said = [detect.satisfaction(row["messages"], judge) for row in rows]
+    said = [trajectories.satisfaction(row["messages"], judge) for row in rows]
     right = [one == row["expect"] for one, row in zip(said, rows, strict=True)]
     sides = [place for place, one in enumerate(said) if one != NEUTRAL]
     return {"right": _share(sum(right), len(rows)), "precision": _share(sum(right[place] for place in sides), len(sides))}

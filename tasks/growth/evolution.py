@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from engine.growth.skills import drafting, gate
-from engine.growth.skills.gate import Known
-from engine.growth.skills.patterns import aggregate as aggregated
-from engine.growth.skills.patterns import is_due
-from engine.growth.workflows import compose as composing
+from engine.growth import skills, workflows
+from engine.growth.skills import ComparedArtifact, is_due
+from engine.growth.skills import aggregate as aggregated
 from engine.providers import llms
 from engine.providers.embedders import embedder
 from engine.providers.llms.questions import SkillDraft
@@ -106,7 +104,7 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
     return [
         (
             pattern,
-            drafting.draft(pattern)
+            skills.draft_skill(pattern)
             if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
             else None,
         )
@@ -116,7 +114,7 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     ran = growing.trajectories(connection, name)
-    return [(pattern, composing.draft(pattern, composing.runs_of(pattern, ran))) for pattern in composing.chains(ran)]
+    return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
 
 
 def _written(
@@ -143,7 +141,7 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
         return Grown(pattern)
     own = keeping.known_of(pattern, known)
     others = [one for one in known if one is not own and one.status in ("pending", "accepted")]
-    report = gate.inspect(
+    report = skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
         min_confidence=get_settings().growth_min_confidence,
@@ -153,10 +151,10 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
     return Grown(pattern, candidate, report)
 
 
-def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[Known]:
+def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[ComparedArtifact]:
     """The others with how like the candidate each is."""
     if not others:
         return []
     texts = [f"{candidate.name}\n{candidate.description}", *(f"{one.name}\n{one.description}" for one in others)]
     own, *vectors = embedder().passages(texts)
-    return [Known(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]
+    return [ComparedArtifact(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]

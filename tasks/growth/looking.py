@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.growth.reflections.types import MetaMemory, SelfReflected
+from engine.growth.self_review import MetaMemory, SelfReflected
 from engine.providers.llms import LLM
 from engine.providers.llms.prompts import signature
 from engine.providers.llms.questions import A, Question, SelfReflection, Triple

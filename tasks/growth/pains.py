@@ -8,8 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.growth.pains.confirming import confirmed
-from engine.growth.pains.solving import advice_in
+from engine.growth.pains import advice_in, confirmed_proposal
 from engine.providers import llms
 from engine.providers.llms.prompts import signature
 from engine.providers.llms.questions import A, Pains, Question, Solution
@@ -147,7 +146,7 @@ def _confirm(connection: Connection, name: AgentName, messages: list[Message], e
     """What users say helped becomes experiences."""
     stored = Stored()
     for turn in found.helped:
-        proposal_id = confirmed(messages, turn, proposals.offers(connection, name))
+        proposal_id = confirmed_proposal(messages, turn, proposals.offers(connection, name))
         proposal = None if proposal_id is None else proposals.find(connection, name[0], proposal_id)
         pain = None if proposal is None else pains.find(connection, name[0], proposal.pain_id)
         if proposal is not None and pain is not None:

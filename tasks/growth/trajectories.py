@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from engine.growth.satisfaction.detect import satisfaction
-from engine.growth.trajectories import compress as compressing
+from engine.growth import trajectories
+from engine.growth.trajectories import satisfaction
 from engine.heads.local import heads
 from jiyi.settings import get_settings
 from models.growth.artifacts.growing import COMPOSE
@@ -37,7 +37,7 @@ def compress(batch: Batch) -> None:
         agents = lock_agents(connection, [session.agent for session in found.values()])
         for key, session in found.items():
             steps = stored.steps_of(connection, session, key, silent_since)
-            made = compressing.compress(steps, judge)
+            made = trajectories.compress(steps, judge)
             if made is not None:
                 stored.keep(connection, session, steps, made)
                 if made.tools_used:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from engine.conversations.stored.experiences import StoredExperience
-from engine.growth.skills.patterns import Lived
-from engine.growth.trajectories.compress import Trajectory
-from engine.growth.workflows.compose import Ran
+from engine.growth.skills import LivedExperience
+from engine.growth.trajectories import Trajectory
+from engine.growth.workflows import TrajectoryRun
 from models.memory.agents.agents import AgentName, bind_name
 
 #: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.
@@ -16,16 +16,16 @@ AGGREGATE, COMPOSE = "aggregate", "compose"
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 
 
-def experiences(connection: Connection, name: AgentName) -> list[Lived]:
+def experiences(connection: Connection, name: AgentName) -> list[LivedExperience]:
     """The agent's experiences with the memories that say them."""
     rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES})
-    return [Lived(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
+    return [LivedExperience(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
 
 
-def trajectories(connection: Connection, name: AgentName) -> list[Ran]:
+def trajectories(connection: Connection, name: AgentName) -> list[TrajectoryRun]:
     """The agent's latest trajectories that used tools."""
     rows = connection.execute(_TRAJECTORIES, bind_name(name) | {"limit": MAX_TRAJECTORIES}).mappings()
-    return [Ran(row["trajectory_id"], row["session_id"], Trajectory.model_validate(dict(row))) for row in rows]
+    return [TrajectoryRun(row["trajectory_id"], row["session_id"], Trajectory.model_validate(dict(row))) for row in rows]
 
 
 _EXPERIENCES = text("""

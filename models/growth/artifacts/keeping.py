@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.growth.skills.deciding import Decided, next_status
+from engine.growth.skills import PriorDecision, next_status
 from jiyi.protocol.growth.evolution import EvolutionEvent, EvolutionKind
 from jiyi.protocol.growth.skill_types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
@@ -85,7 +85,7 @@ def _save(
     auto_mode: bool,
 ) -> bool:
     count = one.pattern.total_reuse
-    before = None if there is None else Decided(there.status, there.decided_evidence)
+    before = None if there is None else PriorDecision(there.status, there.decided_evidence)
     status = next_status(before, report, count, auto_mode=auto_mode)
     artifact_id = uuid7() if there is None else there.artifact_id
     evidence = {"id": artifact_id, "evidence": one.pattern.evidence, "count": count, "now": now, "group": name[0]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from engine.growth.identity.user_file import notes_of, render
+from engine.growth.identity import notes_of, render_user_file
 from jiyi.protocol.growth.identity import IdentityFile
 from jiyi.settings import get_settings
 from models.conversations import profiles
@@ -27,5 +27,5 @@ def note(connection: Connection, name: AgentName, notes: str, author: str) -> Id
 
 
 def _write(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
-    content = render(profiles.find(connection, name), notes, get_settings().identity_max_chars)
+    content = render_user_file(profiles.find(connection, name), notes, get_settings().identity_max_chars)
     return versions.write(connection, name, "USER", content, reason=reason, author=author)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.growth.identity.prompt import compose
+from engine.growth.identity import compose_prompt
 from jiyi.errors import NotFound
 from jiyi.protocol.growth.diffs import diff
 from jiyi.protocol.growth.identity import (
@@ -58,7 +58,7 @@ def prompt(context: Context, request: ComposePrompt) -> ComposedPrompt:
     SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
     """
     files = versions.everything(context.connection, _there(context, request.agent_id))
-    made = compose({file: one.content for file, one in files.items()}, request.max_tokens)
+    made = compose_prompt({file: one.content for file, one in files.items()}, request.max_tokens)
     return ComposedPrompt(prompt=made, tokens=estimate_tokens(made))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from engine.growth.pains import words
+from engine.growth.pains import category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.growth.overrides import override_in
@@ -71,10 +71,7 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     _agent_there(context, request.agent_id)
     summary = masked(request.summary)
     found = FoundPain(
-        summary=summary,
-        category=request.category or words.category_of(summary),
-        severity=request.severity or words.severity_of(summary),
-        turn=0,
+        summary=summary, category=request.category or category_of(summary), severity=request.severity or severity_of(summary), turn=0
     )
     told = Told(source_id=request.report_id or uuid4(), quote=summary, said_at=datetime.now(UTC), user_id=request.user_id)
     name = (context.group_id, request.agent_id)

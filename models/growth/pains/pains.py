@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, bindparam, select, text
 from uuid6 import uuid7
 
-from engine.growth.pains.merging import most_alike
+from engine.growth.pains import most_alike
 from jiyi.protocol.growth.pain_types import FoundPain, Severity, confidence_of, graver
 from jiyi.protocol.growth.pains import PainPoint
 from jiyi.settings import get_settings

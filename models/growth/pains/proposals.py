@@ -12,7 +12,7 @@ from uuid6 import uuid7
 
 from engine.conversations.stored.experiences import pattern_hash
 from engine.conversations.stored.memories import Source
-from engine.growth.pains.confirming import Offer
+from engine.growth.pains import Offer
 from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.conversations.uris import uri_of
 from jiyi.protocol.growth.pain_types import ProposedSolution

@@ -8,8 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.growth.reflections.changes import allowed, news, suggested
-from engine.growth.reflections.types import IdentityChange, SelfReflected
+from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
 from jiyi.protocol.growth.reflections import Finding, Findings, FoundPattern, SelfSettings
 from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
@@ -46,7 +45,7 @@ def keep(
         improvements=[Finding(text=one.text, evidence=ids(one.evidence)) for one in found.improvements],
         proposals=[
             proposal_id
-            for change in allowed(found.identity_changes, soul=settings.allow_soul_modification)
+            for change in allowed_changes(found.identity_changes, soul=settings.allow_soul_modification)
             if (proposal_id := _propose(connection, name, reflection_id, change, ids(change.evidence), settings)) is not None
         ],
     )
@@ -60,8 +59,8 @@ def _propose(
 ) -> UUID | None:
     """None for what the file, or a proposal that waits or was rejected, says already."""
     base = versions.current(connection, name, change.file)
-    text_wanted = suggested(change, base.content, get_settings().identity_max_chars)
-    if text_wanted is None or not news(change, {change.file: proposals.suggestions(connection, name, change.file)}):
+    text_wanted = suggested_content(change, base.content, get_settings().identity_max_chars)
+    if text_wanted is None or not is_new(change, {change.file: proposals.suggestions(connection, name, change.file)}):
         return None
     made = proposals.add(connection, name, base, text_wanted, change.reason, BY_REFLECTION, evidence=evidence, reflection_id=reflection_id)
     if not settings.require_approval:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
-from engine.growth.reflections.due import Rhythm, due, due_at
+from engine.growth.self_review import ReviewState, due_at, due_trigger
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigger
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
@@ -29,13 +29,13 @@ class Known:
     """An agent's settings with the deployment's where it has none, and how far it has come."""
 
     settings: SelfSettings
-    rhythm: Rhythm
+    rhythm: ReviewState
     #: ``node_count`` of the last turn that was seen.
     seen_to: int
 
     @property
     def due(self) -> SelfTrigger | None:
-        return due(self.rhythm, datetime.now(UTC))
+        return due_trigger(self.rhythm, datetime.now(UTC))
 
 
 def begin(connection: Connection, name: AgentName) -> None:
@@ -58,11 +58,11 @@ def find(connection: Connection, name: AgentName) -> Known:
                 use_llm=True,
                 fallback=True,
             ),
-            Rhythm(settings.self_reflect_conversations, settings.self_reflect_hours, 0, now, anything_new=False),
+            ReviewState(settings.self_reflect_conversations, settings.self_reflect_hours, 0, now, anything_new=False),
             0,
         )
     own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
-    rhythm = Rhythm(own.conversations, own.hours, row["ended"], row["last_at"], anything_new=row["anything_new"], asked=row["asked"])
+    rhythm = ReviewState(own.conversations, own.hours, row["ended"], row["last_at"], anything_new=row["anything_new"], asked=row["asked"])
     return Known(own, rhythm, row["seen_to"])
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.growth.trajectories.compress import Trajectory
+from engine.growth.trajectories import Trajectory
 from jiyi.protocol.growth.steps import Step
 from models.memory.agents.agents import AgentName
 

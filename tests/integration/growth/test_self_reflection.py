@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import ValidationError
 
-from engine.growth.reflections.types import IdentityChange, MetaMemory, SelfReflected
+from engine.growth.self_review import IdentityChange, MetaMemory, SelfReflected
 from engine.providers import llms
 from engine.providers.llms.questions import SelfReflection
 from engine.providers.llms.rules import Rules

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.growth.skills.gate import Known, inspect
+from engine.growth.skills import ComparedArtifact, inspect_candidate
 from jiyi.protocol.growth.artifacts import ArtifactState
 from jiyi.protocol.growth.skill_types import GateReport, SkillCandidate, Status
 from models.growth.artifacts.deciding import possible
@@ -14,11 +14,11 @@ from models.growth.artifacts.deciding import possible
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."
 
 
-def report(known: list[Known] | None = None, *, heading: bool = True, **fields: Any) -> GateReport:
+def report(known: list[ComparedArtifact] | None = None, *, heading: bool = True, **fields: Any) -> GateReport:
     candidate = SkillCandidate.model_validate(
         {"name": "Free the printer", "triggers": ["printer jams"], "body": BODY, "confidence": 0.9, **fields}
     )
-    return inspect(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
+    return inspect_candidate(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
 
 
 def test_a_good_one_passes() -> None:
@@ -50,14 +50,14 @@ def test_confidence_is_capped_at_one() -> None:
 
 
 def test_a_trigger_belongs_to_one_skill() -> None:
-    taken = report([Known("Other", ["Printer  JAMS"])])
+    taken = report([ComparedArtifact("Other", ["Printer  JAMS"])])
     assert taken.issues == ["triggers: 'printer jams' is a trigger of 'Other' already"]
 
 
 def test_what_another_says_is_refused_by_likeness_and_by_words() -> None:
-    assert not report([Known("Other", [], likeness=0.9)]).passed
-    assert report([Known("Other", [], likeness=0.89)]).passed
-    assert not report([Known("Other", [], body=BODY.upper())]).passed
+    assert not report([ComparedArtifact("Other", [], likeness=0.9)]).passed
+    assert report([ComparedArtifact("Other", [], likeness=0.89)]).passed
+    assert not report([ComparedArtifact("Other", [], body=BODY.upper())]).passed
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from engine.growth.reflections.types import SelfReflected
+from engine.growth.self_review import SelfReflected
 from engine.providers.llms.questions.base import Question, speaker
 from jiyi.protocol.conversations.types import Message
 from jiyi.protocol.growth.pain_types import Category, FoundPains, KnownSolution, ProposedSolution

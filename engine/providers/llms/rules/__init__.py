@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from engine.growth.reflections.types import SelfReflected
-from engine.growth.skills.drafting import draft
+from engine.growth.self_review import SelfReflected
+from engine.growth.skills import draft_skill
 from engine.providers.llms import questions as ask
 from engine.providers.llms.questions import A, Question
 from engine.providers.llms.rules import conversations, digests, insights, poignancy, triples
@@ -63,21 +63,21 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
 
 
 def _pains(question: ask.Pains) -> FoundPains:
-    from engine.growth.pains.finding import find  # late, as above
+    from engine.growth.pains import find_pains
 
-    return find(question.messages, question.since)
+    return find_pains(question.messages, question.since)
 
 
 def _solution(question: ask.Solution) -> ProposedSolution:
-    from engine.growth.pains.solving import propose  # late, as above
+    from engine.growth.pains import propose_solution
 
-    return propose(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+    return propose_solution(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
 
 
 def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
-    from engine.growth.reflections.looking import look  # late, as above
+    from engine.growth.self_review import review
 
-    return look(question.agent_id, question.utterances)
+    return review(question.agent_id, question.utterances)
 
 
 def _summary(question: ask.Summary) -> ask.Summarised:
@@ -106,7 +106,7 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
-    ask.SkillDraft: lambda question: draft(question.pattern),
+    ask.SkillDraft: lambda question: draft_skill(question.pattern),
     ask.Pains: _pains,
     ask.Solution: _solution,
     ask.SelfReflection: _self_reflection,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from engine.growth.trajectories.compress import Trajectory
+from engine.growth.skills import shorten
+from engine.growth.trajectories import Trajectory
 from jiyi.chat.workflow_yaml import to_yaml
 from jiyi.protocol.growth.skill_types import (
     MAX_BODY_CHARS,
@@ -29,7 +30,7 @@ ARROW = " → "
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class TrajectoryRun:
     """A trajectory with its id and session."""
 
     trajectory_id: UUID
@@ -39,31 +40,31 @@ class Ran:
 
 def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
     """The tools that worked, in order; a tool several times in a row counts once, and one that failed does not."""
-    found: list[str] = []
+    tools: list[str] = []
     for link in trajectory.execution_chain:
-        if link.step_type == "tool_call" and link.tool is not None and link.ok is not False and found[-1:] != [link.tool]:
-            found.append(link.tool)
-    return tuple(found)
+        if link.step_type == "tool_call" and link.tool is not None and link.ok is not False and tools[-1:] != [link.tool]:
+            tools.append(link.tool)
+    return tuple(tools)
 
 
-def chains(ran: Iterable[Ran]) -> list[Pattern]:
+def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
     """Chains that enough successful trajectories of enough sessions have in common, the most used first."""
-    by_chain: dict[tuple[str, ...], list[Ran]] = {}
-    for one in sorted(ran, key=lambda each: (each.trajectory.started_at, each.trajectory_id)):
-        tools = tools_of(one.trajectory)
-        if one.trajectory.worked and MIN_STEPS <= len(tools) <= MAX_STEPS:
-            by_chain.setdefault(tools, []).append(one)
-    found = [_pattern(tools, runs) for tools, runs in by_chain.items()]
-    enough = [pattern for pattern in found if pattern.total_reuse >= MIN_RUNS and pattern.sessions >= MIN_SESSIONS]
+    by_chain: dict[tuple[str, ...], list[TrajectoryRun]] = {}
+    for run in sorted(runs, key=lambda run: (run.trajectory.started_at, run.trajectory_id)):
+        tools = tools_of(run.trajectory)
+        if run.trajectory.worked and MIN_STEPS <= len(tools) <= MAX_STEPS:
+            by_chain.setdefault(tools, []).append(run)
+    patterns = [_pattern(tools, same) for tools, same in by_chain.items()]
+    enough = [pattern for pattern in patterns if pattern.total_reuse >= MIN_RUNS and pattern.sessions >= MIN_SESSIONS]
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def draft(pattern: Pattern, runs: Sequence[Ran]) -> SkillCandidate:
+def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
     """The workflow of a chain: each step with the input that it had most often; a step that fails ends the run."""
     inputs = _inputs(pattern, runs)
     zh = language_of(pattern.title + "".join(pattern.wordings)) == "zh"
-    name = _cut(ARROW.join(pattern.common_steps), MAX_NAME_CHARS)
-    triggers = [_cut(one, MAX_DESCRIPTION_CHARS) for one in pattern.wordings[:MAX_TRIGGERS]]
+    name = shorten(ARROW.join(pattern.common_steps), MAX_NAME_CHARS)
+    triggers = [shorten(wording, MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[:MAX_TRIGGERS]]
     steps = [
         {"tool": tool, "inputs": {"input": given} if given else {}, "on_error": "stop"}
         for tool, given in zip(pattern.common_steps, inputs, strict=True)
@@ -71,21 +72,21 @@ def draft(pattern: Pattern, runs: Sequence[Ran]) -> SkillCandidate:
     about = f"{pattern.total_reuse} 次成功的工具链：{name}" if zh else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
     return SkillCandidate(
         name=name,
-        description=_cut(about, MAX_DESCRIPTION_CHARS),
+        description=shorten(about, MAX_DESCRIPTION_CHARS),
         triggers=triggers,
-        tools=list(dict.fromkeys(_cut(tool, MAX_NAME_CHARS) for tool in pattern.common_steps)),
+        tools=list(dict.fromkeys(shorten(tool, MAX_NAME_CHARS) for tool in pattern.common_steps)),
         body=to_yaml({"name": name, "triggers": triggers, "steps": steps})[:MAX_BODY_CHARS],
         confidence=pattern.confidence,
     )
 
 
-def runs_of(pattern: Pattern, ran: Iterable[Ran]) -> list[Ran]:
+def runs_of(pattern: Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
     """Those that have the pattern's chain."""
-    return [one for one in ran if tools_of(one.trajectory) == tuple(pattern.common_steps)]
+    return [run for run in runs if tools_of(run.trajectory) == tuple(pattern.common_steps)]
 
 
-def _pattern(tools: tuple[str, ...], runs: Sequence[Ran]) -> Pattern:
-    requests = list(dict.fromkeys(one.trajectory.request for one in runs if one.trajectory.request))
+def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
+    requests = list(dict.fromkeys(run.trajectory.request for run in runs if run.trajectory.request))
     return Pattern(
         kind="pipeline",
         hashes=[text_digest("\x00".join(tools))],
@@ -94,18 +95,18 @@ def _pattern(tools: tuple[str, ...], runs: Sequence[Ran]) -> Pattern:
         common_steps=list(tools),
         tools_used=list(dict.fromkeys(tools)),
         total_reuse=len(runs),
-        sessions=len({one.session_id for one in runs}),
+        sessions=len({run.session_id for run in runs}),
         # (positive + 1) / (total + 2), as trust is: three runs that worked are .8 sure.
         confidence=(len(runs) + 1) / (len(runs) + 2),
-        evidence=[one.trajectory_id for one in runs][-MAX_EVIDENCE:],
+        evidence=[run.trajectory_id for run in runs][-MAX_EVIDENCE:],
     )
 
 
-def _inputs(pattern: Pattern, runs: Sequence[Ran]) -> list[str]:
+def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
     given: list[set[str]] = [set() for _ in pattern.common_steps]
-    for one in runs:
-        calls = [link for link in one.trajectory.execution_chain if link.step_type == "tool_call" and link.ok is not False]
+    for run in runs:
+        calls = [link for link in run.trajectory.execution_chain if link.step_type == "tool_call" and link.ok is not False]
         place = -1
         for number, link in enumerate(calls):
             if number == 0 or calls[number - 1].tool != link.tool:
@@ -113,7 +114,3 @@ def _inputs(pattern: Pattern, runs: Sequence[Ran]) -> list[str]:
             if place < len(given):
                 given[place].add(link.input)
     return [next(iter(values)) if len(values) == 1 else "" for values in given]
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

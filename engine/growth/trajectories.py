@@ -1,16 +1,18 @@
-"""A trajectory: the steps of a conversation compressed to what matters of them."""
+"""Trajectories: the steps of a session compressed to what matters of them, and how satisfied its user was."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.protocol.growth.steps import Step, in_order
 from jiyi.protocol.growth.trajectories import Completion, Link, RequestType, Satisfaction
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import normalise
 
 #: What the latest user messages, oldest first, say of how satisfied the user is; None without messages.
 Judge = Callable[[Sequence[str]], Satisfaction | None]
@@ -118,3 +120,48 @@ def _link(step: Step) -> Link:
 
 def _tokens(step: Step) -> int:
     return step.tokens if step.tokens is not None else estimate_tokens(step.input) + estimate_tokens(step.output)
+
+
+#: Characters of a message that the rules read: who is content says so at once.
+JUDGED_CHARS = 2_000
+
+
+#: Clauses that say nothing else, in whatever context. A question is none of them.
+_VERDICTS: Mapping[Satisfaction, re.Pattern[str]] = {
+    "positive": re.compile(
+        r"(?:现在|终于|都|已经)?(?:解决|搞定|成功|修好|弄好)了|太?完美了?|很好|太?棒了|很有用"
+        r"|(?:it|that|this) (?:works|worked)(?: now| perfectly)?|(?:that|this) (?:fixed|solved) it|problem solved|perfect"
+    ),
+    "negative": re.compile(
+        r"(?:还是|又|仍然)?(?:不对|不行|没用|不管用|不好使|没效果|没搞定)了?|(?:又|还是)?(?:失败|错)了|没(?:有)?解决|差太远"
+        r"|(?:it |that |this )?(?:still )?(?:doesn't|does not|didn't|did not) (?:work|help)"
+        r"|(?:it's |that's |this is )?(?:still )?(?:wrong|broken|not working)"
+        r"|it failed(?: again)?"
+    ),
+}
+_CLAUSE = re.compile(r"[^,，。.!！;；\n]+")
+_ASKS = re.compile(r"[?？]|[吗呢么]\s*\Z")
+
+
+def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfaction | None:
+    """How content the user is who said this, oldest first, by the newest message; None if nothing was said."""
+    if not messages:
+        return None
+    judged = heads.satisfaction([messages])[0] if heads is not None else None
+    return _of_words(messages[-1]) if heads is None or judged is None else acted_on(judged, heads)
+
+
+def acted_on(judged: Judged, heads: Heads) -> Satisfaction:
+    """The verdict that the head is sure enough of, else neutral."""
+    sides: tuple[Satisfaction, ...] = ("positive", "negative")
+    likelier = max(sides, key=lambda side: judged.probabilities[side])
+    return likelier if judged.probabilities[likelier] >= heads.least(SATISFACTION, likelier) else "neutral"
+
+
+def _of_words(message: str) -> Satisfaction:
+    """The verdict of the last clause that is one."""
+    text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
+    if _ASKS.search(text):
+        return "neutral"
+    verdicts = [verdict for clause in _CLAUSE.findall(text) for verdict, words in _VERDICTS.items() if words.fullmatch(clause.strip())]
+    return verdicts[-1] if verdicts else "neutral"
