@@ -28,8 +28,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.appointments.parse import judge_request
 from engine.growth import trajectories
-from engine.growth.schedules.asking.judging import asked_of
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from engine.heads.local import heads, learned
 from engine.heads.retiring import retires
@@ -84,7 +84,7 @@ def satisfaction(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, floa
 
 
 def requests(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    said = [asked_of(row["text"], SAID, "UTC", judge) or "none" for row in rows]
+    said = [judge_request(row["text"], SAID, "UTC", judge) or "none" for row in rows]
     return {"right": _share(sum(one == row["label"] for one, row in zip(said, rows, strict=True)), len(rows))}
 
 

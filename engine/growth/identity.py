@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations.profiles import Profile, lines
-from jiyi.protocol.growth.identity_files import File, tidy
+from jiyi.protocol.growth.identity import File, tidy
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.words import Language, language_of

@@ -14,7 +14,7 @@ from engine.tiers.digest import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations.types import OUTCOMES, Message
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pain_types import (
+from jiyi.protocol.growth.pains import (
     MAX_FOUND,
     MAX_STEP_CHARS,
     MAX_STEPS,

@@ -9,8 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from engine.conversations.stored.experiences import StoredExperience, pattern_hash
-from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.skill_types import (
+from jiyi.protocol.growth.artifact_types import (
     MAX_BODY_CHARS,
     MAX_DESCRIPTION_CHARS,
     MAX_EVIDENCE,
@@ -22,6 +21,7 @@ from jiyi.protocol.growth.skill_types import (
     SkillCandidate,
     Status,
 )
+from jiyi.protocol.growth.overrides import override_in
 from jiyi.text.digests import content_digest
 from jiyi.text.prompting import one_line
 from jiyi.text.tokens import tokens

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.growth.heartbeat import Health
+from jiyi.protocol.appointments.heartbeats import Health
 from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 
 

@@ -15,7 +15,7 @@ from engine.providers.llms.questions import A, Pains, Question, Solution
 from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.pain_types import FoundPains, KnownSolution
+from jiyi.protocol.growth.pains import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions

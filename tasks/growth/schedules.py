@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from engine.growth.schedules.firing import MAKE_GOOD, Firing, firing
-from jiyi.protocol.growth.schedules import ScheduleState
+from engine.appointments.schedule import MAKE_GOOD, Firing, firing
+from jiyi.protocol.appointments.schedules import ScheduleState
 from models.db.connection import unit_of_work
 from models.growth.due import FIRE
 from models.growth.heartbeat import alerts

@@ -17,7 +17,7 @@ from engine.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement
 from engine.reflection.thoughts import Origin, events_of
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.growth.reflections import SELF_TRIGGERS
+from jiyi.protocol.growth.self_review import SELF_TRIGGERS
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work

@@ -36,9 +36,8 @@ from jiyi.protocol.events.fields import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.growth.skill_types import ArtifactKind
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
 from jiyi.protocol.growth.steps import StepType, summary
-from jiyi.protocol.growth.trust import Sentiment, Signal
 from jiyi.protocol.wire.vectors import Vector
 
 

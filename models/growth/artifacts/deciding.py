@@ -9,9 +9,8 @@ from uuid import UUID
 from sqlalchemy import text
 
 from jiyi.errors import Conflict, NotFound
+from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, Status
 from jiyi.protocol.growth.artifacts import ArtifactState
-from jiyi.protocol.growth.evolution import EvolutionEvent, EvolutionKind
-from jiyi.protocol.growth.skill_types import ArtifactKind, Status
 from models.db.actions import Context
 from models.growth.artifacts import evolution, reads
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from jiyi.protocol.growth.artifact_types import KINDS, PREFIX, EvolutionEvent
 from jiyi.protocol.growth.artifacts import EvolutionRow
-from jiyi.protocol.growth.evolution import KINDS, PREFIX, EvolutionEvent
 from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
 

@@ -13,8 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.growth.skills import PriorDecision, next_status
-from jiyi.protocol.growth.evolution import EvolutionEvent, EvolutionKind
-from jiyi.protocol.growth.skill_types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
+from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
 from models.memory.agents.agents import AgentName, bind_name
 

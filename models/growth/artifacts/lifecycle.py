@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
+from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionKind
 from jiyi.protocol.growth.artifacts import ArtifactId, ArtifactRows, ArtifactsQuery, ArtifactState, Deciding
-from jiyi.protocol.growth.evolution import EvolutionKind
-from jiyi.protocol.growth.skill_types import ArtifactKind
 from models.db.actions import Action, Context, action
 from models.growth.artifacts import deciding, reads
 from models.growth.artifacts.deciding import Decision

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, func, select, text
 
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Status
 from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingHint, TrustState, VoteState
-from jiyi.protocol.growth.skill_types import ArtifactKind, Status
 from models.db.conditions import equal_if_given
 from models.db.rows import columns
 from models.growth.artifacts.tables import Artifact, TrustRow

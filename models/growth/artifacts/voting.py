@@ -9,8 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Vote
-from jiyi.protocol.growth.evolution import EvolutionEvent
-from jiyi.protocol.growth.trust import Trust
+from jiyi.protocol.growth.artifact_types import EvolutionEvent, Trust
 from models.growth.artifacts import evolution
 from models.memory.agents.agents import AgentName
 

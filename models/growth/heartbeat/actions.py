@@ -9,8 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import (
+from jiyi.protocol.appointments.heartbeats import (
     AcknowledgeAlerts,
     Acknowledged,
     Alerts,
@@ -25,6 +24,7 @@ from jiyi.protocol.growth.heartbeat import (
     TickResult,
     Ticks,
 )
+from jiyi.protocol.conversations.commands import AgentId
 from jiyi.protocol.wire.json_values import JsonObject
 from models.db.actions import Context, action
 from models.growth import health

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, insert, select, text
 from uuid6 import uuid7
 
-from jiyi.protocol.growth.heartbeat import AlertState, Channel, Urgency
+from jiyi.protocol.appointments.heartbeats import AlertState, Channel, Urgency
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Alert
 from models.memory.agents.agents import AgentName

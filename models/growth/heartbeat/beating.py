@@ -7,10 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from engine.growth.heartbeat.checks import AGAIN_AFTER, findings, to_tell
-from engine.growth.heartbeat.quiet import is_quiet, loud_from
-from jiyi.protocol.growth.cron import zone_of
-from jiyi.protocol.growth.heartbeat import TickState
+from engine.appointments.heartbeat import AGAIN_AFTER, findings, is_quiet, loud_from, to_tell
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments.heartbeats import TickState
 from models.growth.heartbeat import alerts, heartbeats
 from models.growth.heartbeat.alerts import NewAlert
 

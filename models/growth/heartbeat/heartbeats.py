@@ -9,11 +9,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, insert, select, text, update
 
-from engine.growth.heartbeat.checks import UNSEEN_AFTER, Facts
-from engine.growth.heartbeat.quiet import QuietHours, is_quiet
-from jiyi.protocol.growth.cron import zone_of
-from jiyi.protocol.growth.heartbeat import HeartbeatConfig, HeartbeatState, TickState
-from jiyi.protocol.growth.heartbeat import QuietHours as Quiet
+from engine.appointments.heartbeat import UNSEEN_AFTER, Facts, QuietHours, is_quiet
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments.heartbeats import HeartbeatConfig, HeartbeatState, TickState
+from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Heartbeat, HeartbeatTick

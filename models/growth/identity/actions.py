@@ -6,8 +6,10 @@ from uuid import UUID
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.growth.identity import (
+    FILES,
     ChangedFiles,
     DecideProposal,
+    File,
     IdentityFile,
     IdentityProposal,
     ProposeChange,
@@ -16,7 +18,6 @@ from jiyi.protocol.growth.identity import (
     TakeSnapshot,
     UpdateUser,
 )
-from jiyi.protocol.growth.identity_files import FILES, File
 from models.db.actions import Context, action
 from models.growth.identity import profile_file, proposals, snapshots, versions
 from models.memory.agents.agents import AgentName, key_of, lock_agents, no_agent

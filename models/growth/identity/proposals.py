@@ -9,8 +9,7 @@ from sqlalchemy import Connection, and_, bindparam, func, select, text
 from uuid6 import uuid7
 
 from jiyi.errors import Conflict
-from jiyi.protocol.growth.identity import IdentityFile, IdentityProposal, ListProposals
-from jiyi.protocol.growth.identity_files import File
+from jiyi.protocol.growth.identity import File, IdentityFile, IdentityProposal, ListProposals
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity import tables, versions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.growth.identity import compose_prompt
 from jiyi.errors import NotFound
-from jiyi.protocol.growth.diffs import diff
 from jiyi.protocol.growth.identity import (
     ComposedPrompt,
     ComposePrompt,
     Difference,
     DiffFiles,
+    File,
     FileHistory,
     FileStates,
     GetFile,
@@ -20,8 +20,8 @@ from jiyi.protocol.growth.identity import (
     ProposalPage,
     SnapshotPage,
     VersionPage,
+    diff,
 )
-from jiyi.protocol.growth.identity_files import File
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action

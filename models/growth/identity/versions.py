@@ -6,8 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, delete, func, select, text
 
-from jiyi.protocol.growth.identity import FileState, IdentityFile, VersionBrief
-from jiyi.protocol.growth.identity_files import FILES, File
+from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, VersionBrief
 from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity.tables import IdentityVersion

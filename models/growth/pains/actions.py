@@ -9,8 +9,8 @@ from engine.growth.pains import category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pain_types import FoundPain, ProposedSolution
 from jiyi.protocol.growth.pains import (
+    FoundPain,
     ListPains,
     PainChanged,
     PainDetail,
@@ -19,6 +19,7 @@ from jiyi.protocol.growth.pains import (
     PainPage,
     PainPoint,
     ProposalAsked,
+    ProposedSolution,
     ProposeSolution,
     ReportPain,
     ResolvePain,

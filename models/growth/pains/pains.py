@@ -10,8 +10,7 @@ from sqlalchemy import Connection, bindparam, select, text
 from uuid6 import uuid7
 
 from engine.growth.pains import most_alike
-from jiyi.protocol.growth.pain_types import FoundPain, Severity, confidence_of, graver
-from jiyi.protocol.growth.pains import PainPoint
+from jiyi.protocol.growth.pains import FoundPain, PainPoint, Severity, confidence_of, graver
 from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.pains import tables

@@ -15,8 +15,7 @@ from engine.conversations.stored.memories import Source
 from engine.growth.pains import Offer
 from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.conversations.uris import uri_of
-from jiyi.protocol.growth.pain_types import ProposedSolution
-from jiyi.protocol.growth.pains import PainPoint, SolutionProposal
+from jiyi.protocol.growth.pains import PainPoint, ProposedSolution, SolutionProposal
 from jiyi.settings import get_settings
 from models.conversations import experiences
 from models.db.base import EMPTY_LIST

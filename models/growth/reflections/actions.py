@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jiyi.errors import NotFound
 from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.growth.reflections import ConfigureSelf, ListLooks, LookDetail, LookId, LookPage, SelfState
+from jiyi.protocol.growth.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, LookPage, SelfState
 from jiyi.protocol.reflection import ReflectionAsked
 from models.db.actions import Context, action
 from models.growth.reflections import reads, rhythm

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
-from jiyi.protocol.growth.reflections import Finding, Findings, FoundPattern, SelfSettings
+from jiyi.protocol.growth.self_review import Finding, Findings, FoundPattern, SelfSettings
 from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
 from models.growth.identity import proposals, versions

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.growth.reflections import Findings, ListLooks, Look, LookDetail
+from jiyi.protocol.growth.self_review import Findings, ListLooks, Look, LookDetail
 from models.reflection import reads as reflections
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
 from engine.growth.self_review import ReviewState, due_at, due_trigger
-from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigger
+from jiyi.protocol.growth.self_review import SelfSettings, SelfState, SelfTrigger
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from engine.growth.schedules.confirming import asking_back, confirmation
-from engine.growth.schedules.firing import Timing
-from engine.growth.schedules.parse import parse
-from engine.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
+from engine.appointments.parse import parse
+from engine.appointments.replies import asking_back, confirmation
+from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Timing, Unclear
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.growth.schedules import (
+from jiyi.protocol.appointments.schedules import (
     Certainty,
     CreatedSchedule,
     CreateSchedule,

@@ -7,17 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from engine.growth.schedules import confirming
-from engine.growth.schedules.asking.fitting import Appointment, Fit, Likeness, fitting
-from engine.growth.schedules.asking.judging import Asked
-from engine.growth.schedules.asking.moving import Named, moved, named
-from engine.growth.schedules.clocks import Impossible
-from engine.growth.schedules.confirming import Told
-from engine.growth.schedules.offsets import Lead
-from engine.growth.schedules.parse import local_now, readable
-from engine.growth.schedules.types import Unclear
-from jiyi.protocol.growth.cron import zone_of
-from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules, CreateSchedule, ScheduleState
+from engine.appointments import replies
+from engine.appointments.changes import Appointment, ChangeTimes, Fit, Likeness, find_meant, move_timing, read_change
+from engine.appointments.parse import Asked, local_now, readable
+from engine.appointments.replies import ShownAppointment
+from engine.appointments.schedule import Unclear
+from engine.times.clocks import Impossible
+from engine.times.offsets import Lead
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules, CreateSchedule, ScheduleState
 from jiyi.protocol.queries import CHANGES
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -53,13 +51,13 @@ def do(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness
     name = (context.group_id, request.agent_id)
     agents.lock_agents(context.connection, [name])
     if (done := _done_before(context, request)) is not None:
-        sentence = confirming.cancelled(_told(done), request.text) if asked == "cancel" else confirming.kept(_told(done), request.text)
+        sentence = replies.cancelled(_told(done), request.text) if asked == "cancel" else replies.kept(_told(done), request.text)
         return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=sentence)
     if asked == "new":
         return _take_down(context, request)
     there = schedules.open_of(context.connection, name, get_settings().schedules_max)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
-    times = named(readable(request.text), local_now(datetime.now(UTC), tz))
+    times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
     if asked == "list":
         return _list(request, there, times)
     meant = _meant(times, asked, there, likeness)
@@ -84,29 +82,29 @@ def _take_down(context: Context, request: AskSchedules) -> AskedSchedules:
     return AskedSchedules(asked="new", **made.model_dump())
 
 
-def _meant(times: Named, asked: Asked, there: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
+def _meant(times: ChangeTimes, asked: Asked, there: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
     had = times.old if asked == "move" else (*times.old, *times.new)
     telling = [one for one in had if not isinstance(one, Lead | Impossible)]
-    return fitting(times.rest, telling, [_appointment(one) for one in there], likeness)
+    return find_meant(times.rest, telling, [_appointment(one) for one in there], likeness)
 
 
 def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, there: Sequence[ScheduleState]) -> AskedSchedules:
     ids = {one.id for one in meant.some}
     some = [one for one in there if one.id in ids] or list(there)
     shown, more = [_told(one) for one in some[:NAMED]], max(0, len(some) - NAMED)
-    say = confirming.which_one if ids else confirming.none_fits
+    say = replies.which_one if ids else replies.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
     return AskedSchedules(
         asked=asked, certainty="unclear", schedules=some[:NAMED], confirmation=say(shown, more, request.text), reason=reason
     )
 
 
-def _list(request: AskSchedules, there: Sequence[ScheduleState], times: Named) -> AskedSchedules:
+def _list(request: AskSchedules, there: Sequence[ScheduleState], times: ChangeTimes) -> AskedSchedules:
     """All that is planned; of a day or an hour that is named, what fits it."""
     asked_for = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
-    ids = {one.id for one in fitting("", asked_for, [_appointment(one) for one in there]).some}
+    ids = {one.id for one in find_meant("", asked_for, [_appointment(one) for one in there]).some}
     some = [one for one in there if one.id in ids]
-    sentence = confirming.listed([_told(one) for one in some[:NAMED]], max(0, len(some) - NAMED), request.text)
+    sentence = replies.listed([_told(one) for one in some[:NAMED]], max(0, len(some) - NAMED), request.text)
     return AskedSchedules(asked="list", certainty="exact", schedules=some[:NAMED], confirmation=sentence)
 
 
@@ -114,23 +112,23 @@ def _cancel(context: Context, request: AskSchedules, one: ScheduleState) -> Aske
     """It ends, and can be resumed if that was a mistake."""
     schedules.change(context.connection, context.group_id, one.id, "ended", None)
     _audit(context, request, one, "cancel")
-    return _done(context, one.id, "cancel", confirming.cancelled(_told(one), request.text))
+    return _done(context, one.id, "cancel", replies.cancelled(_told(one), request.text))
 
 
-def _move(context: Context, request: AskSchedules, one: ScheduleState, times: Named) -> AskedSchedules:
+def _move(context: Context, request: AskSchedules, one: ScheduleState, times: ChangeTimes) -> AskedSchedules:
     now = local_now(datetime.now(UTC), one.tz)
-    to = moved(schedules.timing(one), times, now)
+    to = move_timing(schedules.timing(one), times, now)
     next_run = None if isinstance(to, Unclear) else to.after(now)
     if isinstance(to, Unclear) or next_run is None:
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
-        sentence = confirming.asking_back(reason, request.text)
+        sentence = replies.asking_back(reason, request.text)
         return AskedSchedules(asked="move", certainty="unclear", schedules=[one], confirmation=sentence, reason=reason)
     words = times.words or f"{next_run.astimezone(zone_of(one.tz)):%H:%M}"
     schedules.move(context.connection, context.group_id, one.id, to, words, next_run)
     _audit(context, request, one, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, one.id)
     assert changed is not None
-    return _done(context, one.id, "move", confirming.moved(_told(changed), _told(one), request.text))
+    return _done(context, one.id, "move", replies.moved(_told(changed), _told(one), request.text))
 
 
 def _done(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:
@@ -150,6 +148,6 @@ def _appointment(one: ScheduleState) -> Appointment:
     )
 
 
-def _told(one: ScheduleState) -> Told:
+def _told(one: ScheduleState) -> ShownAppointment:
     next_run = one.next_run_at or schedules.timing(one).after(datetime.now(UTC))
-    return Told(one.task_description, next_run, one.tz, "" if one.kind == "once" else one.natural_description)
+    return ShownAppointment(one.task_description, next_run, one.tz, "" if one.kind == "once" else one.natural_description)

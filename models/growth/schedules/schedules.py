@@ -9,10 +9,9 @@ from uuid import UUID
 from sqlalchemy import Connection, delete, func, insert, select, text, update
 from uuid6 import uuid7
 
-from engine.growth.schedules.firing import Firing, Timing
-from engine.growth.schedules.types import ParsedSchedule
-from jiyi.protocol.growth.cron import next_runs
-from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
+from engine.appointments.schedule import Firing, ParsedSchedule, Timing
+from jiyi.protocol.appointments.cron import next_runs
+from jiyi.protocol.appointments.schedules import ScheduleRunState, ScheduleState, Target
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedules.tables import Schedule, ScheduleRun
 from models.memory.agents.agents import AgentName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jiyi.protocol.growth.schedules import AskSchedules
+from jiyi.protocol.appointments.schedules import AskSchedules
 from jiyi.protocol.tiers.digests import DigestBody
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
 from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service

@@ -15,7 +15,7 @@ from engine.providers.llms.questions import SelfReflection
 from engine.providers.llms.rules import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.growth.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
-from jiyi.protocol.growth.reflections import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
+from jiyi.protocol.growth.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth.identity import actions as identity

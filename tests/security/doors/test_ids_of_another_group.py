@@ -19,10 +19,10 @@ from sqlalchemy import Connection
 
 from engine.tiers.digest import Digest
 from jiyi.client.transports.caller import Caller
+from jiyi.protocol.appointments.heartbeats import CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
-from jiyi.protocol.growth.heartbeat import CorrectAgent
-from jiyi.protocol.growth.schedules import CreateSchedule
 from jiyi.protocol.integrations.items import ItemWrite, PutItems
 from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore

@@ -36,10 +36,10 @@ from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
+from jiyi.protocol.appointments.schedules import CreatedSchedule
 from jiyi.protocol.conversations.compaction import ChatMessage
 from jiyi.protocol.conversations.profiles import LABELS
-from jiyi.protocol.growth.schedules import CreatedSchedule
-from jiyi.protocol.growth.skill_types import Pattern
+from jiyi.protocol.growth.artifact_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item

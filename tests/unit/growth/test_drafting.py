@@ -12,7 +12,7 @@ from engine.providers.llms.questions import SkillDraft
 from engine.providers.llms.rules import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
-from jiyi.protocol.growth.skill_types import MAX_NAME_CHARS, GateReport, Pattern, Status
+from jiyi.protocol.growth.artifact_types import MAX_NAME_CHARS, GateReport, Pattern, Status
 from jiyi.text.budget import estimate_tokens
 
 PASSED, REFUSED = GateReport(passed=True, confidence=0.9), GateReport(passed=False, issues=["no"], confidence=0.9)

@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from engine.growth.heartbeat.checks import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, to_tell
-from engine.growth.heartbeat.quiet import is_quiet, loud_from
-from jiyi.protocol.growth.heartbeat import ConfigureHeartbeat, HeartbeatConfig, QuietHours
+from engine.appointments.heartbeat import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, loud_from, to_tell
+from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat, HeartbeatConfig, QuietHours
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 NIGHT = (time(22), time(8))

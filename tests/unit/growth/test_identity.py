@@ -9,8 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.growth.identity import compose_prompt, notes_of, render_user_file
 from jiyi.protocol.conversations.profiles import Profile
-from jiyi.protocol.growth.diffs import diff
-from jiyi.protocol.growth.identity_files import FILES, FileName, file_problems, problems_of, tidy
+from jiyi.protocol.growth.identity import FILES, FileName, diff, problems_of, tidy
 from jiyi.text.budget import estimate_tokens
 
 NAMES: TypeAdapter[str] = TypeAdapter(FileName)
@@ -43,10 +42,6 @@ def test_invisible_characters_are_refused(char: str) -> None:
 
 def test_emoji_tabs_and_line_breaks_are_not_invisible() -> None:
     assert problems_of("👩‍👧 ok\n\tyes ❤️", 100) == []
-
-
-def test_problems_name_their_file() -> None:
-    assert file_problems({"SOUL": "fine", "AGENTS": "xx"}, 1)[-1].startswith("AGENTS: has 2 characters")
 
 
 def test_ends_of_lines_are_one_kind() -> None:

@@ -23,7 +23,7 @@ from engine.growth.pains import (
 )
 from jiyi.protocol.conversations.types import Message
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pain_types import KnownSolution, confidence_of, graver
+from jiyi.protocol.growth.pains import KnownSolution, confidence_of, graver
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.growth.diffs import diff
-from jiyi.protocol.growth.identity import IdentityProposal, ListProposals
-from jiyi.protocol.growth.identity_files import FILES, PROPOSABLE, File
+from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from jiyi.settings import get_settings
 from models.db.actions import Action
 from models.growth.identity import actions, proposals, snapshots, versions

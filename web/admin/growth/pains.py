@@ -9,8 +9,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.growth.pain_types import Status
-from jiyi.protocol.growth.pains import ListPains
+from jiyi.protocol.growth.pains import ListPains, Status
 from models.growth.pains import actions, pains, proposals, reads
 from models.memory.agents import reads as agent_reads
 from web.admin import inputs

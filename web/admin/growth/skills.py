@@ -9,9 +9,8 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Status
 from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
-from jiyi.protocol.growth.skill_types import ArtifactKind, Status
-from jiyi.protocol.growth.trust import Sentiment
 from models.conversations import entries
 from models.db.actions import Action
 from models.growth.artifacts import actions as shared

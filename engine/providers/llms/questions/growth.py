@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 from engine.growth.self_review import SelfReflected
 from engine.providers.llms.questions.base import Question, speaker
 from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.pain_types import Category, FoundPains, KnownSolution, ProposedSolution
-from jiyi.protocol.growth.skill_types import Pattern, SkillCandidate
+from jiyi.protocol.growth.artifact_types import Pattern, SkillCandidate
+from jiyi.protocol.growth.pains import Category, FoundPains, KnownSolution, ProposedSolution
 
 
 class SkillDraft(Question[SkillCandidate]):

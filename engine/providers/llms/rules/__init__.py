@@ -18,7 +18,7 @@ from engine.providers.llms.questions import A, Question
 from engine.providers.llms.rules import conversations, digests, insights, poignancy, triples
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations.types import CombinedExtraction
-from jiyi.protocol.growth.pain_types import FoundPains, ProposedSolution
+from jiyi.protocol.growth.pains import FoundPains, ProposedSolution
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ConfigureHeartbeat, CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule, ScheduleId
 from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import AcknowledgeAlerts, ConfigureHeartbeat, CorrectAgent
-from jiyi.protocol.growth.schedules import CreateSchedule, ScheduleId
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.heartbeat import actions as heartbeat_actions

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from jiyi.protocol.appointments.heartbeats import CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import CorrectAgent
-from jiyi.protocol.growth.schedules import CreateSchedule
 from models.db.actions import Actor
 from models.growth.heartbeat import actions as heartbeat_actions
 from models.growth.schedules import actions as schedule_actions

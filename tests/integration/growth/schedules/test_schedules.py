@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.growth.heartbeat import AcknowledgeAlerts, ListAlerts
-from jiyi.protocol.growth.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
+from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.growth.cron import check_cron, next_run, next_runs
+from jiyi.protocol.appointments.cron import check_cron, next_run, next_runs
 
 NEW_YORK = "America/New_York"
 

@@ -10,15 +10,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.growth.schedules.asking.fitting import ALIKE, Appointment, Fit, fitting
-from engine.growth.schedules.asking.judging import SURE_NOT, Asked, asked_of
-from engine.growth.schedules.asking.moving import moved, named
-from engine.growth.schedules.clocks import Impossible
-from engine.growth.schedules.firing import Timing
-from engine.growth.schedules.offsets import Lead
-from engine.growth.schedules.parse import JUDGED_CHARS, parse, readable
-from engine.growth.schedules.types import Exact, Unclear
+from engine.appointments.changes import ALIKE, Appointment, Fit, find_meant, move_timing, read_change
+from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_request, parse, readable
+from engine.appointments.schedule import Exact, Timing, Unclear
 from engine.heads.judgements import Heads, Judged
+from engine.times.clocks import Impossible
+from engine.times.offsets import Lead
 
 SHANGHAI = "Asia/Shanghai"
 ZONE = ZoneInfo(SHANGHAI)
@@ -42,7 +39,7 @@ class Sure:
 
 
 def judged(text: str, **probabilities: float) -> Asked | None:
-    return asked_of(text, NOW, SHANGHAI, cast("Heads", Sure(**probabilities)))
+    return judge_request(text, NOW, SHANGHAI, cast("Heads", Sure(**probabilities)))
 
 
 @pytest.mark.parametrize("asked", ["new", "cancel", "move", "list"])
@@ -58,14 +55,14 @@ def test_where_it_is_not_sure_the_patterns_of_a_new_one_count() -> None:
 
 
 def test_without_the_local_model_and_in_long_messages_the_patterns_decide() -> None:
-    assert asked_of(BY_WORDS, NOW, SHANGHAI, None) == "new"
-    assert asked_of("取消明天的牙医", NOW, SHANGHAI, None) is None
+    assert judge_request(BY_WORDS, NOW, SHANGHAI, None) == "new"
+    assert judge_request("取消明天的牙医", NOW, SHANGHAI, None) is None
     assert judged("好长。" * (JUDGED_CHARS // 3) + BY_WORDS, none=1.0) == "new"
 
 
 @pytest.mark.parametrize("text", ["", " ", "😀", "x", "何" * 20_000])
 def test_bad_input_asks_nothing(text: str) -> None:
-    assert asked_of(text, NOW, SHANGHAI, None) is None
+    assert judge_request(text, NOW, SHANGHAI, None) is None
 
 
 @pytest.mark.parametrize(("text", "hour"), [("六点半喊我起来，赶车", 6), ("buzz me at quarter past four, school run", 16)])
@@ -96,8 +93,8 @@ THERE = (
 
 
 def meant(text: str, **given: Any) -> Fit:
-    times = named(readable(text), NOW)
-    return fitting(times.rest, [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)], THERE, **given)
+    times = read_change(readable(text), NOW)
+    return find_meant(times.rest, [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)], THERE, **given)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +118,8 @@ def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> 
 
 
 def test_the_only_appointment_is_meant_by_no_words_at_all_but_not_by_others() -> None:
-    assert fitting("取消提醒", (), THERE[:1]).sure
-    assert not fitting("cancel the haircut", (), THERE[:1]).sure
+    assert find_meant("取消提醒", (), THERE[:1]).sure
+    assert not find_meant("cancel the haircut", (), THERE[:1]).sure
 
 
 def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
@@ -157,8 +154,8 @@ WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
     ],
 )
 def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
-    times = named(readable(text), NOW)
-    once, weekly = moved(ONCE, times, NOW), moved(WEEKLY, times, NOW)
+    times = read_change(readable(text), NOW)
+    once, weekly = move_timing(ONCE, times, NOW), move_timing(WEEKLY, times, NOW)
     assert isinstance(once, Timing)
     assert once.at is not None
     assert once.at.strftime("%Y-%m-%d %H:%M") == at
@@ -168,12 +165,12 @@ def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> Non
 
 @pytest.mark.parametrize("text", ["move the dentist", "牙医改到25点", "把牙医改一下", "move it to February 30"])
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
-    found = moved(ONCE, named(readable(text), NOW), NOW)
+    found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
     assert found.asked
 
 
 def test_one_time_of_what_comes_daily_cannot_be_moved() -> None:
     daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)
-    assert isinstance(moved(daily, named("move it to Friday", NOW), NOW), Unclear)
-    assert isinstance(moved(ONCE, named("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)
+    assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
+    assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
-from engine.growth.schedules.confirming import asking_back
-from engine.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
-from engine.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
+from engine.appointments.parse import READ_CHARS, has_schedule_intent, parse
+from engine.appointments.replies import asking_back
+from engine.appointments.schedule import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.errors import problems_of
-from jiyi.protocol.growth.schedules import CreateSchedule
+from jiyi.protocol.appointments.schedules import CreateSchedule
 
 SHANGHAI = "Asia/Shanghai"
 #: A Wednesday.

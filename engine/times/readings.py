@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from engine.growth.schedules.clocks import DEFAULT_HOUR, Clock
-from engine.growth.schedules.days import Day, add_months, within_whole
-from engine.growth.schedules.elements import Element
-from engine.growth.schedules.offsets import Lead, Offset
-from engine.growth.schedules.recurring import Every
-from engine.growth.schedules.types import Kind
-from jiyi.protocol.growth.cron import local
+from engine.times.clocks import DEFAULT_HOUR, Clock
+from engine.times.days import Day, add_months, within_whole
+from engine.times.elements import Element
+from engine.times.offsets import Lead, Offset
+from engine.times.recurring import Every
+from jiyi.protocol.appointments.cron import local
+from jiyi.protocol.appointments.schedules import ScheduleKind
 
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
 #: A reading that is asked back is worth so much.
@@ -22,7 +22,7 @@ SURE, UNSURE = 0.95, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    kind: Kind
+    kind: ScheduleKind
     cron: str | None = None
     at: datetime | None = None
     every_seconds: int | None = None

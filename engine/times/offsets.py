@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from engine.growth.schedules.numbers import EN, ZH, number
+from engine.times.numbers import EN, ZH, number
 
 UNITS = {
     "秒": 1,
@@ -108,7 +108,7 @@ _EN_SHIFT = re.compile(
 _EARLIER = ("earlier", "sooner", "forward", "up")
 
 
-def shift_of(text: str) -> Shift | None:
+def find_shift(text: str) -> Shift | None:
     """How far a message shifts something: 推迟半小时, "an hour later", "back by ten minutes"."""
     for pattern in (_ZH_SHIFT, _EN_SHIFT):
         for match in pattern.finditer(text):
@@ -127,7 +127,7 @@ def shift_of(text: str) -> Shift | None:
     return None
 
 
-def offsets(text: str) -> list[Offset | Lead]:
+def find_offsets(text: str) -> list[Offset | Lead]:
     """Every span from now, or before something, in a text."""
     found: list[Offset | Lead] = []
     for pattern in (_ZH_AFTER, _EN_IN):

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.growth.schedules.numbers import EN, ZH, number
+from engine.times.numbers import EN, ZH, number
 
 Part = Literal["dawn", "morning", "noon", "afternoon", "evening", "night", "midnight"]
 
@@ -125,7 +125,7 @@ _AT_AND = re.compile(rf"\bat (?P<first>{_H}) (?:and|&) (?:at )?(?P<last>{_H})\b(
 _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
 
 
-def clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
+def find_clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
     """Every time of day in a text, which may overlap."""
     found = [_chinese(match) for match in _ZH.finditer(text) if not _a_bit(match, text)]
     found += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]

@@ -18,16 +18,16 @@ TIME = "⏱"
 #: Characters of what is asked for in a sentence that only begins with a time.
 MOST_BARE = 30
 
-_FILE = "schedules/requests.txt"
+_FILE = "requests.txt"
 
 
 def _union(*names: str) -> str:
-    return "|".join(f"(?:{line})" for name in names for line in sections("engine.growth", _FILE)[name])
+    return "|".join(f"(?:{line})" for name in names for line in sections("engine.appointments", _FILE)[name])
 
 
 _BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,5}}"
 _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
-    union("engine.growth", _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
+    union("engine.appointments", _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
 )
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
@@ -73,7 +73,7 @@ def blanked(sentence: str, spans: list[tuple[int, int]]) -> str:
     return sentence
 
 
-def request(text: str, *, again: bool) -> Request | None:
+def find_request(text: str, *, again: bool) -> Request | None:
     """What a blanked sentence asks for, if anything; ``again``: a time in it comes again."""
     flat, places = _flat(text)
     found = _first(flat, _ASK, _ASK_EN, "ask") or _first(flat, _ACT, _ACT_EN, "act")

@@ -6,10 +6,10 @@ import re
 from datetime import datetime
 from itertools import pairwise
 
-from engine.growth.schedules.clocks import Beside, Clock, Impossible, clocks, within
-from engine.growth.schedules.days import Day, days
-from engine.growth.schedules.offsets import Lead, Offset, offsets
-from engine.growth.schedules.recurring import Every, recurrences
+from engine.times.clocks import Beside, Clock, Impossible, find_clocks, within
+from engine.times.days import Day, find_days
+from engine.times.offsets import Lead, Offset, find_offsets
+from engine.times.recurring import Every, find_recurrences
 
 Element = Clock | Beside | Day | Every | Offset | Lead | Impossible
 #: What may stand between two words of one time.
@@ -22,13 +22,13 @@ _UNTIL = re.compile(r"(?:直到|截止到?|为止)|\b(?:until|till|through|up to
 _TO = re.compile(r"\A[\s]{0,2}(?:到|至|-|–|~|—|to|until|till|and|through)[\s]{0,2}\Z", re.IGNORECASE)
 
 
-def elements(sentence: str, now: datetime) -> list[Element]:
+def find_elements(sentence: str, now: datetime) -> list[Element]:
     """From left to right; of those that overlap the longest."""
     found: list[Element] = [
-        *recurrences(sentence),
-        *days(sentence, now.date()),
-        *offsets(sentence),
-        *clocks(sentence, now.hour, now.minute),
+        *find_recurrences(sentence),
+        *find_days(sentence, now.date()),
+        *find_offsets(sentence),
+        *find_clocks(sentence, now.hour, now.minute),
     ]
     kept: list[Element] = []
     for one in sorted(found, key=lambda one: one.start - one.end):
@@ -49,7 +49,7 @@ def groups(sentence: str, found: list[Element]) -> list[list[Element]]:
     return made
 
 
-def chosen(sentence: str, found: list[Element], start: int, end: int) -> list[Element]:
+def choose_elements(sentence: str, found: list[Element], start: int, end: int) -> list[Element]:
     """The time that is asked for: beside what asks for it if there are several, and what it leaves open from the others."""
     made = groups(sentence, found)
     if len(made) <= 1:

@@ -1,4 +1,4 @@
-"""Requests and answers of the commands on an agent's look at itself."""
+"""Requests and answers of the commands on an agent's self-review."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from engine.growth.schedules.types import ParsedSchedule
+from engine.appointments.schedule import ParsedSchedule
 from jiyi.text.words import language_of
 
 #: How reasons begin, and what they are in Chinese; the longest beginnings first.
@@ -59,7 +59,7 @@ def asking_back(reason: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShownAppointment:
     """An appointment as it is told: what is to be done, and when next (local time, None: never again)."""
 
     task: str
@@ -69,39 +69,39 @@ class Told:
     again: str = ""
 
 
-def cancelled(one: Told, text: str) -> str:
+def cancelled(one: ShownAppointment, text: str) -> str:
     if language_of(text) == "zh":
         return f"好的，已取消：{_told(one, 'zh')}。"
     return f"Cancelled: {_told(one, 'en')}."
 
 
-def moved(one: Told, before: Told, text: str) -> str:
+def moved(one: ShownAppointment, before: ShownAppointment, text: str) -> str:
     if language_of(text) == "zh":
         return f"好的，已改时间：{_told(one, 'zh')}。原来是 {_when(before)}。"
     return f"Moved: {_told(one, 'en')}. It was {_when(before)}."
 
 
-def kept(one: Told, text: str) -> str:
+def kept(one: ShownAppointment, text: str) -> str:
     """Of a request that comes again, and was done."""
     if language_of(text) == "zh":
         return f"好的，已记下：{_told(one, 'zh')}。"
     return f"Noted: {_told(one, 'en')}."
 
 
-def listed(some: Sequence[Told], more: int, text: str) -> str:
+def listed(some: Sequence[ShownAppointment], more: int, text: str) -> str:
     if language_of(text) == "zh":
         return f"{_each(some, more, 'zh')}。" if some else "现在没有安排。"
     return f"{_each(some, more, 'en')}." if some else "There are no appointments."
 
 
-def which_one(some: Sequence[Told], more: int, text: str) -> str:
+def which_one(some: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when several appointments fit."""
     if language_of(text) == "zh":
         return f"你说的是哪一个？{_each(some, more, 'zh')}。还什么都没有改。"
     return f"Which one do you mean? {_each(some, more, 'en')}. Nothing was changed yet."
 
 
-def none_fits(some: Sequence[Told], more: int, text: str) -> str:
+def none_fits(some: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when no appointment fits."""
     if language_of(text) == "zh":
         return f"没有找到你说的安排。现有：{_each(some, more, 'zh')}。你说的是哪一个？" if some else "没有找到你说的安排，现在没有安排。"
@@ -110,18 +110,18 @@ def none_fits(some: Sequence[Told], more: int, text: str) -> str:
     return f"I found no such appointment. There is: {_each(some, more, 'en')}. Which one do you mean?"
 
 
-def _each(some: Sequence[Told], more: int, language: str) -> str:
+def _each(some: Sequence[ShownAppointment], more: int, language: str) -> str:
     joint, rest = ("；", f"；还有 {more} 个") if language == "zh" else ("; ", f"; and {more} more")
     return joint.join(f"{place}. {_told(one, language)}" for place, one in enumerate(some, 1)) + (rest if more else "")
 
 
-def _told(one: Told, language: str) -> str:
+def _told(one: ShownAppointment, language: str) -> str:
     task = one.task or ("提醒你" if language == "zh" else "a reminder")
     when = ", ".join(filter(None, (one.again, _when(one))))
     return f"{task}（{when}）" if language == "zh" else f"{task} ({when})"
 
 
-def _when(one: Told) -> str:
+def _when(one: ShownAppointment) -> str:
     return "" if one.next_run is None else f"{one.next_run.astimezone(ZoneInfo(one.tz)):%Y-%m-%d %H:%M}"
 
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Literal, get_args
 
-from engine.growth.schedules import readings, requests
-from engine.growth.schedules.clocks import Clock, Impossible, of_waking
-from engine.growth.schedules.elements import Element, chosen, elements, window, without_end
-from engine.growth.schedules.offsets import Offset
-from engine.growth.schedules.recurring import Every, excepted
-from engine.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
-from jiyi.protocol.growth.cron import zone_of
+from engine.appointments import requests
+from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
+from engine.heads.judgements import REQUESTS, Heads
+from engine.times import readings
+from engine.times.clocks import Clock, Impossible, of_waking
+from engine.times.elements import Element, choose_elements, find_elements, window, without_end
+from engine.times.offsets import Offset
+from engine.times.recurring import Every, excepted
+from jiyi.protocol.appointments.cron import zone_of
 from jiyi.text.words import CJK, nfkc
 
 #: Characters of a message that are read.
 READ_CHARS = 1_000
-#: Characters of a message that is judged as a whole (:mod:`engine.growth.schedules.asking.judging`). Requests are short.
+#: Characters of a message that is judged as a whole (:mod:`engine.appointments.parse`). Requests are short.
 JUDGED_CHARS = 300
 #: Characters beside its time of a sentence that only says when.
 LOOSE_CHARS = 8
@@ -96,7 +99,7 @@ def readable(text: str) -> str:
 
 def _is_time(sentence: str, now: datetime) -> bool:
     """Whether it says hardly more than a time."""
-    blanked = requests.blanked(sentence, [(one.start, one.end) for one in elements(sentence, now)])
+    blanked = requests.blanked(sentence, [(one.start, one.end) for one in find_elements(sentence, now)])
     return requests.TIME in blanked and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS
 
 
@@ -104,9 +107,9 @@ def _parse(sentence: str, now: datetime, tz: str, *, asks: bool) -> Parsed:
     left_out, places = excepted(sentence)
     for start, end in places:
         sentence = sentence[:start] + " " * (end - start) + sentence[end:]
-    found = elements(sentence, now)
+    found = find_elements(sentence, now)
     blanked = requests.blanked(sentence, [(one.start, one.end) for one in found if one.end > one.start])
-    asked = requests.request(blanked, again=any(isinstance(one, Every) for one in found))
+    asked = requests.find_request(blanked, again=any(isinstance(one, Every) for one in found))
     if asked is None and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS:
         timer = next((one for one in found if isinstance(one, Offset) and one.timer), None)
         asked = None if timer is None else requests.Request(timer.start, timer.end, "ask")
@@ -119,7 +122,7 @@ def _parse(sentence: str, now: datetime, tz: str, *, asks: bool) -> Parsed:
     impossible = next((one for one in found if isinstance(one, Impossible)), None)
     if impossible is not None:
         return Unclear(impossible.reason, asked=True)
-    used = chosen(sentence, without_end(sentence, found), asked.start, asked.end)
+    used = choose_elements(sentence, without_end(sentence, found), asked.start, asked.end)
     if requests.is_waking(sentence):
         used = [of_waking(one) if isinstance(one, Clock) else one for one in used]
     meant = readings.read(used, window(sentence, used), left_out, now, zone_of(tz))
@@ -149,3 +152,27 @@ def _parse(sentence: str, now: datetime, tz: str, *, asks: bool) -> Parsed:
 def _description(sentence: str, used: list[Element]) -> str:
     words = [sentence[one.start : one.end].strip() for one in used]
     return ("" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " ").join(word for word in words if word)
+
+
+Asked = Literal["new", "cancel", "move", "list"]
+
+#: How often each label has to be right. A new appointment is taken down at once; the others act only if an appointment fits, too.
+PRECISION: dict[Asked, float] = {"new": 0.9, "cancel": 0.8, "move": 0.8, "list": 0.8}
+#: Probability of "asks for nothing" from which on the patterns are not believed.
+SURE_NOT = 0.9
+
+
+def judge_request(text: str, now: datetime, tz: str, heads: Heads | None) -> Asked | None:
+    """What a message said at a moment asks; None for nothing, or if that is not sure.
+
+    Raises:
+        ValueError: an unknown time zone.
+    """
+    by_words = has_schedule_intent(text, now, tz)
+    judged = heads.requests([text])[0] if heads is not None and len(text) <= JUDGED_CHARS else None
+    if heads is None or judged is None:
+        return "new" if by_words else None
+    likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
+    if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]):
+        return likeliest
+    return "new" if by_words and likeliest == "new" and judged.probabilities["none"] < SURE_NOT else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.growth.schedules.clocks import Impossible
-from engine.growth.schedules.days import EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, month_index, weekday_index
-from engine.growth.schedules.numbers import EN, ZH, number
-from engine.growth.schedules.offsets import UNITS
+from engine.times.clocks import Impossible
+from engine.times.days import EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, month_index, weekday_index
+from engine.times.numbers import EN, ZH, number
+from engine.times.offsets import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ _EXCEPT = re.compile(
 _MINUTE, _HOUR, _DAY, _WEEK = 60, 3_600, 86_400, 604_800
 
 
-def recurrences(text: str) -> list[Every | Impossible]:
+def find_recurrences(text: str) -> list[Every | Impossible]:
     """Everything that comes again in a text; it may overlap."""
     return [every for name, pattern in _PATTERNS.items() for match in pattern.finditer(text) if (every := _every(name, match)) is not None]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from engine.growth.schedules.clocks import Impossible
-from engine.growth.schedules.numbers import EN, ZH, number
+from engine.times.clocks import Impossible
+from engine.times.numbers import EN, ZH, number
 
 WEEK = r"(?:周|星期|礼拜)"
 ZH_WEEKDAYS = "一二三四五六日"
@@ -109,7 +109,7 @@ _EN_MONTH_END = re.compile(
 )
 
 
-def days(text: str, today: date) -> list[Day | Impossible]:
+def find_days(text: str, today: date) -> list[Day | Impossible]:
     """Every day that a text names from today on, in whatever order; they may overlap."""
     found: list[Day | Impossible] = []
     for finder in (_chinese, _english, _dates):
