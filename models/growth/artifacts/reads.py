@@ -10,7 +10,7 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, Status
 from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingHint, TrustState, VoteState
 from models.db.conditions import equal_if_given
 from models.db.rows import columns
-from models.growth.artifacts.tables import Artifact, TrustRow
+from models.growth.tables import Artifact, TrustRow
 from models.memory.agents.agents import AgentName
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, insert, select, text
 from uuid6 import uuid7
 
 from jiyi.protocol.appointments.heartbeats import AlertState, Channel, Urgency
+from models.appointments.tables import Alert
 from models.db.rows import columns, fetch
-from models.growth.heartbeat.tables import Alert
 from models.memory.agents.agents import AgentName
 from models.queue import clock, stream
 

@@ -14,8 +14,8 @@ from jiyi.protocol.appointments.cron import zone_of
 from jiyi.protocol.appointments.heartbeats import HeartbeatConfig, HeartbeatState, TickState
 from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
 from jiyi.text.words import language_of
+from models.appointments.tables import Heartbeat, HeartbeatTick
 from models.db.rows import columns, fetch
-from models.growth.heartbeat.tables import Heartbeat, HeartbeatTick
 from models.memory.agents.agents import AgentName
 from models.queue import clock
 

@@ -12,7 +12,8 @@ from jiyi.errors import Conflict
 from jiyi.protocol.growth.identity import File, IdentityFile, IdentityProposal, ListProposals
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
-from models.growth.identity import tables, versions
+from models.growth import tables
+from models.growth.identity import versions
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName
 

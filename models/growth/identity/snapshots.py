@@ -11,7 +11,7 @@ from uuid6 import uuid7
 from jiyi.protocol.growth.identity import Snapshot
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity import versions
-from models.growth.identity.tables import IdentitySnapshot
+from models.growth.tables import IdentitySnapshot
 from models.memory.agents.agents import AgentName
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, text
 from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, VersionBrief
 from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
-from models.growth.identity.tables import IdentityVersion
+from models.growth.tables import IdentityVersion
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName, bind_name
 

@@ -13,7 +13,7 @@ from engine.growth.pains import most_alike
 from jiyi.protocol.growth.pains import FoundPain, PainPoint, Severity, confidence_of, graver
 from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
-from models.growth.pains import tables
+from models.growth import tables
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName, bind_name
 

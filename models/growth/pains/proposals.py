@@ -20,8 +20,9 @@ from jiyi.settings import get_settings
 from models.conversations import experiences
 from models.db.base import EMPTY_LIST
 from models.db.rows import columns, fetch, fetch_one
+from models.growth import tables
 from models.growth.artifacts.growing import AGGREGATE
-from models.growth.pains import pains, tables
+from models.growth.pains import pains
 from models.growth.tracking import tallies
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName

@@ -8,7 +8,7 @@ from sqlalchemy.orm import aliased
 from jiyi.protocol.growth.pains import ListPains, PainPoint
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch
-from models.growth.pains import tables
+from models.growth import tables
 
 
 def page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:

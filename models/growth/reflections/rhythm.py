@@ -15,7 +15,7 @@ from engine.growth.self_review import ReviewState, due_at, due_trigger
 from jiyi.protocol.growth.self_review import SelfSettings, SelfState, SelfTrigger
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
-from models.growth.reflections.tables import SelfReflection
+from models.growth.tables import SelfReflection
 from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
 from models.memory.tables import Agent, MemoryNode
 from models.queue import clock, pending_work

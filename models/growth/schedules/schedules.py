@@ -12,8 +12,8 @@ from uuid6 import uuid7
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
 from jiyi.protocol.appointments.cron import next_runs
 from jiyi.protocol.appointments.schedules import ScheduleRunState, ScheduleState, Target
+from models.appointments.tables import Schedule, ScheduleRun
 from models.db.rows import columns, fetch, fetch_one
-from models.growth.schedules.tables import Schedule, ScheduleRun
 from models.memory.agents.agents import AgentName
 from models.queue import clock
 

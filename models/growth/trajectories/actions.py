@@ -21,8 +21,8 @@ from jiyi.protocol.growth.trajectories import (
 from models.db.actions import Context, action
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch
+from models.growth.tables import TrajectoryRow
 from models.growth.trajectories.storing import session_key
-from models.growth.trajectories.tables import TrajectoryRow
 
 
 @action("trajectory_list", scope="read", mutates=False)

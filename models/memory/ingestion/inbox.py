@@ -36,9 +36,9 @@ from models.db.connection import driver
 from models.erasure import refusal
 from models.growth.artifacts.voting import WEIGH
 from models.growth.reflections import rhythm
+from models.growth.tables import TrajectoryEvent
 from models.growth.trajectories import storing as steps
 from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
-from models.growth.trajectories.tables import TrajectoryEvent
 from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.ingestion import batch_lookups as lookups
 from models.memory.ingestion import own_vectors
