@@ -8,7 +8,7 @@ from uuid import UUID
 
 from engine.growth.skills import shorten
 from engine.growth.trajectories import Trajectory
-from jiyi.chat.workflow_yaml import to_yaml
+from jiyi.chat.pipelines import to_yaml
 from jiyi.protocol.growth.artifact_types import (
     MAX_BODY_CHARS,
     MAX_DESCRIPTION_CHARS,

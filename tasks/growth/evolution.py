@@ -20,10 +20,9 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCand
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth.artifacts import growing, keeping, voting
-from models.growth.artifacts.growing import AGGREGATE, COMPOSE
-from models.growth.artifacts.keeping import Grown, KnownArtifact
-from models.growth.artifacts.voting import WEIGH
+from models.growth import candidates, feedback
+from models.growth.candidates import AGGREGATE, COMPOSE, Grown, KnownArtifact
+from models.growth.feedback import WEIGH
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM
@@ -67,16 +66,16 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            found = voting.of_event(connection, event_id)
+            found = feedback.vote_of_event(connection, event_id)
             if found is None:  # erased meanwhile
                 continue
             name, vote, at = found
             by = f"agent:{name[1]}"
-            owner = voting.owner_of(connection, name[0], vote)
+            owner = feedback.lock_owner(connection, name[0], vote)
             if owner is None:
-                voting.ignore(connection, name, vote, by)
+                feedback.note_ignored_vote(connection, name, vote, by)
             else:
-                voting.give(connection, owner, event_id, vote, by, at)
+                feedback.count_vote(connection, owner, event_id, vote, by, at)
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
@@ -86,7 +85,7 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
             found = [] if name is None else look(connection, name)
-            known = [] if name is None else keeping.known(connection, name, kind)
+            known = [] if name is None else candidates.known_artifacts(connection, name, kind)
         written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in found]
         grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
@@ -96,7 +95,7 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             if look(connection, name) != found:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
-                keeping.keep(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+                candidates.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
@@ -108,12 +107,12 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
             if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
             else None,
         )
-        for pattern in aggregated(growing.experiences(connection, name))
+        for pattern in aggregated(candidates.experiences_of(connection, name))
     ]
 
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    ran = growing.trajectories(connection, name)
+    ran = candidates.trajectories_of(connection, name)
     return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
 
 
@@ -123,7 +122,7 @@ def _written(
     """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    there = keeping.known_of(pattern, known)
+    there = candidates.known_of(pattern, known)
     if there is not None and there.status in ("pending", "accepted", "archived"):
         return candidate
     language = language_of(pattern.title)
@@ -139,7 +138,7 @@ def _written(
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
     if candidate is None:
         return Grown(pattern)
-    own = keeping.known_of(pattern, known)
+    own = candidates.known_of(pattern, known)
     others = [one for one in known if one is not own and one.status in ("pending", "accepted")]
     report = skills.inspect_candidate(
         candidate,

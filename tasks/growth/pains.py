@@ -21,10 +21,9 @@ from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
-from models.growth.owing import MERGE_PAINS, SOLVE_PAIN
-from models.growth.pains import pains, proposals, turns
-from models.growth.pains.pains import Told
-from models.growth.pains.turns import NewTurns
+from models.growth import pains
+from models.growth.followup_work import MERGE_PAINS, SOLVE_PAIN
+from models.growth.pains import NewTurns, PainReport
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName, lock_agents
 from models.memory.ingestion.inbox import Stored
@@ -56,7 +55,7 @@ def merge_pains(batch: Batch) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            look = None if name is None else turns.new(connection, name, get_settings().extract_max_messages)
+            look = None if name is None else pains.new_turns(connection, name, get_settings().extract_max_messages)
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
@@ -66,11 +65,11 @@ def merge_pains(batch: Batch) -> None:
             if not owed:
                 return
             lock_agents(connection, [name])
-            if not look.turns or turns.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
+            if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
                 for one in found:
                     owed_more |= _merge(connection, name, *one)
                     stored.add(_confirm(connection, name, *one))
-            if turns.behind(connection, name):
+            if pains.is_behind(connection, name):
                 batch.again.append(agent_key)
         news.stored(stored)
         wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
@@ -85,7 +84,7 @@ def solve_pain(batch: Batch) -> None:
     for pain_id in batch.subject_ids:
         group_id = batch.scope.groups[0]
         with unit_of_work() as connection:
-            pain = pains.find(connection, group_id, pain_id)
+            pain = pains.find_pain(connection, group_id, pain_id)
             question = None if pain is None else _solution(connection, group_id, pain_id)
         if pain is None or question is None or pain.status != "open":
             with batch.finish():
@@ -96,9 +95,9 @@ def solve_pain(batch: Batch) -> None:
             if not owed or agents.key_of(connection, *name) is None:
                 return
             lock_agents(connection, [name])
-            pain = pains.find(connection, group_id, pain_id)
+            pain = pains.find_pain(connection, group_id, pain_id)
             if pain is not None and pain.status == "open":
-                proposals.add(connection, name, pain, made, f"{model} {signature(question, question.language)}")
+                pains.add_proposal(connection, name, pain, made, f"{model} {signature(question, question.language)}")
 
 
 def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, some: list[StoredTurn]) -> _Asked:
@@ -128,15 +127,15 @@ def _merge(connection: Connection, name: AgentName, messages: list[Message], eve
     owes = False
     for one in found.pains:
         turn = every[one.turn]
-        told = Told(
+        told = PainReport(
             source_id=turn.node_id,
             quote=one.summary,
             said_at=turn.message.at or datetime.now(UTC),
             session_id=turn.session_id,
             user_id=messages[one.turn].name,
         )
-        pain = pains.merge(connection, name, one, told)
-        if proposals.wanted(connection, name[0], pain):
+        pain = pains.merge_pain(connection, name, one, told)
+        if pains.wants_proposal(connection, name[0], pain):
             pending_work.owe(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
             owes = True
     return owes
@@ -146,12 +145,12 @@ def _confirm(connection: Connection, name: AgentName, messages: list[Message], e
     """What users say helped becomes experiences."""
     stored = Stored()
     for turn in found.helped:
-        proposal_id = confirmed_proposal(messages, turn, proposals.offers(connection, name))
-        proposal = None if proposal_id is None else proposals.find(connection, name[0], proposal_id)
-        pain = None if proposal is None else pains.find(connection, name[0], proposal.pain_id)
+        proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
+        proposal = None if proposal_id is None else pains.find_proposal(connection, name[0], proposal_id)
+        pain = None if proposal is None else pains.find_pain(connection, name[0], proposal.pain_id)
         if proposal is not None and pain is not None:
             said_at = messages[turn].at or datetime.now(UTC)
-            done = proposals.confirm(connection, name, pain, proposal, IN_WORDS, said_at, [every[turn].node_id])
+            done = pains.confirm_proposal(connection, name, pain, proposal, IN_WORDS, said_at, [every[turn].node_id])
             if done is not None:
                 stored.add(done[0])
     return stored
@@ -159,12 +158,12 @@ def _confirm(connection: Connection, name: AgentName, messages: list[Message], e
 
 def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution | None:
     """What is asked about a pain point."""
-    pain = pains.find(connection, group_id, pain_id)
+    pain = pains.find_pain(connection, group_id, pain_id)
     if pain is None:
         return None
     name = (group_id, pain.agent_id)
     known = experiences.of_agent(connection, name, EXPERIENCES_SHOWN)
-    advice = [step for answer in turns.answers_after(connection, name, pain_id) for step in advice_in(answer)]
+    advice = [step for answer in pains.answers_after(connection, name, pain_id) for step in advice_in(answer)]
     return Solution(
         agent_id=pain.agent_id,
         group_id=group_id,

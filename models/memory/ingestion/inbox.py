@@ -34,11 +34,10 @@ from models.conversations import windows
 from models.db.bulk_copy import Copy, EncodedCopy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
-from models.growth.artifacts.voting import WEIGH
-from models.growth.reflections import rhythm
+from models.growth import self_review_schedule, trajectories
+from models.growth.feedback import WEIGH
 from models.growth.tables import TrajectoryEvent
-from models.growth.trajectories import storing as steps
-from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
+from models.growth.trajectories import COMPRESS, StepRow, step_row
 from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.ingestion import batch_lookups as lookups
 from models.memory.ingestion import own_vectors
@@ -232,7 +231,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
         over = [(event.group_id, event.agent_id) for event in _those(SessionEnded, fresh)]
-        if looking := rhythm.conversations_ended(connection, agents, over):
+        if looking := self_review_schedule.conversations_ended(connection, agents, over):
             result.owed[REFLECT] += looking
     for name, texts in rows.terms.items():
         add_terms(connection, *name, texts)
@@ -248,7 +247,7 @@ def _owe_sessions(connection: Connection, batch: _Batch, fresh: Sequence[Event])
     found = {}
     if due := windows.owe(connection, batch.spoke, batch.ended):
         found[windows.EXTRACT] = min(due)
-    if (compress_at := steps.owe(connection, _those(StepRecorded, fresh), _those(SessionEnded, fresh))) is not None:
+    if (compress_at := trajectories.owe_compression(connection, _those(StepRecorded, fresh), _those(SessionEnded, fresh))) is not None:
         found[COMPRESS] = compress_at
     return found
 

@@ -11,15 +11,15 @@ from sqlalchemy import text
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
 from jiyi.protocol.conversations.commands import AgentId
+from models.appointments import heartbeat_actions
+from models.appointments.due import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.growth.due import HEARTBEAT
-from models.growth.heartbeat import actions
+from tasks.appointments import heartbeats
+from tasks.appointments.due_scan import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
-from tasks.growth import heartbeats
-from tasks.growth.due_scan import due_scan
 from tests.integration.conversations.talk import say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
@@ -32,13 +32,13 @@ def me(group: str) -> Actor:
 
 
 def configure(group: str, **fields: Any) -> Any:
-    return actions.configure_heartbeat.perform(me(group), ConfigureHeartbeat(agent_id="helper", **fields))
+    return heartbeat_actions.configure_heartbeat.perform(me(group), ConfigureHeartbeat(agent_id="helper", **fields))
 
 
 def corrected(group: str) -> None:
     """Something to say: three corrections of one kind."""
     for _ in range(3):
-        actions.heartbeat_correct.perform(me(group), CorrectAgent(agent_id="helper", kind="tone"))
+        heartbeat_actions.heartbeat_correct.perform(me(group), CorrectAgent(agent_id="helper", kind="tone"))
 
 
 def due(group: str) -> None:
@@ -58,7 +58,7 @@ def beat() -> int:
 
 
 def alerts(group: str, **options: Any) -> list[Any]:
-    return actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).alerts
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).alerts
 
 
 def quiet_now() -> dict[str, str]:
@@ -70,13 +70,13 @@ def quiet_now() -> dict[str, str]:
 def test_zc_134_configured_switched_on_and_off(group: str) -> None:
     made = configure(group, tz="Asia/Shanghai", interval_minutes=60, quiet_hours=None, channel="all")
     assert (made.config.enabled, made.next_tick_at) == (False, None)
-    on = actions.enable_heartbeat.perform(me(group), AGENT)
+    on = heartbeat_actions.enable_heartbeat.perform(me(group), AGENT)
     assert on.config.enabled
     assert on.next_tick_at is not None
     assert timedelta(minutes=59) < on.next_tick_at - datetime.now(UTC) <= timedelta(minutes=60)
     assert (on.config.tz, on.config.quiet_hours, on.config.channel) == ("Asia/Shanghai", None, "all")
-    assert actions.get_heartbeat.perform(me(group), AGENT) == on.config
-    off = actions.disable_heartbeat.perform(me(group), AGENT)
+    assert heartbeat_actions.get_heartbeat.perform(me(group), AGENT) == on.config
+    off = heartbeat_actions.disable_heartbeat.perform(me(group), AGENT)
     assert (off.config.enabled, off.next_tick_at) == (False, None)
 
 
@@ -87,9 +87,9 @@ def test_a_due_heartbeat_ticks_once(group: str) -> None:
     assert scan()[HEARTBEAT] == 0
     assert beat() == 1
     assert beat() == 0
-    [tick] = actions.heartbeat_history.perform(me(group), ListTicks(agent_id="helper")).ticks
+    [tick] = heartbeat_actions.heartbeat_history.perform(me(group), ListTicks(agent_id="helper")).ticks
     assert (tick.status, tick.alerts) == ("ok", 0)
-    state = actions.heartbeat_status.perform(me(group), AGENT)
+    state = heartbeat_actions.heartbeat_status.perform(me(group), AGENT)
     assert state.last_tick_at is not None
     assert state.next_tick_at is not None
     assert state.next_tick_at > datetime.now(UTC)
@@ -104,7 +104,7 @@ def test_zc_135_what_a_tick_finds_becomes_an_alert_once_in_a_day(group: str) -> 
     [alert] = alerts(group)
     assert (alert.source, alert.urgency, alert.channel) == ("corrections", "medium", "ui")
     corrected(group)
-    again = actions.tick_heartbeat.perform(me(group), AGENT)
+    again = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert (again.tick.status, again.alerts) == ("ok", [])
     assert len(alerts(group, everything=True)) == 1
 
@@ -119,7 +119,7 @@ def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> 
     [waiting] = alerts(group, everything=True)
     assert waiting.delivered_at is None
     assert waiting.deliver_at > datetime.now(UTC)
-    assert actions.heartbeat_status.perform(me(group), AGENT).quiet_now
+    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).quiet_now
     assert scan()["delivered"] == 0
     assert scan(waiting.deliver_at)["delivered"] == 1
     assert len(alerts(group)) == 1
@@ -128,26 +128,26 @@ def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> 
 def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> None:
     say(group, "Hello there.", start=datetime.now(UTC) - timedelta(days=2))
     configure(group, enabled=True, quiet_hours=None, proactivity="autonomous")
-    result = actions.tick_heartbeat.perform(me(group), AGENT)
+    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert [one.source for one in result.alerts] == ["idle"]
-    actions.heartbeat_interact.perform(me(group), AGENT)
-    assert actions.heartbeat_status.perform(me(group), AGENT).last_interaction_at is not None
+    heartbeat_actions.heartbeat_interact.perform(me(group), AGENT)
+    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).last_interaction_at is not None
 
 
 def test_silent_agents_look_after_things_and_say_nothing(group: str) -> None:
     configure(group, enabled=True, quiet_hours=None, proactivity="silent")
     corrected(group)
-    result = actions.tick_heartbeat.perform(me(group), AGENT)
+    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert (result.tick.checks, result.alerts) == ({"corrections": 1}, [])
 
 
 def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
     say(group, "Hello there.")
-    assert not actions.get_heartbeat.perform(me(group), AGENT).enabled
+    assert not heartbeat_actions.get_heartbeat.perform(me(group), AGENT).enabled
     with pytest.raises(InvalidRequest, match="no heartbeat"):
-        actions.tick_heartbeat.perform(me(group), AGENT)
+        heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     with pytest.raises(NotFound):
-        actions.heartbeat_status.perform(me(group), AgentId(agent_id="nobody"))
+        heartbeat_actions.heartbeat_status.perform(me(group), AgentId(agent_id="nobody"))
 
 
 def test_null_switches_quiet_hours_off_and_keeps_everything_else(group: str) -> None:
@@ -159,11 +159,11 @@ def test_null_switches_quiet_hours_off_and_keeps_everything_else(group: str) -> 
 
 def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:
     configure(group, enabled=True)
-    found = actions.health_snapshot.perform(me(group), HealthRequest())
+    found = heartbeat_actions.health_snapshot.perform(me(group), HealthRequest())
     assert found.heartbeat["enabled"] == 1
     assert {"nodes", "overdue", "dead_letters"} <= found.memory.keys()
     assert {"schedules", "missed_runs"} <= found.growth.keys()
-    assert actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat["enabled"] == 0
+    assert heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat["enabled"] == 0
 
 
 _DUE = text("UPDATE heartbeats SET next_tick_at = :due, owed_for = NULL WHERE group_id = :group")

@@ -9,7 +9,7 @@ import pytest
 from engine.growth.skills import ComparedArtifact, inspect_candidate
 from jiyi.protocol.growth.artifact_types import GateReport, SkillCandidate, Status
 from jiyi.protocol.growth.artifacts import ArtifactState
-from models.growth.artifacts.deciding import possible
+from models.growth.artifacts import possible_decisions
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."
 
@@ -106,4 +106,4 @@ def test_every_issue_is_told_at_once() -> None:
     ],
 )
 def test_each_status_has_its_decisions(status: Status, enabled: bool, verbs: list[str]) -> None:
-    assert possible(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs
+    assert possible_decisions(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs

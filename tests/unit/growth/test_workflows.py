@@ -12,7 +12,7 @@ import yaml
 from engine.growth.trajectories import compress
 from engine.growth.workflows import TrajectoryRun, chains, draft_workflow, runs_of, tools_of
 from jiyi.chat import pipelines
-from jiyi.chat.workflow_yaml import Workflow, from_yaml
+from jiyi.chat.pipelines import Workflow, from_yaml
 from jiyi.errors import InvalidRequest
 from tests.unit.growth.steps import run as steps
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
-from models.growth.identity import actions as identity
+from models.growth import identity_actions
 from tests.integration.conftest import SignIn
 from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, say
 
@@ -21,9 +21,9 @@ def grown(group: str) -> str:
         say(group, *SMALL_TALK, trouble)
     for suggested in ("You are kind.", "You are kind.\nYou are brief."):
         request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=suggested, reason="agreed")
-        made = identity.propose.perform(actor(group), request)
+        made = identity_actions.propose.perform(actor(group), request)
         if "brief" not in suggested:
-            identity.approve.perform(actor(group), DecideProposal(proposal_id=made.proposal_id))
+            identity_actions.approve.perform(actor(group), DecideProposal(proposal_id=made.proposal_id))
     return group
 
 

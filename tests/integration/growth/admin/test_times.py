@@ -9,9 +9,8 @@ import pytest
 from jiyi.protocol.appointments.heartbeats import CorrectAgent
 from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.conversations.commands import AgentId
+from models.appointments import heartbeat_actions, schedule_actions
 from models.db.actions import Actor
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.schedules import actions as schedule_actions
 from tests.integration.conftest import SignIn
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

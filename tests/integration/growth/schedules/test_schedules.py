@@ -13,18 +13,17 @@ from sqlalchemy import text
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
 from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from models.appointments import heartbeat_actions, schedule_actions
+from models.appointments.due import FIRE
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.growth.due import FIRE
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.schedules import actions as schedule_actions
 from models.queue import stream
+from tasks.appointments import schedules
+from tasks.appointments.due_scan import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tasks.framework.work import Batch
-from tasks.growth import schedules as firing
-from tasks.growth.due_scan import due_scan
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
 
@@ -57,7 +56,7 @@ def scan(now: datetime | None = None) -> dict[str, Any]:
 
 
 def fire() -> int:
-    return work.run_until_idle(FIRE, firing.fire_schedule)
+    return work.run_until_idle(FIRE, schedules.fire_schedule)
 
 
 def alerts(group: str) -> list[Any]:
@@ -162,7 +161,7 @@ def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> N
     batch = Batch(FIRE, [schedule_id])
     with for_groups(group):
         batch = Batch(FIRE, [schedule_id])
-        firing.fire(batch, earlier)
+        schedules.fire(batch, earlier)
     assert len(runs(group, schedule_id)) == 1
     assert len(alerts(group)) == 1
 
@@ -204,9 +203,9 @@ def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: st
         raise SystemExit
 
     with monkeypatch.context() as broken:
-        broken.setattr("models.growth.schedules.schedules.ran", die)
+        broken.setattr("models.appointments.schedules.note_runs", die)
         with pytest.raises(SystemExit):
-            work.run_due(work.KINDS[FIRE], firing.fire_schedule)
+            work.run_due(work.KINDS[FIRE], schedules.fire_schedule)
     assert alerts(group) == []
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("UPDATE pending_work SET due_at = clock_timestamp()"))
