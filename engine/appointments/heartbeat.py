@@ -86,13 +86,13 @@ class Finding:
 
 def findings(facts: Facts, now: datetime) -> list[Finding]:
     """Everything that the checks find, the most urgent first."""
-    found = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_idle(facts, now)]
-    return sorted(found, key=lambda one: _ORDER[one.urgency])
+    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_idle(facts, now)]
+    return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
 
 
-def to_tell(found: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]) -> list[Finding]:
+def to_tell(all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]) -> list[Finding]:
     """Those to be told: as urgent as the agent may speak up for, none that was told within a day, at most so many."""
-    kept = [one for one in found if one.urgency in LEAST[proactivity] and (one.source, one.subject) not in told]
+    kept = [finding for finding in all_findings if finding.urgency in LEAST[proactivity] and (finding.source, finding.subject) not in told]
     return kept[:most]
 
 

@@ -69,61 +69,67 @@ class ShownAppointment:
     again: str = ""
 
 
-def cancelled(one: ShownAppointment, text: str) -> str:
+def cancelled(appointment: ShownAppointment, text: str) -> str:
     if language_of(text) == "zh":
-        return f"好的，已取消：{_told(one, 'zh')}。"
-    return f"Cancelled: {_told(one, 'en')}."
+        return f"好的，已取消：{_told(appointment, 'zh')}。"
+    return f"Cancelled: {_told(appointment, 'en')}."
 
 
-def moved(one: ShownAppointment, before: ShownAppointment, text: str) -> str:
+def moved(appointment: ShownAppointment, before: ShownAppointment, text: str) -> str:
     if language_of(text) == "zh":
-        return f"好的，已改时间：{_told(one, 'zh')}。原来是 {_when(before)}。"
-    return f"Moved: {_told(one, 'en')}. It was {_when(before)}."
+        return f"好的，已改时间：{_told(appointment, 'zh')}。原来是 {_when(before)}。"
+    return f"Moved: {_told(appointment, 'en')}. It was {_when(before)}."
 
 
-def kept(one: ShownAppointment, text: str) -> str:
+def kept(appointment: ShownAppointment, text: str) -> str:
     """Of a request that comes again, and was done."""
     if language_of(text) == "zh":
-        return f"好的，已记下：{_told(one, 'zh')}。"
-    return f"Noted: {_told(one, 'en')}."
+        return f"好的，已记下：{_told(appointment, 'zh')}。"
+    return f"Noted: {_told(appointment, 'en')}."
 
 
-def listed(some: Sequence[ShownAppointment], more: int, text: str) -> str:
+def listed(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     if language_of(text) == "zh":
-        return f"{_each(some, more, 'zh')}。" if some else "现在没有安排。"
-    return f"{_each(some, more, 'en')}." if some else "There are no appointments."
+        return f"{_each(appointments, more, 'zh')}。" if appointments else "现在没有安排。"
+    return f"{_each(appointments, more, 'en')}." if appointments else "There are no appointments."
 
 
-def which_one(some: Sequence[ShownAppointment], more: int, text: str) -> str:
+def which_one(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when several appointments fit."""
     if language_of(text) == "zh":
-        return f"你说的是哪一个？{_each(some, more, 'zh')}。还什么都没有改。"
-    return f"Which one do you mean? {_each(some, more, 'en')}. Nothing was changed yet."
+        return f"你说的是哪一个？{_each(appointments, more, 'zh')}。还什么都没有改。"
+    return f"Which one do you mean? {_each(appointments, more, 'en')}. Nothing was changed yet."
 
 
-def none_fits(some: Sequence[ShownAppointment], more: int, text: str) -> str:
+def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when no appointment fits."""
     if language_of(text) == "zh":
-        return f"没有找到你说的安排。现有：{_each(some, more, 'zh')}。你说的是哪一个？" if some else "没有找到你说的安排，现在没有安排。"
-    if not some:
+        return (
+            f"没有找到你说的安排。现有：{_each(appointments, more, 'zh')}。你说的是哪一个？"
+            if appointments
+            else "没有找到你说的安排，现在没有安排。"
+        )
+    if not appointments:
         return "I found no such appointment; there are none."
-    return f"I found no such appointment. There is: {_each(some, more, 'en')}. Which one do you mean?"
+    return f"I found no such appointment. There is: {_each(appointments, more, 'en')}. Which one do you mean?"
 
 
-def _each(some: Sequence[ShownAppointment], more: int, language: str) -> str:
+def _each(appointments: Sequence[ShownAppointment], more: int, language: str) -> str:
     joint, rest = ("；", f"；还有 {more} 个") if language == "zh" else ("; ", f"; and {more} more")
-    return joint.join(f"{place}. {_told(one, language)}" for place, one in enumerate(some, 1)) + (rest if more else "")
+    return joint.join(f"{place}. {_told(appointment, language)}" for place, appointment in enumerate(appointments, 1)) + (
+        rest if more else ""
+    )
 
 
-def _told(one: ShownAppointment, language: str) -> str:
-    task = one.task or ("提醒你" if language == "zh" else "a reminder")
-    when = ", ".join(filter(None, (one.again, _when(one))))
+def _told(appointment: ShownAppointment, language: str) -> str:
+    task = appointment.task or ("提醒你" if language == "zh" else "a reminder")
+    when = ", ".join(filter(None, (appointment.again, _when(appointment))))
     return f"{task}（{when}）" if language == "zh" else f"{task} ({when})"
 
 
-def _when(one: ShownAppointment) -> str:
-    return "" if one.next_run is None else f"{one.next_run.astimezone(ZoneInfo(one.tz)):%Y-%m-%d %H:%M}"
+def _when(appointment: ShownAppointment) -> str:
+    return "" if appointment.next_run is None else f"{appointment.next_run.astimezone(ZoneInfo(appointment.tz)):%Y-%m-%d %H:%M}"
 
 
 def _in_chinese(reason: str) -> str:
-    return next((said for begins, said in REASONS_ZH.items() if reason.startswith(begins)), reason)
+    return next((chinese for begins, chinese in REASONS_ZH.items() if reason.startswith(begins)), reason)

@@ -76,20 +76,20 @@ def blanked(sentence: str, spans: list[tuple[int, int]]) -> str:
 def find_request(text: str, *, again: bool) -> Request | None:
     """What a blanked sentence asks for, if anything; ``again``: a time in it comes again."""
     flat, places = _flat(text)
-    found = _first(flat, _ASK, _ASK_EN, "ask") or _first(flat, _ACT, _ACT_EN, "act")
+    request = _first(flat, _ASK, _ASK_EN, "ask") or _first(flat, _ACT, _ACT_EN, "act")
     declined = _declined(flat)
-    if declined and (found is None or declined.start() <= found.start or declined.end() >= found.end):
+    if declined and (request is None or declined.start() <= request.start or declined.end() >= request.end):
         return None
     if _TOLD.search(flat) or _DEPENDS.search(flat):
         return None
-    if found is None:
+    if request is None:
         return _bare(flat, places) if again else None
-    if found.how == "act" and TIME not in flat:
+    if request.how == "act" and TIME not in flat:
         return None
     # "Tell me what is on tomorrow" asks now; "tomorrow at 8, tell me what is on" does not.
-    if not again and TIME not in flat[: found.start] and _NOW.search(flat):
+    if not again and TIME not in flat[: request.start] and _NOW.search(flat):
         return None
-    return Request(places[found.start], places[found.end], found.how)
+    return Request(places[request.start], places[request.end], request.how)
 
 
 def task_of(text: str, sentence: str) -> str:
@@ -143,8 +143,8 @@ def _flat(text: str) -> tuple[str, list[int]]:
 
 
 def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Request | None:
-    found = [match.span() for match in [zh.search(flat)] if match] + [match.span("ask") for match in [en.search(flat)] if match]
-    return Request(*min(found), how) if found else None
+    spans = [match.span() for match in [zh.search(flat)] if match] + [match.span("ask") for match in [en.search(flat)] if match]
+    return Request(*min(spans), how) if spans else None
 
 
 def _bare(flat: str, places: list[int]) -> Request | None:

@@ -54,28 +54,28 @@ class StepRecorder:
             session = self._session(agent_id, session_id)
             session.asked_at = self._clock()
             session.told.append(_hash(("user_request", None, user_input, "", None)))
-            made = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
+            events = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
             if retrieved:
-                made.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
-            return made
+                events.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
+            return events
 
-    def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[JsonObject]:
+    def answered(self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]) -> list[JsonObject]:
         """Requests, calls of tools, their results and answers that were not told before.
 
         Takes the new messages or the whole conversation so far.
         """
-        parts = _parts_of(said, chat)
+        parts = _parts_of(messages, chat)
         with self._lock:
             session = self._session(agent_id, session_id)
             hashes = list(map(_hash, parts))
             new = len(parts) - _known(session.told, hashes)
             whole = hashes[: len(session.told)] == session.told
             session.told = hashes if whole else [*session.told, *hashes[len(hashes) - new :]]
-            made = []
+            events = []
             for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
                 ms = self._ms(session) if step_type == "generation" and place == new else None
-                made.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
-            return made
+                events.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
+            return events
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
         """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
@@ -109,10 +109,10 @@ class StepRecorder:
             payload["tool"] = storable(str(payload["tool"]))[:MAX_TOOL_CHARS]
         payload |= {"index": session.index, "step_type": step_type, "compacted": session.compacted}
         session.index, session.compacted = session.index + 1, False
-        said = json.dumps({name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False)
+        content = json.dumps({name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False)
         return {
             "type": "turn.step",
-            "event_id": uuid5(STEPS, f"{self._group_id}\x00{agent_id}\x00{session_id}\x00{said}"),
+            "event_id": uuid5(STEPS, f"{self._group_id}\x00{agent_id}\x00{session_id}\x00{content}"),
             "group_id": self._group_id,
             "agent_id": agent_id,
             "session_id": session_id,
@@ -125,9 +125,9 @@ class StepRecorder:
 _Part = tuple[StepType, str | None, str, str, bool | None]
 
 
-def _parts_of(said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[_Part]:
+def _parts_of(plain: Sequence[Message], chat: Sequence[ChatMessage]) -> list[_Part]:
     """The steps that messages are, in their order; system prompts are none."""
-    messages = list(chat) or [ChatMessage(role=message.role, content=message.text) for message in said]
+    messages = list(chat) or [ChatMessage(role=message.role, content=message.text) for message in plain]
     names: dict[str, str] = {}
     parts: list[_Part] = []
     for message in messages:

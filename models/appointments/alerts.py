@@ -38,30 +38,32 @@ def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: 
     """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the commit."""
     rows = [
         {
-            "alert_id": one.alert_id,
+            "alert_id": alert.alert_id,
             "group_id": group_id,
-            "agent_id": one.agent_id,
-            "source": one.source,
-            "subject": one.subject,
-            "title": one.title,
-            "content": one.content,
-            "urgency": one.urgency,
-            "channel": one.channel,
+            "agent_id": alert.agent_id,
+            "source": alert.source,
+            "subject": alert.subject,
+            "title": alert.title,
+            "content": alert.content,
+            "urgency": alert.urgency,
+            "channel": alert.channel,
             "created_at": now,
-            "deliver_at": one.deliver_at,
-            "delivered_at": now if one.deliver_at <= now else None,
+            "deliver_at": alert.deliver_at,
+            "delivered_at": now if alert.deliver_at <= now else None,
         }
-        for one in alerts
+        for alert in alerts
     ]
     if rows:
         connection.execute(insert(Alert), rows)
-        whose = sorted({one.agent_id for one in alerts})
+        whose = sorted({alert.agent_id for alert in alerts})
         connection.execute(_FORGET, {"group": group_id, "agents": whose, "before": now - SEEN_KEPT})
 
 
 def publish_delivered(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
     """Tell those who watch of what was delivered just now."""
-    stream.publish_all(_news(group_id, one.alert_id, one.agent_id, one.source, one.urgency) for one in alerts if one.deliver_at <= now)
+    stream.publish_all(
+        _news(group_id, alert.alert_id, alert.agent_id, alert.source, alert.urgency) for alert in alerts if alert.deliver_at <= now
+    )
 
 
 def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:

@@ -86,11 +86,13 @@ def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
     row = heartbeats.find(context.connection, name, lock=True)
     if row is None:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"])
-    tick, made = heartbeats.tick(context.connection, row, now, now)
-    context.audit(request.agent_id, alerts=len(made))
-    context.after_commit(partial(alerts.publish_delivered, context.group_id, made, now))
-    shown = alerts.alert_page(context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(made)))
-    return TickResult(tick=tick, alerts=[one for one in shown if one.id in {new.alert_id for new in made}])
+    tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
+    context.audit(request.agent_id, alerts=len(new_alerts))
+    context.after_commit(partial(alerts.publish_delivered, context.group_id, new_alerts, now))
+    shown = alerts.alert_page(
+        context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(new_alerts))
+    )
+    return TickResult(tick=tick, alerts=[alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}])
 
 
 @action("heartbeat_status", scope="read", mutates=False)
@@ -117,10 +119,10 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
 
     Those that were delivered and not acknowledged, reminders among them; or everything.
     """
-    found = alerts.alert_page(
+    rows = alerts.alert_page(
         context.connection, context.group_id, request.agent_id, everything=request.everything, after=request.after, limit=request.limit
     )
-    return Alerts(alerts=found, next=found[-1].id if len(found) == request.limit else None)
+    return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 @action("heartbeat_acknowledge", scope="publish")

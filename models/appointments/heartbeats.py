@@ -138,17 +138,17 @@ def history(connection: Connection, name: AgentName, limit: int) -> list[TickSta
 def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
     """What the agent has to look after."""
     whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key, "unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
-    found = connection.execute(_FACTS, whose).one()
-    talked = [moment for moment in (row.last_interaction_at, found.last_turn_at) if moment is not None]
+    counts = connection.execute(_FACTS, whose).one()
+    talked = [moment for moment in (row.last_interaction_at, counts.last_turn_at) if moment is not None]
     return Facts(
-        unseen=found.unseen,
-        late_seconds=found.late,
-        dead_letters=found.dead,
-        without_vector=found.without_vector,
+        unseen=counts.unseen,
+        late_seconds=counts.late,
+        dead_letters=counts.dead,
+        without_vector=counts.without_vector,
         last_interaction_at=max(talked, default=None),
-        pains=tuple(found.pains or ()),
+        pains=tuple(counts.pains or ()),
         corrections=_counts(row.corrections),
-        language=language_of(found.last_turn or ""),
+        language=language_of(counts.last_turn or ""),
     )
 
 
@@ -212,31 +212,36 @@ _FACTS = text("""
 def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:
     """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the alerts after the commit."""
     name = (row.group_id, row.agent_id)
-    found = findings(facts(connection, row, now), now)
+    all_findings = findings(facts(connection, row, now), now)
     told = alerts.subjects_since(connection, name, now - AGAIN_AFTER)
-    chosen = to_tell(found, row.proactivity, row.max_alerts, told)
+    chosen = to_tell(all_findings, row.proactivity, row.max_alerts, told)
     zone, quiet = zone_of(row.tz), quiet_of(row)
-    made = [
+    new_alerts = [
         NewAlert(
             agent_id=row.agent_id,
-            source=one.source,
-            subject=one.subject,
-            title=one.title,
-            content=one.content,
-            urgency=one.urgency,
+            source=finding.source,
+            subject=finding.subject,
+            title=finding.title,
+            content=finding.content,
+            urgency=finding.urgency,
             channel=row.channel,
             deliver_at=loud_from(now, quiet, zone),
         )
-        for one in chosen
+        for finding in chosen
     ]
-    alerts.add(connection, row.group_id, made, now)
+    alerts.add(connection, row.group_id, new_alerts, now)
     counts: dict[str, int] = {}
-    for one in found:
-        counts[one.source] = counts.get(one.source, 0) + 1
+    for finding in all_findings:
+        counts[finding.source] = counts.get(finding.source, 0) + 1
     state = TickState(
-        due_at=due_at, ran_at=now, status="alert" if made else "ok", alerts=len(made), quiet=is_quiet(now, quiet, zone), checks=counts
+        due_at=due_at,
+        ran_at=now,
+        status="alert" if new_alerts else "ok",
+        alerts=len(new_alerts),
+        quiet=is_quiet(now, quiet, zone),
+        checks=counts,
     )
-    corrections = [one.subject for one in chosen if one.source == "corrections"]
+    corrections = [finding.subject for finding in chosen if finding.source == "corrections"]
     following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
     note_tick(connection, name, state, following, corrections)
-    return state, made
+    return state, new_alerts

@@ -46,9 +46,9 @@ def add(
         "next_run_at": next_run_at,
     }
     connection.execute(insert(Schedule), values)
-    found = find(connection, name[0], schedule_id)
-    assert found is not None
-    return found
+    schedule = find(connection, name[0], schedule_id)
+    assert schedule is not None
+    return schedule
 
 
 def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleState | None:
@@ -135,10 +135,10 @@ def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetim
 
 
 def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
-    found = next_runs(
+    upcoming_times = next_runs(
         kind=timing.kind, cron=timing.cron, at=timing.at, every_seconds=timing.every_seconds, tz=timing.tz, after=now, count=count
     )
-    return list(found)
+    return list(upcoming_times)
 
 
 # Runs
@@ -148,7 +148,7 @@ def locked(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) 
     """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one that is being run."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids), Schedule.state == "active")
     query = _SHOWN.where(*which).order_by(Schedule.schedule_id).with_for_update()
-    return {one.id: one for one in fetch(connection, ScheduleState, query)}
+    return {schedule.id: schedule for schedule in fetch(connection, ScheduleState, query)}
 
 
 def note_runs(connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime) -> None:

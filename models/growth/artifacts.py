@@ -83,10 +83,12 @@ def patterns_of(connection: Connection, group_id: str, agent_id: str, limit: int
     return [PatternState.model_validate(dict(row)) for row in rows.mappings()]
 
 
-def pattern_of(connection: Connection, group_id: str, found: ArtifactState) -> PatternState | None:
+def pattern_of(connection: Connection, group_id: str, artifact: ArtifactState) -> PatternState | None:
     """The pattern that an artifact came of: of its kind, with evidence in common. None if it is not there any more."""
-    of_agent = patterns_of(connection, group_id, found.agent_id, MAX_PATTERNS)
-    return next((one for one in of_agent if one.artifact == found.artifact and set(one.evidence) & set(found.evidence)), None)
+    of_agent = patterns_of(connection, group_id, artifact.agent_id, MAX_PATTERNS)
+    return next(
+        (pattern for pattern in of_agent if pattern.artifact == artifact.artifact and set(pattern.evidence) & set(artifact.evidence)), None
+    )
 
 
 def pending_candidate(connection: Connection, name: AgentName) -> PendingHint | None:
@@ -156,10 +158,10 @@ DELETE = Decision("deleted", of=("refused", "pending", "accepted", "declined", "
 DECISIONS = {"accept": ACCEPT, "decline": DECLINE, "enable": ENABLE, "disable": DISABLE, "archive": ARCHIVE, "delete": DELETE}
 
 
-def possible_decisions(found: ArtifactState) -> list[str]:
+def possible_decisions(artifact: ArtifactState) -> list[str]:
     """The verbs of what may be decided about it now."""
-    of_status = [verb for verb, decision in DECISIONS.items() if found.status in decision.of]
-    return [verb for verb in of_status if verb != ("enable" if found.enabled else "disable")]
+    of_status = [verb for verb, decision in DECISIONS.items() if artifact.status in decision.of]
+    return [verb for verb in of_status if verb != ("enable" if artifact.enabled else "disable")]
 
 
 def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decision: Decision, reason: str | None = None) -> ArtifactState:
@@ -188,9 +190,9 @@ def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decis
     context.audit(str(artifact_id), agent_id=row.agent_id, artifact=artifact, **({} if reason is None else {"reason": reason}))
     event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=artifact, artifact_id=artifact_id)
     feedback.record_event(context.connection, context.group_id, context.actor.name, event)
-    found = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
-    assert found is not None
-    return found
+    state = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
+    assert state is not None
+    return state
 
 
 def _by(name: str | None) -> str:
@@ -259,10 +261,10 @@ def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
 
     @action(name, scope="read", mutates=False, doc=doc)
     def get(context: Context, request: ArtifactId) -> ArtifactState:
-        found = find_artifact(context.connection, context.group_id, kind, request.id)
-        if found is None:
+        artifact = find_artifact(context.connection, context.group_id, kind, request.id)
+        if artifact is None:
             raise NotFound(f"id: no {NOUNS[kind]} {request.id} in the group {context.group_id!r}")
-        return found
+        return artifact
 
     return get
 
@@ -302,9 +304,9 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     if owner is None:
         raise NotFound(f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may have been deleted")
     feedback_id = request.id or uuid7()
-    made = feedback.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
+    trust = feedback.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
     context.audit(str(vote.artifact_id), agent_id=owner[1], artifact=vote.artifact, sentiment=vote.sentiment, signal=vote.signal)
-    return GivenFeedback(id=feedback_id, trust_score=made.score, total=made.total, recommendation=made.recommendation)
+    return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
 
 
 @action("feedback_list", scope="read", mutates=False)
@@ -351,10 +353,10 @@ def pending_hint(context: Context, request: HintQuery) -> Hint:
 
     A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
     """
-    found = pending_candidate(context.connection, (context.group_id, request.agent_id))
-    if found is None:
+    candidate = pending_candidate(context.connection, (context.group_id, request.agent_id))
+    if candidate is None:
         return Hint()
-    return Hint(text=hint(found.artifact, found.name, found.description), id=found.id, artifact=found.artifact)
+    return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)
 
 
 def _lifecycle(subject: str, kind: ArtifactKind) -> Mapping[str, Action[Any, Any]]:

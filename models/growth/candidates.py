@@ -83,7 +83,7 @@ def known_artifacts(connection: Connection, name: AgentName, kind: ArtifactKind)
 
 def known_of(pattern: Pattern, artifacts: Sequence[KnownArtifact]) -> KnownArtifact | None:
     """The artifact that came of the pattern, by whichever of its wordings."""
-    return next((one for one in artifacts if one.pattern_hash in pattern.hashes), None)
+    return next((artifact for artifact in artifacts if artifact.pattern_hash in pattern.hashes), None)
 
 
 def store_grown(
@@ -93,47 +93,47 @@ def store_grown(
 
     Call it under the agent's lock. What somebody accepted is never changed by it.
     """
-    hashes = [one.pattern.hashes[0] for one in grown]
+    hashes = [item.pattern.hashes[0] for item in grown]
     connection.execute(_DELETE_PATTERNS, bind_name(name) | {"artifact": kind, "hashes": hashes})
     artifacts = known_artifacts(connection, name, kind)
     changed = 0
-    for one in grown:
-        _save_pattern(connection, name, one.pattern, now)
-        there = known_of(one.pattern, artifacts)
-        if one.candidate is not None and one.report is not None:
-            changed += _save_candidate(connection, name, one, one.candidate, one.report, there, now, auto_mode=auto_mode)
+    for item in grown:
+        _save_pattern(connection, name, item.pattern, now)
+        existing = known_of(item.pattern, artifacts)
+        if item.candidate is not None and item.report is not None:
+            changed += _save_candidate(connection, name, item, item.candidate, item.report, existing, now, auto_mode=auto_mode)
     return changed
 
 
 def _save_candidate(
     connection: Connection,
     name: AgentName,
-    one: Grown,
+    grown: Grown,
     candidate: SkillCandidate,
     report: GateReport,
-    there: KnownArtifact | None,
+    existing: KnownArtifact | None,
     now: datetime,
     *,
     auto_mode: bool,
 ) -> bool:
-    count = one.pattern.total_reuse
-    before = None if there is None else PriorDecision(there.status, there.decided_evidence)
+    count = grown.pattern.total_reuse
+    before = None if existing is None else PriorDecision(existing.status, existing.decided_evidence)
     status = next_status(before, report, count, auto_mode=auto_mode)
-    artifact_id = uuid7() if there is None else there.artifact_id
-    evidence = {"id": artifact_id, "evidence": one.pattern.evidence, "count": count, "now": now, "group": name[0]}
-    if there is not None and status == there.status and status != "refused":
+    artifact_id = uuid7() if existing is None else existing.artifact_id
+    evidence = {"id": artifact_id, "evidence": grown.pattern.evidence, "count": count, "now": now, "group": name[0]}
+    if existing is not None and status == existing.status and status != "refused":
         connection.execute(_MORE_EVIDENCE, evidence)
         return False
     texts = candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
-    parameters = bind_name(name) | evidence | texts | {"artifact": one.pattern.kind, "hash": one.pattern.hashes[0], "status": status}
+    parameters = bind_name(name) | evidence | texts | {"artifact": grown.pattern.kind, "hash": grown.pattern.hashes[0], "status": status}
     connection.execute(_SAVE, parameters)
-    if there is not None and status == there.status:
+    if existing is not None and status == existing.status:
         return False
-    happened: EvolutionKind = "returned" if there is not None and there.status in ("declined", "deleted") else _HAPPENED[status]
+    happened: EvolutionKind = "returned" if existing is not None and existing.status in ("declined", "deleted") else _HAPPENED[status]
     event = EvolutionEvent(
         kind=happened,
         agent_id=name[1],
-        artifact=one.pattern.kind,
+        artifact=grown.pattern.kind,
         artifact_id=artifact_id,
         evidence_count=count,
         confidence=report.confidence,

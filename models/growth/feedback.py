@@ -64,16 +64,16 @@ def count_vote(connection: Connection, name: AgentName, feedback_id: UUID, vote:
     """Store a vote, once, and what all votes on its artifact come to. Call it after :func:`owner_of`."""
     parameters = {"group": name[0], "agent": name[1], "id": vote.artifact_id, "feedback": feedback_id, "by": by, "now": now}
     new = connection.execute(_GIVE, parameters | vote.model_dump(include={"signal", "sentiment", "comment"})).rowcount == 1
-    made = Trust.model_validate(dict(connection.execute(_COUNT, parameters).mappings().one()))
+    trust = Trust.model_validate(dict(connection.execute(_COUNT, parameters).mappings().one()))
     before = connection.execute(_BEFORE, parameters).scalar_one_or_none()
-    found = {"positive": made.positive, "negative": made.negative, "neutral": made.neutral}
-    connection.execute(_SAVE, parameters | found | {"score": made.score, "recommendation": made.recommendation})
-    told: dict[str, Any] = {"agent_id": name[1], "artifact": vote.artifact, "artifact_id": vote.artifact_id, "trust_score": made.score}
+    counts = {"positive": trust.positive, "negative": trust.negative, "neutral": trust.neutral}
+    connection.execute(_SAVE, parameters | counts | {"score": trust.score, "recommendation": trust.recommendation})
+    details: dict[str, Any] = {"agent_id": name[1], "artifact": vote.artifact, "artifact_id": vote.artifact_id, "trust_score": trust.score}
     if new:
-        record_event(connection, name[0], by, EvolutionEvent(kind="feedback_given", **told))
-    if made.recommendation is not None and made.recommendation != before:
-        record_event(connection, name[0], by, EvolutionEvent(kind="recommended", recommendation=made.recommendation, **told))
-    return made
+        record_event(connection, name[0], by, EvolutionEvent(kind="feedback_given", **details))
+    if trust.recommendation is not None and trust.recommendation != before:
+        record_event(connection, name[0], by, EvolutionEvent(kind="recommended", recommendation=trust.recommendation, **details))
+    return trust
 
 
 def note_ignored_vote(connection: Connection, name: AgentName, vote: Vote, by: str) -> None:

@@ -43,8 +43,8 @@ def current_files(connection: Connection, name: AgentName) -> dict[File, Identit
 
 def file_states(connection: Connection, name: AgentName) -> list[FileState]:
     """The four files without their texts, each with how many proposals wait."""
-    found = {row.file: row for row in fetch(connection, FileState, _STATES, group=name[0], agent=name[1])}
-    return [found.get(file) or FileState(file=file, version=0, characters=0, updated_at=None, pending=0) for file in FILES]
+    states = {row.file: row for row in fetch(connection, FileState, _STATES, group=name[0], agent=name[1])}
+    return [states.get(file) or FileState(file=file, version=0, characters=0, updated_at=None, pending=0) for file in FILES]
 
 
 def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[VersionBrief]:
@@ -110,9 +110,9 @@ def add_proposal(
     more = {"current": base.content, "suggested": suggested, "author": author, "evidence": list(evidence), "reflection": reflection_id}
     connection.execute(_ADD, fields | more)
     tracking.note(connection, name, "identity_proposal", grown=1)
-    made = find_proposal(connection, name[0], fields["id"])
-    assert made is not None  # it was just stored
-    return made
+    proposal = find_proposal(connection, name[0], fields["id"])
+    assert proposal is not None  # it was just stored
+    return proposal
 
 
 def find_proposal(connection: Connection, group_id: str, proposal_id: object) -> IdentityProposal | None:
@@ -189,17 +189,17 @@ _SUGGESTIONS = text("""
 
 def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:
     """Note what is in force. Call it under the agent's lock."""
-    now = {file: one.version for file, one in current_files(connection, name).items()}
+    now = {file: current.version for file, current in current_files(connection, name).items()}
     fields = {"id": uuid7(), "group": name[0], "agent": name[1], "name": called, "versions": now, "author": author}
     connection.execute(_TAKE, fields)
-    made = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
-    assert made is not None  # it was just stored
-    return made
+    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
+    assert snapshot is not None  # it was just stored
+    return snapshot
 
 
 def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) -> Snapshot | None:
-    found = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
-    return found if found is not None and found.agent_id == name[1] else None
+    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
+    return snapshot if snapshot is not None and snapshot.agent_id == name[1] else None
 
 
 def snapshot_page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[Snapshot]:

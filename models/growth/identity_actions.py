@@ -69,8 +69,8 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
     SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
     """
     files = identity.current_files(context.connection, _there(context, request.agent_id))
-    made = compose_prompt({file: one.content for file, one in files.items()}, request.max_tokens)
-    return ComposedPrompt(prompt=made, tokens=estimate_tokens(made))
+    composed = compose_prompt({file: current.content for file, current in files.items()}, request.max_tokens)
+    return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
 
 
 @action("identity_history", scope="read", mutates=False)
@@ -80,9 +80,9 @@ def history(context: Context, request: FileHistory) -> VersionPage:
     Newest first, each with who wrote it and why.
     """
     name = _there(context, request.agent_id)
-    found = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
-    more = len(found) > request.limit
-    return VersionPage(versions=found[: request.limit], next=found[request.limit - 1].version if more else None)
+    versions = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
+    more = len(versions) > request.limit
+    return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
 
 
 @action("identity_diff", scope="read", mutates=False)
@@ -112,9 +112,9 @@ def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
 
     The latest first, with reason, current and suggested text, and whether the file has changed since.
     """
-    found = identity.proposal_page(context.connection, context.group_id, request)
-    more = len(found) > request.limit
-    return ProposalPage(proposals=found[: request.limit], next=found[request.limit - 1].proposal_id if more else None)
+    rows = identity.proposal_page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return ProposalPage(proposals=rows[: request.limit], next=rows[request.limit - 1].proposal_id if more else None)
 
 
 @action("identity_versions", scope="read", mutates=False)
@@ -124,9 +124,9 @@ def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
     The latest first, each with the version of each file that was in force.
     """
     name = _there(context, request.agent_id)
-    found = identity.snapshot_page(context.connection, name, request.before, request.limit + 1)
-    more = len(found) > request.limit
-    return SnapshotPage(snapshots=found[: request.limit], next=found[request.limit - 1].snapshot_id if more else None)
+    rows = identity.snapshot_page(context.connection, name, request.before, request.limit + 1)
+    more = len(rows) > request.limit
+    return SnapshotPage(snapshots=rows[: request.limit], next=rows[request.limit - 1].snapshot_id if more else None)
 
 
 def _there(context: Context, agent_id: str) -> AgentName:
@@ -137,10 +137,10 @@ def _there(context: Context, agent_id: str) -> AgentName:
 
 
 def _version_of(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
-    found = identity.file_version(context.connection, name, file, number)
-    if found is None:
+    version = identity.file_version(context.connection, name, file, number)
+    if version is None:
         raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity_history")
-    return found
+    return version
 
 
 @action("identity_propose", scope="publish")
@@ -155,9 +155,9 @@ def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     _still(request.file, base, request.base_version)
     if base.content == request.suggested:
         raise InvalidRequest([f"suggested: is what {request.file} says already"])
-    made = identity.add_proposal(context.connection, name, base, request.suggested, request.reason, context.actor.name)
-    context.audit(request.agent_id, proposal_id=made.proposal_id, file=request.file)
-    return made
+    proposal = identity.add_proposal(context.connection, name, base, request.suggested, request.reason, context.actor.name)
+    context.audit(request.agent_id, proposal_id=proposal.proposal_id, file=request.file)
+    return proposal
 
 
 @action("identity_approve", scope="admin")
@@ -205,9 +205,9 @@ def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
     Notes which version of each is in force, to go back to it with identity_rollback.
     """
     name = _locked(context, request.agent_id)
-    made = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
-    context.audit(request.agent_id, snapshot_id=made.snapshot_id)
-    return made
+    taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
+    context.audit(request.agent_id, snapshot_id=taken.snapshot_id)
+    return taken
 
 
 @action("identity_rollback", scope="admin")
@@ -227,7 +227,9 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
         reason = request.reason or f"back to version {number}"
         written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
         changed += [written] if written.version != before.version else []
-    context.audit(request.agent_id, files={one.file: one.version for one in changed}, snapshot_id=request.snapshot_id)
+    context.audit(
+        request.agent_id, files={written_file.file: written_file.version for written_file in changed}, snapshot_id=request.snapshot_id
+    )
     return ChangedFiles(files=changed)
 
 
@@ -236,10 +238,10 @@ def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, 
         assert request.file is not None  # as its model has checked
         assert request.version is not None
         return {request.file: request.version}
-    found = identity.find_snapshot(context.connection, name, request.snapshot_id)
-    if found is None:
+    taken = identity.find_snapshot(context.connection, name, request.snapshot_id)
+    if taken is None:
         raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity_versions")
-    return {file: found.versions[file] for file in FILES if file in found.versions}
+    return {file: taken.versions[file] for file in FILES if file in taken.versions}
 
 
 def _still(file: File, now: IdentityFile, read: int | None) -> None:
@@ -257,7 +259,7 @@ def _locked(context: Context, agent_id: str) -> AgentName:
 
 
 def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
-    found = identity.find_proposal(context.connection, context.group_id, proposal_id)
-    if found is None:
+    proposal = identity.find_proposal(context.connection, context.group_id, proposal_id)
+    if proposal is None:
         raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity_proposals")
-    return found
+    return proposal

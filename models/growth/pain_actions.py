@@ -42,9 +42,9 @@ def list_pains(context: Context, request: ListPains) -> PainPage:
 
     What hurts users, those felt last first: how often it was told, how sure that makes it, and whether something is proposed.
     """
-    found = pains.pain_page(context.connection, context.group_id, request)
-    more = len(found) > request.limit
-    return PainPage(pains=found[: request.limit], next=found[request.limit - 1].pain_id if more else None)
+    rows = pains.pain_page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return PainPage(pains=rows[: request.limit], next=rows[request.limit - 1].pain_id if more else None)
 
 
 @action("pain_get", scope="read", mutates=False)
@@ -54,10 +54,10 @@ def get_pain(context: Context, request: PainId) -> PainDetail:
     With the turns that told of it and what was proposed against it.
     """
     pain = _known(context, request.pain_id)
-    told = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)
+    reports = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)
     return PainDetail(
         **dict(pain),
-        evidence=[PainEvidence(**one.model_dump(exclude={"user_id"})) for one in told],
+        evidence=[PainEvidence(**report.model_dump(exclude={"user_id"})) for report in reports],
         proposals=pains.proposals_of(context.connection, context.group_id, pain.pain_id),
     )
 
@@ -71,13 +71,13 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     """
     _agent_there(context, request.agent_id)
     summary = masked(request.summary)
-    found = FoundPain(
+    pain_found = FoundPain(
         summary=summary, category=request.category or category_of(summary), severity=request.severity or severity_of(summary), turn=0
     )
-    told = PainReport(source_id=request.report_id or uuid4(), quote=summary, said_at=datetime.now(UTC), user_id=request.user_id)
+    report = PainReport(source_id=request.report_id or uuid4(), quote=summary, said_at=datetime.now(UTC), user_id=request.user_id)
     name = (context.group_id, request.agent_id)
     lock_agents(context.connection, [name])
-    pain = pains.merge_pain(context.connection, name, found, told)
+    pain = pains.merge_pain(context.connection, name, pain_found, report)
     _owe_proposal(context, pain)
     context.audit(str(pain.pain_id), agent=request.agent_id, occurrences=pain.occurrence_count)
     return PainChanged(pain=pain)
@@ -112,21 +112,23 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
     pain = _locked(context, request.pain_id)
     if pain.status in ("solved", "dismissed"):
         raise Conflict(f"pain_id: the pain point is {pain.status}; reopen it first (pain_resolve)")
-    made = None
+    proposal = None
     if request.steps:
         for number, step in enumerate(request.steps):
-            if (said := override_in(step)) is not None:
-                raise InvalidRequest([f"steps.{number}: reads like an attempt to override instructions ({said!r}); say it in other words"])
+            if (override := override_in(step)) is not None:
+                raise InvalidRequest(
+                    [f"steps.{number}: reads like an attempt to override instructions ({override!r}); say it in other words"]
+                )
         solution = ProposedSolution(title=request.title or pain.summary, steps=request.steps)
-        made = pains.add_proposal(context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name)
-        if made is None:
+        proposal = pains.add_proposal(context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name)
+        if proposal is None:
             raise Conflict("pain_id: another proposal waits for somebody to decide on it; see pain_get")
     elif pain.status == "proposed":
         raise Conflict("pain_id: a proposal waits for somebody to decide on it; see pain_get")
     else:
         context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
     context.audit(str(pain.pain_id), agent=pain.agent_id, steps=len(request.steps))
-    return ProposalAsked(pain=_known(context, pain.pain_id), proposal=made)
+    return ProposalAsked(pain=_known(context, pain.pain_id), proposal=proposal)
 
 
 def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | None:
@@ -144,13 +146,13 @@ def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | No
 
 
 def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> SolutionProposal:
-    found = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
-    named = next((one for one in found if one.proposal_id == wanted), None)
+    proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
+    named = next((proposal for proposal in proposals if proposal.proposal_id == wanted), None)
     if wanted is not None and named is None:
         raise NotFound(f"proposal_id: the pain point has no proposal {wanted}")
     if named is not None and named.status != "pending":
         raise Conflict(f"proposal_id: it was {named.status} by {named.decided_by} already")
-    pending = named or next((one for one in found if one.status == "pending"), None)
+    pending = named or next((proposal for proposal in proposals if proposal.status == "pending"), None)
     if pending is None:
         raise Conflict("pain_id: nothing is proposed that could be decided on; see pain_propose")
     return pending
@@ -158,9 +160,9 @@ def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> Solution
 
 def _withdraw(context: Context, pain: PainPoint) -> None:
     """No proposal waits any more."""
-    for one in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
-        if one.status == "pending":
-            pains.decide_proposal(context.connection, context.group_id, one.proposal_id, "rejected", context.actor.name)
+    for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
+        if proposal.status == "pending":
+            pains.decide_proposal(context.connection, context.group_id, proposal.proposal_id, "rejected", context.actor.name)
 
 
 def _owe_proposal(context: Context, pain: PainPoint) -> None:
@@ -174,10 +176,10 @@ def _agent_there(context: Context, agent_id: str) -> None:
 
 
 def _known(context: Context, pain_id: UUID) -> PainPoint:
-    found = pains.find_pain(context.connection, context.group_id, pain_id)
-    if found is None:
+    pain = pains.find_pain(context.connection, context.group_id, pain_id)
+    if pain is None:
         raise NotFound(f"pain_id: no pain point {pain_id} in the group {context.group_id!r}; see pain_list")
-    return found
+    return pain
 
 
 def _locked(context: Context, pain_id: UUID) -> PainPoint:

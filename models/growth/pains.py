@@ -44,23 +44,23 @@ class PainReport(BaseModel):
     user_id: str | None = None
 
 
-def merge_pain(connection: Connection, name: AgentName, found: FoundPain, told: PainReport) -> PainPoint:
+def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report: PainReport) -> PainPoint:
     """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once.
 
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
     """
-    user = told.user_id or name[1]
-    known = [pain for pain in latest_pains(connection, name, get_settings().pain_max_known) if pain.user_id == user]
-    place = most_alike(found.summary, [pain.summary for pain in known])
+    user = report.user_id or name[1]
+    known = [known_pain for known_pain in latest_pains(connection, name, get_settings().pain_max_known) if known_pain.user_id == user]
+    place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
     if place is None:
         pain_id: UUID = uuid7()
-        fields = {"id": pain_id, "user": user, "at": told.said_at, **found.model_dump(include={"summary", "category", "severity"})}
+        fields = {"id": pain_id, "user": user, "at": report.said_at, **pain.model_dump(include={"summary", "category", "severity"})}
         connection.execute(_ADD_PAIN, bind_name(name) | fields)
         tracking.note(connection, name, "pain", grown=1)
-        severity = found.severity
+        severity = pain.severity
     else:
-        pain_id, severity = known[place].pain_id, graver(known[place].severity, found.severity)
-    evidence = {"pain": pain_id, "source": told.source_id, "session": told.session_id, "quote": told.quote, "at": told.said_at}
+        pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
+    evidence = {"pain": pain_id, "source": report.source_id, "session": report.session_id, "quote": report.quote, "at": report.said_at}
     if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
         _count(connection, name, pain_id, severity)
     changed = find_pain(connection, name[0], pain_id)
@@ -138,12 +138,12 @@ _STATUS = text("""
 
 def pain_page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:
     """One more than asked for, if there are more: those felt last first."""
-    found = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
+    query = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
     if request.before is not None:
         last = aliased(_P)
         place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == request.before)
-        found = found.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
-    return fetch(connection, PainPoint, found.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
+        query = query.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
+    return fetch(connection, PainPoint, query.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
 
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.
@@ -164,12 +164,12 @@ def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bo
     return before is None or pain.occurrence_count >= AGAIN_FROM * before
 
 
-def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, made: ProposedSolution, by: str) -> SolutionProposal | None:
+def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, solution: ProposedSolution, by: str) -> SolutionProposal | None:
     """Store it, to be decided on; None if one waits already. Call it under the agent's lock."""
-    fields = {"id": uuid7(), "group": name[0], "pain": pain.pain_id, "title": made.title, "by": by, "turns": pain.occurrence_count}
+    fields = {"id": uuid7(), "group": name[0], "pain": pain.pain_id, "title": solution.title, "by": by, "turns": pain.occurrence_count}
     if connection.execute(_ADD, fields).rowcount == 0:
         return None
-    steps = [{"group": name[0], "id": fields["id"], "number": number, "step": step} for number, step in enumerate(made.steps, 1)]
+    steps = [{"group": name[0], "id": fields["id"], "number": number, "step": step} for number, step in enumerate(solution.steps, 1)]
     connection.execute(_ADD_STEP, steps)
     set_status(connection, name, pain.pain_id, "proposed")
     tracking.note(connection, name, "proposal", grown=1)
@@ -205,15 +205,15 @@ def confirm_proposal(
     """
     if not decide_proposal(connection, name[0], proposal.proposal_id, "confirmed", by):
         return None
-    told = quotes(connection, name[0], pain.pain_id, 1)
-    evidence = list(turns) or [one.source_id for one in told] or [proposal.proposal_id]
+    reports = quotes(connection, name[0], pain.pain_id, 1)
+    evidence = list(turns) or [report.source_id for report in reports] or [proposal.proposal_id]
     experience = ExtractedExperience(
         pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED, turns=list(range(len(evidence)))
     )
     source = Source(
         group_id=name[0],
         agent_id=name[1],
-        session_id=told[0].session_id or "" if told else "",
+        session_id=reports[0].session_id or "" if reports else "",
         messages=[Message(role="user", text=pain.summary, at=now)] * len(evidence),
         turn_ids=evidence,
         llm=proposal.made_by,
@@ -279,16 +279,16 @@ def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
     end = extractions.cursor(connection, name)
     turns = [turn for turn in extractions.new_turns(connection, name, seen, limit) if turn.node_count <= end]
     context = {
-        session_id: extractions.context_of(connection, name, session_id, some[0].node_count)
-        for session_id, some in extractions.sessions_of(turns).items()
+        session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
+        for session_id, of_session in extractions.sessions_of(turns).items()
     }
     return NewTurns(seen, turns, context)
 
 
 def pain_cursor(connection: Connection, name: AgentName) -> int:
     """``node_count`` of the last turn that was looked through for pain."""
-    found = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
-    return 0 if found is None else int(found)
+    looked_to = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
+    return 0 if looked_to is None else int(looked_to)
 
 
 def move_cursor(connection: Connection, name: AgentName, seen: int, to: int) -> bool:

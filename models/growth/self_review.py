@@ -47,29 +47,29 @@ def turns_since(connection: Connection, name: AgentName, after: int, limit: int)
 def files_text(connection: Connection, name: AgentName) -> str:
     """The agent's files in one text, for the question."""
     files = identity.current_files(connection, name)
-    return "\n\n".join(f"{file}:\n{one.content}" for file, one in files.items() if one.content)
+    return "\n\n".join(f"{file}:\n{current.content}" for file, current in files.items() if current.content)
 
 
 def store_findings(
-    connection: Connection, name: AgentName, reflection_id: UUID, found: SelfReflected, seen: Sequence[StoredTurn], settings: SelfSettings
+    connection: Connection, name: AgentName, reflection_id: UUID, answer: SelfReflected, seen: Sequence[StoredTurn], settings: SelfSettings
 ) -> Findings:
     """Store what was found with the reflection, and propose the changes of files. Call it under the agent's lock."""
 
     def ids(lines: Sequence[int]) -> list[UUID]:
         return [seen[line].node_id for line in dict.fromkeys(lines)]
 
-    made = Findings(
-        patterns=[FoundPattern(kind=one.kind, text=one.text, evidence=ids(one.evidence)) for one in found.patterns],
-        improvements=[Finding(text=one.text, evidence=ids(one.evidence)) for one in found.improvements],
+    findings = Findings(
+        patterns=[FoundPattern(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns],
+        improvements=[Finding(text=item.text, evidence=ids(item.evidence)) for item in answer.improvements],
         proposals=[
             proposal_id
-            for change in allowed_changes(found.identity_changes, soul=settings.allow_soul_modification)
+            for change in allowed_changes(answer.identity_changes, soul=settings.allow_soul_modification)
             if (proposal_id := _propose(connection, name, reflection_id, change, ids(change.evidence), settings)) is not None
         ],
     )
-    connection.execute(_KEEP, {"group": name[0], "id": reflection_id, "findings": made.model_dump(mode="json")})
-    tracking.note(connection, name, "pattern", grown=len(made.patterns))
-    return made
+    connection.execute(_KEEP, {"group": name[0], "id": reflection_id, "findings": findings.model_dump(mode="json")})
+    tracking.note(connection, name, "pattern", grown=len(findings.patterns))
+    return findings
 
 
 def _propose(
@@ -80,12 +80,12 @@ def _propose(
     text_wanted = suggested_content(change, base.content, get_settings().identity_max_chars)
     if text_wanted is None or not is_new(change, {change.file: identity.suggested_lines(connection, name, change.file)}):
         return None
-    made = identity.add_proposal(
+    proposal = identity.add_proposal(
         connection, name, base, text_wanted, change.reason, BY_REFLECTION, evidence=evidence, reflection_id=reflection_id
     )
     if not settings.require_approval:
-        identity.approve_proposal(connection, made, name, BY_REFLECTION, "")
-    return made.proposal_id
+        identity.approve_proposal(connection, proposal, name, BY_REFLECTION, "")
+    return proposal.proposal_id
 
 
 _TURNS = text("""
@@ -106,12 +106,12 @@ def review_page(connection: Connection, group_id: str, request: ListLooks) -> li
 
 def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
     """Any reflection; without findings if it was no look at itself."""
-    found = reflection_reads.reflection(connection, group_id, reflection_id)
-    if found is None:
+    state = reflection_reads.reflection(connection, group_id, reflection_id)
+    if state is None:
         return None
     row = connection.execute(_FINDINGS, {"group": group_id, "id": reflection_id}).one()
     findings = None if row.findings is None else Findings.model_validate(row.findings)
-    return LookDetail.model_construct(**{**dict(found), "findings": findings})
+    return LookDetail.model_construct(**{**dict(state), "findings": findings})
 
 
 _PAGE = text("""
@@ -183,9 +183,9 @@ def list_looks(context: Context, request: ListLooks) -> LookPage:
 
     The latest first, each with what it found.
     """
-    found = review_page(context.connection, context.group_id, request)
-    more = len(found) > request.limit
-    return LookPage(reflections=found[: request.limit], next=found[request.limit - 1].reflection_id if more else None)
+    rows = review_page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return LookPage(reflections=rows[: request.limit], next=rows[request.limit - 1].reflection_id if more else None)
 
 
 @action("reflection_show", scope="read", mutates=False)
@@ -194,10 +194,10 @@ def show(context: Context, request: LookId) -> LookDetail:
 
     Patterns, improvements and proposals with the turns that they rest on, and the thoughts that it left.
     """
-    found = review_detail(context.connection, context.group_id, request.reflection_id)
-    if found is None:
+    detail = review_detail(context.connection, context.group_id, request.reflection_id)
+    if detail is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see reflection_list")
-    return found
+    return detail
 
 
 def _there(context: Context, agent_id: str) -> AgentName:

@@ -50,5 +50,5 @@ def list_tallies(context: Context, request: TallyQuery) -> Tallies:
     """
     if key_of(context.connection, context.group_id, request.agent_id) is None:
         raise no_agent(context.group_id, request.agent_id)
-    found = tallies_of(context.connection, (context.group_id, request.agent_id), request.days)
-    return Tallies(agent_id=request.agent_id, tallies=found)
+    tallies = tallies_of(context.connection, (context.group_id, request.agent_id), request.days)
+    return Tallies(agent_id=request.agent_id, tallies=tallies)

@@ -166,12 +166,12 @@ def steps_of(connection: Connection, session: Session, key: UUID, silent_since: 
     return [Step(**row) for row in connection.execute(_OPEN_STEPS, parameters).mappings()]
 
 
-def store_trajectory(connection: Connection, session: Session, steps: Sequence[Step], made: Trajectory) -> UUID:
+def store_trajectory(connection: Connection, session: Session, steps: Sequence[Step], trajectory: Trajectory) -> UUID:
     """Store the trajectory of these steps, which are compressed from now on; returns its id."""
     trajectory_id = uuid7()
     ids = [step.event_id for step in steps]
-    values = made.model_dump(exclude={"execution_chain", "outcome"}) | {"completion": made.outcome}
-    chain: list[dict[str, Any]] = [link.model_dump(exclude_defaults=True) for link in made.execution_chain]
+    values = trajectory.model_dump(exclude={"execution_chain", "outcome"}) | {"completion": trajectory.outcome}
+    chain: list[dict[str, Any]] = [link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain]
     parameters = {"id": trajectory_id, "group": session.group_id, "agent": session.agent_id, "session": session.session_id}
     connection.execute(_STORE, parameters | values | {"chain": chain, "ids": ids})
     connection.execute(_COMPRESSED, {"group": session.group_id, "ids": ids, "id": trajectory_id})

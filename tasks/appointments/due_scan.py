@@ -44,19 +44,19 @@ def due_scan(run: Run) -> None:
 
 def _repair_clock(run: Run, connection: Connection) -> int:
     """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right one again."""
-    found = [put_right(connection, run.now, SCAN_BATCH) for put_right in (schedules.set_right, heartbeats.set_right)]
-    run.count(set_right=sum(found))
-    return max(found)
+    repaired = [put_right(connection, run.now, SCAN_BATCH) for put_right in (schedules.set_right, heartbeats.set_right)]
+    run.count(set_right=sum(repaired))
+    return max(repaired)
 
 
 def _owe(run: Run, kind: str, owe: Callable[[Connection, datetime, int], list[datetime]]) -> None:
     times: set[datetime] = set()
 
     def step(connection: Connection) -> int:
-        found = owe(connection, run.now, SCAN_BATCH)
-        times.update(found)
-        run.count(**{kind: len(found)})
-        return len(found)
+        owed = owe(connection, run.now, SCAN_BATCH)
+        times.update(owed)
+        run.count(**{kind: len(owed)})
+        return len(owed)
 
     run.repeat(step, SCAN_BATCH)
     for moment in sorted(times):
@@ -67,10 +67,10 @@ def _deliver(run: Run) -> None:
     told: list[stream.News] = []
 
     def step(connection: Connection) -> int:
-        found = alerts.deliver(connection, run.now, SCAN_BATCH)
-        told.extend(found)
-        run.count(delivered=len(found))
-        return len(found)
+        delivered = alerts.deliver(connection, run.now, SCAN_BATCH)
+        told.extend(delivered)
+        run.count(delivered=len(delivered))
+        return len(delivered)
 
     run.repeat(step, SCAN_BATCH)
     stream.publish_all(told)

@@ -66,10 +66,10 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            found = feedback.vote_of_event(connection, event_id)
-            if found is None:  # erased meanwhile
+            vote_row = feedback.vote_of_event(connection, event_id)
+            if vote_row is None:  # erased meanwhile
                 continue
-            name, vote, at = found
+            name, vote, at = vote_row
             by = f"agent:{name[1]}"
             owner = feedback.lock_owner(connection, name[0], vote)
             if owner is None:
@@ -84,15 +84,15 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            found = [] if name is None else look(connection, name)
+            drafts = [] if name is None else look(connection, name)
             known = [] if name is None else candidates.known_artifacts(connection, name, kind)
-        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in found]
+        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts]
         grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
             if name is None or not owed:
                 continue
             lock_agents(connection, [name])
-            if look(connection, name) != found:  # told, or used, meanwhile: once more
+            if look(connection, name) != drafts:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
                 candidates.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
@@ -122,24 +122,24 @@ def _written(
     """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    there = candidates.known_of(pattern, known)
-    if there is not None and there.status in ("pending", "accepted", "archived"):
+    existing = candidates.known_of(pattern, known)
+    if existing is not None and existing.status in ("pending", "accepted", "archived"):
         return candidate
     language = language_of(pattern.title)
     question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
     try:
-        found = LeaseRenewingLLM(llms.llm(), batch).ask(question)
+        draft = LeaseRenewingLLM(llms.llm(), batch).ask(question)
     except BadReply as error:
         log.warning("a skill is written by rules: %s", error)
         return candidate
-    return found.model_copy(update={"confidence": min(found.confidence, pattern.confidence)})
+    return draft.model_copy(update={"confidence": min(draft.confidence, pattern.confidence)})
 
 
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
     if candidate is None:
         return Grown(pattern)
     own = candidates.known_of(pattern, known)
-    others = [one for one in known if one is not own and one.status in ("pending", "accepted")]
+    others = [other for other in known if other is not own and other.status in ("pending", "accepted")]
     report = skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
@@ -154,6 +154,8 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     """The others with how like the candidate each is."""
     if not others:
         return []
-    texts = [f"{candidate.name}\n{candidate.description}", *(f"{one.name}\n{one.description}" for one in others)]
+    texts = [f"{candidate.name}\n{candidate.description}", *(f"{other.name}\n{other.description}" for other in others)]
     own, *vectors = embedder().passages(texts)
-    return [ComparedArtifact(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]
+    return [
+        ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
+    ]

@@ -59,16 +59,18 @@ def merge_pains(batch: Batch) -> None:
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
-        found = [_ask(batch, name, look, session_id, some) for session_id, some in extractions.sessions_of(look.turns).items()]
+        answers = [
+            _ask(batch, name, look, session_id, of_session) for session_id, of_session in extractions.sessions_of(look.turns).items()
+        ]
         stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
             if not owed:
                 return
             lock_agents(connection, [name])
             if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
-                for one in found:
-                    owed_more |= _merge(connection, name, *one)
-                    stored.add(_confirm(connection, name, *one))
+                for answer in answers:
+                    owed_more |= _merge(connection, name, *answer)
+                    stored.add(_confirm(connection, name, *answer))
             if pains.is_behind(connection, name):
                 batch.again.append(agent_key)
         news.stored(stored)
@@ -89,7 +91,7 @@ def solve_pain(batch: Batch) -> None:
         if pain is None or question is None or pain.status != "open":
             with batch.finish():
                 continue
-        made, model = _answer(batch, question)
+        solution, model = _answer(batch, question)
         with batch.finish() as (connection, owed):
             name = (group_id, pain.agent_id)
             if not owed or agents.key_of(connection, *name) is None:
@@ -97,17 +99,17 @@ def solve_pain(batch: Batch) -> None:
             lock_agents(connection, [name])
             pain = pains.find_pain(connection, group_id, pain_id)
             if pain is not None and pain.status == "open":
-                pains.add_proposal(connection, name, pain, made, f"{model} {signature(question, question.language)}")
+                pains.add_proposal(connection, name, pain, solution, f"{model} {signature(question, question.language)}")
 
 
-def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, some: list[StoredTurn]) -> _Asked:
+def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, new: list[StoredTurn]) -> _Asked:
     before = look.context[session_id]
-    every = [*before, *some]
+    every = [*before, *new]
     messages = [turn.message for turn in every]
-    language = language_of("\n".join(turn.message.text for turn in some))
+    language = language_of("\n".join(turn.message.text for turn in new))
     question = Pains(agent_id=name[1], group_id=name[0], language=language, messages=messages, since=len(before))
-    found, _ = _answer(batch, question)
-    return messages, every, found
+    answer, _ = _answer(batch, question)
+    return messages, every, answer
 
 
 def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
@@ -122,29 +124,29 @@ def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
         return Rules().ask(question), Rules.model
 
 
-def _merge(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], found: FoundPains) -> bool:
+def _merge(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> bool:
     """Whether a proposal is owed now."""
     owes = False
-    for one in found.pains:
-        turn = every[one.turn]
-        told = PainReport(
+    for pain_found in answer.pains:
+        turn = every[pain_found.turn]
+        report = PainReport(
             source_id=turn.node_id,
-            quote=one.summary,
+            quote=pain_found.summary,
             said_at=turn.message.at or datetime.now(UTC),
             session_id=turn.session_id,
-            user_id=messages[one.turn].name,
+            user_id=messages[pain_found.turn].name,
         )
-        pain = pains.merge_pain(connection, name, one, told)
+        pain = pains.merge_pain(connection, name, pain_found, report)
         if pains.wants_proposal(connection, name[0], pain):
             pending_work.owe(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
             owes = True
     return owes
 
 
-def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], found: FoundPains) -> Stored:
+def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> Stored:
     """What users say helped becomes experiences."""
     stored = Stored()
-    for turn in found.helped:
+    for turn in answer.helped:
         proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
         proposal = None if proposal_id is None else pains.find_proposal(connection, name[0], proposal_id)
         pain = None if proposal is None else pains.find_pain(connection, name[0], proposal.pain_id)
@@ -170,7 +172,7 @@ def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution 
         language=language_of(pain.summary),
         text=pain.summary,
         category=pain.category,
-        quotes=[one.quote for one in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
-        experiences=[KnownSolution(problem=one.pain_pattern, steps=one.solution_steps, outcome=one.outcome) for one in known],
+        quotes=[item.quote for item in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
+        experiences=[KnownSolution(problem=item.pain_pattern, steps=item.solution_steps, outcome=item.outcome) for item in known],
         advice=list(dict.fromkeys(advice)),
     )

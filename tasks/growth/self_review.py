@@ -62,11 +62,11 @@ def ask(look: SelfReview, llm: LLM) -> None:
     if not look.turns:
         return
     asked = _AgentLLM(look.known, llm)
-    said = [(turn.message.role, turn.message.text) for turn in look.turns]
-    language = language_of("\n".join(text for _, text in said))
-    question = SelfReflection(agent_id=look.name[1], group_id=look.name[0], language=language, text=look.files, utterances=said)
+    utterances = [(turn.message.role, turn.message.text) for turn in look.turns]
+    language = language_of("\n".join(text for _, text in utterances))
+    question = SelfReflection(agent_id=look.name[1], group_id=look.name[0], language=language, text=look.files, utterances=utterances)
     look.found = asked.ask(question)
-    look.thoughts = [_thought(asked, look, one, signature(question, language)) for one in look.found.meta_memories]
+    look.thoughts = [_thought(asked, look, meta_memory, signature(question, language)) for meta_memory in look.found.meta_memories]
 
 
 def finish(connection: Connection, look: SelfReview, begun: StartedReflection) -> bool:
@@ -76,15 +76,15 @@ def finish(connection: Connection, look: SelfReview, begun: StartedReflection) -
     return self_review_schedule.finish_review(connection, look.name, look.known, seen_to)
 
 
-def _thought(asked: _AgentLLM, look: SelfReview, one: MetaMemory, prompt: str) -> Thought:
-    facts = asked.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(one.text), text=one.text))
+def _thought(asked: _AgentLLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
+    facts = asked.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(meta_memory.text), text=meta_memory.text))
     return Thought(
-        description=one.text,
+        description=meta_memory.text,
         subject=facts.subject,
         predicate=facts.predicate,
         object=facts.object,
-        poignancy=one.importance,
-        evidence=_ids(look.turns, one.evidence),
+        poignancy=meta_memory.importance,
+        evidence=_ids(look.turns, meta_memory.evidence),
         prompt=prompt,
     )
 

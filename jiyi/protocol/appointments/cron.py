@@ -51,8 +51,8 @@ def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
     try:
         times = CronSim(cron, after.astimezone(zone_of(tz)))
         last = after
-        for found in times:
-            moment = found.astimezone(UTC)
+        for occurrence in times:
+            moment = occurrence.astimezone(UTC)
             if moment > last:
                 yield moment
                 last = moment

@@ -41,15 +41,15 @@ FileName = Annotated[File, BeforeValidator(_file_of)]
 
 def problems_of(content: str, most: int) -> list[str]:
     """What is wrong with a text that is to become a file of at most ``most`` characters; empty if nothing."""
-    found = []
+    problems = []
     if len(content) > most:
-        found.append(f"has {len(content):,} characters, at most {most:,} are kept; say it shorter")
+        problems.append(f"has {len(content):,} characters, at most {most:,} are kept; say it shorter")
     hidden = next((char for char in content if char not in _SEEN and unicodedata.category(char) in _HIDDEN), None)
     if hidden is not None:
-        found.append(f"has the character U+{ord(hidden):04X}, which nobody sees; leave it out")
+        problems.append(f"has the character U+{ord(hidden):04X}, which nobody sees; leave it out")
     if (words := override_in(content)) is not None:
-        found.append(f"reads like an attempt to override instructions ({words!r}); say it in other words")
-    return found
+        problems.append(f"reads like an attempt to override instructions ({words!r}); say it in other words")
+    return problems
 
 
 def tidy(content: str) -> str:
@@ -94,10 +94,10 @@ PROMPT_TOKENS, MAX_PROMPT_TOKENS = 2_000, 32_000
 
 
 def _writable(content: str) -> str:
-    made = tidy(content)
-    if problems := problems_of(made, get_settings().identity_max_chars):
+    content = tidy(content)
+    if problems := problems_of(content, get_settings().identity_max_chars):
         raise ValueError("; ".join(problems))
-    return made
+    return content
 
 
 def _proposable(file: File) -> File:

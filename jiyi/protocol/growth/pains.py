@@ -63,9 +63,9 @@ class ProposedSolution(BaseModel):
     steps: list[StepText] = Field(min_length=1, max_length=MAX_STEPS)
 
 
-def graver(one: Severity, other: Severity) -> Severity:
+def graver(severity: Severity, other: Severity) -> Severity:
     """The graver of two."""
-    return max(one, other, key=SEVERITIES.index)
+    return max(severity, other, key=SEVERITIES.index)
 
 
 def confidence_of(turns: int, step: float) -> float:

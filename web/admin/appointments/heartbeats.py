@@ -24,9 +24,9 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 @page(blueprint, "/growth/heartbeats", "heartbeats.html")
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
-    found, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
+    listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
     waiting = alerts.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
-    return {**found, "heartbeats": [_shown(row, now) for row in found["heartbeats"]], "alerts": waiting}
+    return {**listing, "heartbeats": [_shown(row, now) for row in listing["heartbeats"]], "alerts": waiting}
 
 
 @page(blueprint, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
@@ -34,9 +34,9 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     row = heartbeats.find(connection, (group, agent))
     if row is None:
         return None
-    found = alerts.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
+    alert_rows = alerts.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
     ticks = heartbeats.history(connection, (group, agent), TICKS_SHOWN)
-    return {"heartbeat": _shown(row, datetime.now(UTC)), "alerts": found, "ticks": ticks}
+    return {"heartbeat": _shown(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
 door(

@@ -26,17 +26,17 @@ NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)
 
 @page(blueprint, "/growth/schedules", "appointments.html")
 def schedules_page() -> Context:
-    agent, said, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
-    tried = perform(schedule_actions.parse_schedule, text=said, tz=tz or "UTC") if said else None
-    return {"agent": agent, **_rows(agent), "text": said, "tz": tz, "tried": tried}
+    agent, text, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
+    tried = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
+    return {"agent": agent, **_rows(agent), "text": text, "tz": tz, "tried": tried}
 
 
 @page(blueprint, "/growth/schedules/<uuid:schedule_id>", "appointment.html", name="one", missing=NO_SCHEDULE)
 def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Context | None:
-    found = schedules.find(connection, group, schedule_id)
-    if found is None:
+    schedule = schedules.find(connection, group, schedule_id)
+    if schedule is None:
         return None
-    return {"schedule": _shown(found), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
+    return {"schedule": _shown(schedule), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
 
 
 door(
@@ -53,8 +53,8 @@ door(
 @reads_database
 def _rows(connection: Connection, agent: str | None) -> Context:
     state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.identifier("after")
-    found = listed("schedules", schedules.schedule_page(connection, group(), agent, state, after, PER_PAGE + 1), PER_PAGE, "id")
-    return {**found, "schedules": [_shown(row) for row in found["schedules"]]}
+    listing = listed("schedules", schedules.schedule_page(connection, group(), agent, state, after, PER_PAGE + 1), PER_PAGE, "id")
+    return {**listing, "schedules": [_shown(row) for row in listing["schedules"]]}
 
 
 def _shown(row: ScheduleState) -> Context:

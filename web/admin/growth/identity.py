@@ -32,9 +32,9 @@ def some(connection: Connection, group: str) -> Context:
     """Proposals that wait for somebody, the latest first; and the agents."""
     before = inputs.identifier("before")
     wanted = checked(ListProposals, agent_id=asked("agent"), status="pending", before=before, limit=PER_PAGE)
-    found = listed("proposals", identity.proposal_page(connection, group, wanted), PER_PAGE, "proposal_id")
-    shown = [_shown(connection, group, one) for one in found["proposals"]]
-    return {"agents": agent_reads.names(connection, group), **found, "proposals": shown}
+    listing = listed("proposals", identity.proposal_page(connection, group, wanted), PER_PAGE, "proposal_id")
+    shown = [_shown(connection, group, proposal) for proposal in listing["proposals"]]
+    return {"agents": agent_reads.names(connection, group), **listing, "proposals": shown}
 
 
 @page(blueprint, "/identity/<name:group>/<name:agent>", "identity.html", name="agent", missing=NO_AGENT, proposable=PROPOSABLE)
@@ -53,7 +53,7 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
         "shown": shown,
         "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
         "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
-        "proposals": [_shown(connection, group, one) for one in latest],
+        "proposals": [_shown(connection, group, proposal) for proposal in latest],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": get_settings().identity_max_chars,
     }

@@ -27,7 +27,7 @@ PAGES = (Page("growth", lazy_gettext("Skills"), "growth.page"),)
 PER_PAGE = 30
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the newest.
 SHOWN = 20
-STATUSES: tuple[Status, ...] = tuple(one for one in get_args(Status) if one != "deleted")
+STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "deleted")
 SENTIMENTS: tuple[Sentiment, ...] = get_args(Sentiment)
 #: What an address calls the two kinds.
 KINDS: dict[str, ArtifactKind] = {"skills": "skill", "workflows": "pipeline"}
@@ -41,11 +41,11 @@ def some(connection: Connection, group: str) -> Context:
     """Skills, or workflows, newest first."""
     which, status, agent = inputs.choice("kind", tuple(KINDS)) or "skills", inputs.choice("status", STATUSES), asked("agent")
     before, wanted = inputs.identifier("before"), cast("Status | None", status)
-    found = artifacts.artifact_page(connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=PER_PAGE + 1)
+    rows = artifacts.artifact_page(connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=PER_PAGE + 1)
     return {
         "filters": {"kind": which, "status": status, "agent": agent},
         "agents": agent_reads.names(connection, group),
-        **listed("rows", found, PER_PAGE, "id"),
+        **listed("rows", rows, PER_PAGE, "id"),
     }
 
 
@@ -61,19 +61,19 @@ def some(connection: Connection, group: str) -> Context:
 )
 def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Context | None:
     """One, with all that it rests on and all that happened to it."""
-    found = artifacts.find_artifact(connection, group, KINDS[which], artifact_id)
-    if found is None:
+    artifact = artifacts.find_artifact(connection, group, KINDS[which], artifact_id)
+    if artifact is None:
         return None
-    latest = found.evidence[-SHOWN:]
+    latest = artifact.evidence[-SHOWN:]
     return {
         "which": which,
-        "grown": found,
-        "pattern": artifacts.pattern_of(connection, group, found),
+        "grown": artifact,
+        "pattern": artifacts.pattern_of(connection, group, artifact),
         "memories": entries.some(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, SHOWN),
         "happened": feedback.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
-        "verbs": artifacts.possible_decisions(found),
+        "verbs": artifacts.possible_decisions(artifact),
     }
 
 
