@@ -84,7 +84,7 @@ def satisfaction(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, floa
 
 
 def requests(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    said = [judge_request(row["text"], SAID, "UTC", judge) or "none" for row in rows]
+    said = [judge_request(row["text"], SAID, lambda: "UTC", judge)[0] or "none" for row in rows]
     return {"right": _share(sum(one == row["label"] for one, row in zip(said, rows, strict=True)), len(rows))}
 
 

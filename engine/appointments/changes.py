@@ -67,7 +67,7 @@ class Appointment:
 class Fit:
     """The appointments that a message may mean; ``sure``: it is the one there is."""
 
-    some: tuple[Appointment, ...]
+    appointments: tuple[Appointment, ...]
     sure: bool
 
 
@@ -75,59 +75,59 @@ class Fit:
 Likeness = Callable[[str, Sequence[str]], Sequence[float]]
 
 
-def find_meant(said: str, times: Sequence[Element], there: Sequence[Appointment], likeness: Likeness | None = None) -> Fit:
+def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointment], likeness: Likeness | None = None) -> Fit:
     """Which appointment a message means.
 
     Args:
-        said: its words without its times.
+        text: its words without its times.
         times: the times that it says the appointment has.
-        there: the agent's appointments.
+        planned: the agent's appointments.
         likeness: compares meanings, where the local model is there.
     """
-    words = set(telling(said)) - _FRAME
-    timely = [one for one in there if all(_at(time, one) for time in times)] if times else list(there)
+    words = set(telling(text)) - _FRAME
+    timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)] if times else list(planned)
     named = _named(words, timely)
     if named:
         return _one_of(named)
-    if times and (elsewhere := _named(words, there)):
+    if times and (elsewhere := _named(words, planned)):
         return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
     if not words:
         return _one_of(timely)
-    return _alike(said, timely, likeness) if likeness is not None and 0 < len(timely) <= MOST_ALIKE else Fit((), sure=False)
+    return _alike(text, timely, likeness) if likeness is not None and 0 < len(timely) <= MOST_ALIKE else Fit((), sure=False)
 
 
-def _named(words: set[str], there: Sequence[Appointment]) -> list[Appointment]:
+def _named(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
     """Those that share most with the words; a word that many appointments have counts less."""
-    tokens = {one.id: set(telling(one.task)) for one in there}
-    often = Counter(token for some in tokens.values() for token in some)
-    shared = {one.id: sum(1 / often[token] for token in tokens[one.id] & words) for one in there}
+    tokens = {appointment.id: set(telling(appointment.task)) for appointment in planned}
+    often = Counter(token for words_of_task in tokens.values() for token in words_of_task)
+    shared = {appointment.id: sum(1 / often[token] for token in tokens[appointment.id] & words) for appointment in planned}
     most = max(shared.values(), default=0.0)
-    return [one for one in there if shared[one.id] == most] if most else []
+    return [appointment for appointment in planned if shared[appointment.id] == most] if most else []
 
 
-def _one_of(some: Sequence[Appointment]) -> Fit:
-    return Fit(tuple(some), sure=len(some) == 1)
+def _one_of(appointments: Sequence[Appointment]) -> Fit:
+    return Fit(tuple(appointments), sure=len(appointments) == 1)
 
 
-def _alike(said: str, there: Sequence[Appointment], likeness: Likeness) -> Fit:
-    found = sorted(zip(likeness(said, [one.task for one in there]), there, strict=True), key=lambda pair: -pair[0])
-    best = found[0][0]
-    near = tuple(one for alike, one in found if alike >= max(ALIKE, best - AHEAD))
+def _alike(text: str, planned: Sequence[Appointment], likeness: Likeness) -> Fit:
+    ranked = sorted(zip(likeness(text, [appointment.task for appointment in planned]), planned, strict=True), key=lambda pair: -pair[0])
+    best = ranked[0][0]
+    near = tuple(appointment for alike, appointment in ranked if alike >= max(ALIKE, best - AHEAD))
     return Fit(near, sure=len(near) == 1)
 
 
-def _at(time: Element, one: Appointment) -> bool:
+def _at(time: Element, appointment: Appointment) -> bool:
     """Whether an appointment has a time that somebody names."""
     match time:
         case Every():
-            return one.again
+            return appointment.again
         case Day():
-            return bool(time.whole) or any(moment.date() in time.dates for moment in one.times)
-        case Clock(said=None, part=part):
+            return bool(time.whole) or any(moment.date() in time.dates for moment in appointment.times)
+        case Clock(stated=None, part=part):
             first, last = HOURS_OF_PART[part] if part else (0, 23)
-            return any(first <= moment.hour <= last for moment in one.times)
+            return any(first <= moment.hour <= last for moment in appointment.times)
         case Clock():
-            return any(moment.hour in time.hours and moment.minute == time.minute for moment in one.times)
+            return any(moment.hour in time.hours and moment.minute == time.minute for moment in appointment.times)
         case _:
             return True
 
@@ -156,11 +156,11 @@ class ChangeTimes:
 def read_change(text: str, now: datetime) -> ChangeTimes:
     """What a message, as :func:`engine.appointments.parse.readable` gives it, says of both times."""
     shift = find_shift(text)
-    found = [one for one in find_elements(text, now) if shift is None or one.end <= shift.start or one.start >= shift.end]
+    times = [element for element in find_elements(text, now) if shift is None or element.end <= shift.start or element.start >= shift.end]
     old: list[list[Element]] = []
     new: list[list[Element]] = []
     open_: list[list[Element]] = []
-    for group in _split(text, found):
+    for group in _split(text, times):
         before = text[: group[0].start]
         (old if _OLD.search(before) else new if _NEW.search(before) else open_).append(group)
     if shift is not None:
@@ -169,14 +169,14 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         old += open_
     else:  # "reschedule the dentist, Friday is better": the last time is the new one
         old, new = [*old, *open_[:-1]], open_[-1:]
-    fresh = [one for group in new for one in group]
+    fresh = [element for group in new for element in group]
     if is_waking(text):
-        fresh = [of_waking(one) if isinstance(one, Clock) else one for one in fresh]
-    words = [text[one.start : one.end].strip() for one in fresh]
-    spans = [(one.start, one.end) for one in found] + ([(shift.start, shift.end)] if shift is not None else [])
+        fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
+    words = [text[element.start : element.end].strip() for element in fresh]
+    spans = [(element.start, element.end) for element in times] + ([(shift.start, shift.end)] if shift is not None else [])
     joint = "" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " "
     return ChangeTimes(
-        tuple(one for group in old for one in group),
+        tuple(element for group in old for element in group),
         tuple(fresh),
         shift,
         joint.join(filter(None, words)),
@@ -184,17 +184,17 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
     )
 
 
-def _split(text: str, found: list[Element]) -> list[list[Element]]:
+def _split(text: str, times: list[Element]) -> list[list[Element]]:
     """Words of times that stand together; "3 to 5" are two times."""
-    made: list[list[Element]] = []
-    for group in groups(text, [one for one in found if one.end > one.start]):
-        made.append(group[:1])
-        for before, one in pairwise(group):
-            if _TO_TIME.fullmatch(text, before.end, one.start):
-                made.append([one])
+    split: list[list[Element]] = []
+    for group in groups(text, [element for element in times if element.end > element.start]):
+        split.append(group[:1])
+        for before, element in pairwise(group):
+            if _TO_TIME.fullmatch(text, before.end, element.start):
+                split.append([element])
             else:
-                made[-1].append(one)
-    return made
+                split[-1].append(element)
+    return split
 
 
 def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
@@ -203,14 +203,14 @@ def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Uncl
     if last is None:
         return Unclear("that time has passed", asked=True)
     its = last.astimezone(zone_of(timing.tz))
-    impossible = next((one for one in to.new if isinstance(one, Impossible)), None)
+    impossible = next((element for element in to.new if isinstance(element, Impossible)), None)
     if impossible is not None:
         return Unclear(impossible.reason, asked=True)
     if to.shift is not None:
         return _shifted(timing, its, to.shift.by, now)
     if not to.new:
         return Unclear("it does not say when", asked=True)
-    if timing.kind == "once" or any(isinstance(one, Every) for one in to.new):
+    if timing.kind == "once" or any(isinstance(element, Every) for element in to.new):
         return _read(timing, its, to.new, now)
     return _again(timing, to.new)
 
@@ -218,10 +218,10 @@ def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Uncl
 def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) -> Timing | Unclear:
     """A time by the grammar; what it leaves open, the day or the hour, stays as it was."""
     used = list(new)
-    if not any(isinstance(one, Day | Offset | Every | Lead) for one in used):
+    if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
         used.append(Day(0, 0, (its.date(),)))
-    if not any(isinstance(one, Clock) or (isinstance(one, Offset) and not one.in_days) for one in used):
-        used.append(Clock(0, 0, (its.hour,), its.minute, said=its.hour))
+    if not any(isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days) for element in used):
+        used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
     meant = readings.read(used, None, set(), now, zone_of(timing.tz))
     if not meant.readings:
         return Unclear(meant.reason, asked=True)
@@ -242,8 +242,8 @@ def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Tim
 def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
     """What comes again, at another time of day or on another day of the week or month."""
     fields = (timing.cron or "").split()
-    clock = next((one for one in new if isinstance(one, Clock)), None)
-    day = next((one for one in new if isinstance(one, Day) and not one.whole), None)
+    clock = next((element for element in new if isinstance(element, Clock)), None)
+    day = next((element for element in new if isinstance(element, Day) and not element.whole), None)
     if timing.kind != "cron" or not (clock or day) or not (fields[0].isdecimal() and fields[1].isdecimal()):
         return Unclear(_ONE_OF_MANY, asked=True)
     if clock is not None:

@@ -6,11 +6,14 @@ Rules of a grammar of times in Chinese and English, without a model. Who wants a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from typing import Literal, get_args
 
 from engine.appointments import requests
-from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
+from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Target, Unclear
 from engine.heads.judgements import REQUESTS, Heads
 from engine.times import readings
 from engine.times.clocks import Clock, Impossible, of_waking
@@ -22,7 +25,7 @@ from jiyi.text.words import CJK, nfkc
 
 #: Characters of a message that are read.
 READ_CHARS = 1_000
-#: Characters of a message that is judged as a whole (:mod:`engine.appointments.parse`). Requests are short.
+#: Characters of a message that is judged as a whole (:func:`judge_request`). Requests are short.
 JUDGED_CHARS = 300
 #: Characters beside its time of a sentence that only says when.
 LOOSE_CHARS = 8
@@ -55,11 +58,12 @@ def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
         ValueError: an unknown time zone.
     """
     local = local_now(now, tz)
+    read = cache(partial(_read, now=local))
     sentences = [match[0] for match in _SENTENCE.finditer(readable(text))]
-    found = _of_sentences(sentences, local, tz, asks=False)
-    if not asks or not isinstance(found, Unclear) or found.asked:
-        return found
-    known = _of_sentences(sentences, local, tz, asks=True)
+    parsed = _of_sentences(sentences, read, local, tz, asks=False)
+    if not asks or not isinstance(parsed, Unclear) or parsed.asked:
+        return parsed
+    known = _of_sentences(sentences, read, local, tz, asks=True)
     return known if not isinstance(known, Unclear) or known.asked else Unclear(_NO_TIME, asked=True)
 
 
@@ -69,23 +73,31 @@ def local_now(now: datetime, tz: str) -> datetime:
     return now.astimezone(zone) if now.tzinfo else now.replace(tzinfo=zone)
 
 
-def _of_sentences(sentences: list[str], local: datetime, tz: str, *, asks: bool) -> Parsed:
+def _of_sentences(sentences: list[str], read: Callable[[str], _Sentence], local: datetime, tz: str, *, asks: bool) -> Parsed:
     for place, sentence in enumerate(sentences):
-        first = _parse(sentence, local, tz, asks=asks)
+        first = _parse(read(sentence), local, tz, asks=asks)
         if isinstance(first, Unclear) and not first.asked:
             continue
+        if not isinstance(first, Unclear):
+            return first
         # Who asks in a sentence of its own may have said when just before, or says it after.
         before = [sentences[place - 1] + sentence] if place else []
-        after = [sentence + one for one in sentences[place + 1 : place + 2] if _is_time(one, local)]
-        found = [first, *(_parse(context, local, tz, asks=asks) for context in (before + after if isinstance(first, Unclear) else []))]
-        return next((one for one in found if not isinstance(one, Unclear)), first)
+        after = [sentence + following for following in sentences[place + 1 : place + 2] if _is_time(following, local)]
+        in_context = (_parse(read(context), local, tz, asks=asks) for context in before + after)
+        return next((parsed for parsed in in_context if not isinstance(parsed, Unclear)), first)
     return Unclear("nothing is asked for at a time")
 
 
 def has_schedule_intent(text: str, now: datetime, tz: str) -> bool:
     """Whether a message asks the agent to act at a time, even one that cannot be told."""
-    found = parse(text, now, tz)
-    return not isinstance(found, Unclear) or (found.asked and (found.reason != _NO_TIME or _LATER.search(readable(text)) is not None))
+    return _asks_for_schedule(text, parse(text, now, tz))
+
+
+def _asks_for_schedule(text: str, parsed: Parsed) -> bool:
+    """Whether a message that was parsed asks the agent to act at a time, even one that cannot be told."""
+    if not isinstance(parsed, Unclear):
+        return True
+    return parsed.asked and (parsed.reason != _NO_TIME or _LATER.search(readable(text)) is not None)
 
 
 _NO_TIME = "it does not say when"
@@ -99,58 +111,82 @@ def readable(text: str) -> str:
 
 def _is_time(sentence: str, now: datetime) -> bool:
     """Whether it says hardly more than a time."""
-    blanked = requests.blanked(sentence, [(one.start, one.end) for one in find_elements(sentence, now)])
+    blanked = requests.blanked(sentence, [(element.start, element.end) for element in find_elements(sentence, now)])
     return requests.TIME in blanked and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS
 
 
-def _parse(sentence: str, now: datetime, tz: str, *, asks: bool) -> Parsed:
-    left_out, places = excepted(sentence)
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence with its times: ``left_out`` are weekdays (Sunday 0) that it excepts, ``blanked`` has :data:`TIME` for each time."""
+
+    text: str
+    left_out: set[int]
+    elements: list[Element]
+    blanked: str
+
+
+def _read(text: str, now: datetime) -> _Sentence:
+    left_out, places = excepted(text)
     for start, end in places:
-        sentence = sentence[:start] + " " * (end - start) + sentence[end:]
-    found = find_elements(sentence, now)
-    blanked = requests.blanked(sentence, [(one.start, one.end) for one in found if one.end > one.start])
-    asked = requests.find_request(blanked, again=any(isinstance(one, Every) for one in found))
-    if asked is None and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS:
-        timer = next((one for one in found if isinstance(one, Offset) and one.timer), None)
-        asked = None if timer is None else requests.Request(timer.start, timer.end, "ask")
-    if asked is None and asks and found and not requests.depends(blanked):
-        asked = requests.Request(found[0].start, found[0].start, "ask")
-    if asked is None:
+        text = text[:start] + " " * (end - start) + text[end:]
+    elements = find_elements(text, now)
+    return _Sentence(text, left_out, elements, requests.blanked(text, _spans(elements)))
+
+
+def _spans(elements: list[Element]) -> list[tuple[int, int]]:
+    return [(element.start, element.end) for element in elements if element.end > element.start]
+
+
+def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed:
+    text, elements = sentence.text, sentence.elements
+    request = _request_of(sentence, asks=asks)
+    if request is None:
         return Unclear("nothing is asked for at a time")
-    if not found:
-        return Unclear(_NO_TIME, asked=asked.how == "ask")
-    impossible = next((one for one in found if isinstance(one, Impossible)), None)
+    if not elements:
+        return Unclear(_NO_TIME, asked=request.how == "ask")
+    impossible = next((element for element in elements if isinstance(element, Impossible)), None)
     if impossible is not None:
         return Unclear(impossible.reason, asked=True)
-    used = choose_elements(sentence, without_end(sentence, found), asked.start, asked.end)
-    if requests.is_waking(sentence):
-        used = [of_waking(one) if isinstance(one, Clock) else one for one in used]
-    meant = readings.read(used, window(sentence, used), left_out, now, zone_of(tz))
+    used = choose_elements(text, without_end(text, elements), request.start, request.end)
+    if requests.is_waking(text):
+        used = [of_waking(element) if isinstance(element, Clock) else element for element in used]
+    meant = readings.read(used, window(text, used), sentence.left_out, now, zone_of(tz))
     if not meant.readings:
         # "Take a look at what I made this morning": what is over was no request to do something.
-        return Unclear(meant.reason, asked=asked.how != "act" or not meant.over)
-    mine = requests.blanked(sentence, [(one.start, one.end) for one in used if one.end > one.start])
-    task = requests.task_of(mine, sentence)[:TASK_CHARS]
-    target = "workflow" if requests.is_workflow(task) else "reminder" if asked.how != "act" else "agent"
+        return Unclear(meant.reason, asked=request.how != "act" or not meant.over)
+    task = requests.task_of(requests.blanked(text, _spans(used)), text)[:TASK_CHARS]
+    target: Target = "workflow" if requests.is_workflow(task) else "reminder" if request.how != "act" else "agent"
     schedules = tuple(
         ParsedSchedule(
-            kind=one.kind,
-            cron=one.cron,
-            at=one.at,
-            every_seconds=one.every_seconds,
+            kind=reading.kind,
+            cron=reading.cron,
+            at=reading.at,
+            every_seconds=reading.every_seconds,
             tz=tz,
-            description=_description(sentence, used),
+            description=_description(text, used),
             confidence=readings.SURE if meant.certain else readings.UNSURE,
             task=task,
-            target=target,  # type: ignore[arg-type]
+            target=target,
         )
-        for one in meant.readings
+        for reading in meant.readings
     )
     return Exact(schedules[0]) if meant.certain else Ambiguous(schedules)
 
 
+def _request_of(sentence: _Sentence, *, asks: bool) -> requests.Request | None:
+    """What asks for something in a sentence: its words, a timer that says hardly more, or its time where it is known to ask."""
+    elements, blanked = sentence.elements, sentence.blanked
+    request = requests.find_request(blanked, again=any(isinstance(element, Every) for element in elements))
+    if request is None and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS:
+        timer = next((element for element in elements if isinstance(element, Offset) and element.timer), None)
+        request = None if timer is None else requests.Request(timer.start, timer.end, "ask")
+    if request is None and asks and elements and not requests.depends(blanked):
+        request = requests.Request(elements[0].start, elements[0].start, "ask")
+    return request
+
+
 def _description(sentence: str, used: list[Element]) -> str:
-    words = [sentence[one.start : one.end].strip() for one in used]
+    words = [sentence[element.start : element.end].strip() for element in used]
     return ("" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " ").join(word for word in words if word)
 
 
@@ -162,17 +198,27 @@ PRECISION: dict[Asked, float] = {"new": 0.9, "cancel": 0.8, "move": 0.8, "list":
 SURE_NOT = 0.9
 
 
-def judge_request(text: str, now: datetime, tz: str, heads: Heads | None) -> Asked | None:
-    """What a message said at a moment asks; None for nothing, or if that is not sure.
+def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> tuple[Asked | None, Parsed | None]:
+    """What a message asks of the agent's appointments, None for nothing or if that is not sure; and how a new one reads.
+
+    The learned judgement decides where it is sure, in whatever words it is asked. Without it a new appointment is recognised by the
+    patterns of :mod:`engine.appointments.requests` alone, as in long messages, and nothing is cancelled, moved or listed.
+
+    Args:
+        text: the message; it is parsed at most once.
+        now: when it was said.
+        tz: gives the name of the time zone, where it is needed.
+        heads: the learned judgements.
 
     Raises:
         ValueError: an unknown time zone.
     """
-    by_words = has_schedule_intent(text, now, tz)
     judged = heads.requests([text])[0] if heads is not None and len(text) <= JUDGED_CHARS else None
-    if heads is None or judged is None:
-        return "new" if by_words else None
-    likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
-    if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]):
-        return likeliest
-    return "new" if by_words and likeliest == "new" and judged.probabilities["none"] < SURE_NOT else None
+    if heads is not None and judged is not None:
+        likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
+        if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]):
+            return likeliest, parse(text, now, tz(), asks=True) if likeliest == "new" else None
+        if likeliest != "new" or judged.probabilities["none"] >= SURE_NOT:
+            return None, None
+    parsed = parse(text, now, tz())
+    return ("new", parsed) if _asks_for_schedule(text, parsed) else (None, None)

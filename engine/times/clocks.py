@@ -46,7 +46,7 @@ class Clock:
     next_day: bool = False
     part: Part | None = None
     #: The hour as it was said; None of a part of the day alone.
-    said: int | None = None
+    stated: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +127,16 @@ _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时
 
 def find_clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
     """Every time of day in a text, which may overlap."""
-    found = [_chinese(match) for match in _ZH.finditer(text) if not _a_bit(match, text)]
-    found += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
+    clocks = [_chinese(match) for match in _ZH.finditer(text) if not _a_bit(match, text)]
+    clocks += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
     for pattern in _EN:
-        found += [_english(match) for match in pattern.finditer(text)]
+        clocks += [_english(match) for match in pattern.finditer(text)]
     for pattern in (_FROM_TO, _AT_AND):
         for match in pattern.finditer(text):
-            found += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
+            clocks += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
     for match in _SAME_TIME.finditer(text):
-        found.append(Clock(match.start(), match.end(), (hour_now,), minute_now, said=hour_now))
-    return found
+        clocks.append(Clock(match.start(), match.end(), (hour_now,), minute_now, stated=hour_now))
+    return clocks
 
 
 def alone(start: int, end: int, part: Part) -> Clock:
@@ -177,14 +177,14 @@ def at(  # noqa: C901, PLR0911 – a case for each part of the day
 
 def within(clock: Clock, part: Part) -> Clock | Impossible:
     """A time without a part of the day, in the part that stands beside it."""
-    if clock.part is not None or clock.said is None or (clock.certain and clock.said not in (0, 12)):
+    if clock.part is not None or clock.stated is None or (clock.certain and clock.stated not in (0, 12)):
         return clock
-    return at(clock.start, clock.end, clock.said, clock.minute, part)
+    return at(clock.start, clock.end, clock.stated, clock.minute, part)
 
 
 def of_waking(clock: Clock) -> Clock:
     """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is today."""
-    if clock.part is not None or clock.certain or clock.said not in WAKING_HOURS:
+    if clock.part is not None or clock.certain or clock.stated not in WAKING_HOURS:
         return clock
     return replace(clock, hours=tuple(sorted(clock.hours)), certain=True)
 
@@ -221,8 +221,8 @@ def _english(match: re.Match[str]) -> Clock | Impossible:
     if named.get("alone"):
         word = named["alone"].lower()
         return alone(match.start(), match.end(), _part(word if word in _PART_OF else word.removesuffix("s")))
-    said = named["hour"] or named["hour2"]
-    hour = number(said)
+    hour_word = named["hour"] or named["hour2"]
+    hour = number(hour_word)
     minute = 30 if named.get("half") else number(named["minute"]) if named.get("minute") else 0
     if named.get("minute_word"):
         minute = number(named["minute_word"])
@@ -240,7 +240,8 @@ def _english(match: re.Match[str]) -> Clock | Impossible:
         minute,
         before,
         part,
-        exact=(len(said) == 2 and said.startswith("0")) or (named.get("minute") is not None and len(said) == 2 and not match[0].count(":")),
+        exact=(len(hour_word) == 2 and hour_word.startswith("0"))
+        or (named.get("minute") is not None and len(hour_word) == 2 and not match[0].count(":")),
     )
 
 

@@ -111,10 +111,10 @@ _EN_MONTH_END = re.compile(
 
 def find_days(text: str, today: date) -> list[Day | Impossible]:
     """Every day that a text names from today on, in whatever order; they may overlap."""
-    found: list[Day | Impossible] = []
+    days: list[Day | Impossible] = []
     for finder in (_chinese, _english, _dates):
-        found += finder(text, today)
-    return found
+        days += finder(text, today)
+    return days
 
 
 def weekday_index(word: str) -> int:
@@ -139,11 +139,11 @@ def add_months(day: date, months: int) -> date:
 
 def within_whole(whole: Day, day: Day) -> Day:
     """A day of the week or month that stands beside it: "next week, on Tuesday"."""
-    first, one = whole.dates[0], day.dates[0]
+    first, named = whole.dates[0], day.dates[0]
     if whole.whole == "week":
-        return Day(day.start, day.end, (first + timedelta(days=one.weekday()),), day.certain)
-    if whole.whole == "month" and one.day <= monthrange(first.year, first.month)[1]:
-        return Day(day.start, day.end, (first.replace(day=one.day),), day.certain)
+        return Day(day.start, day.end, (first + timedelta(days=named.weekday()),), day.certain)
+    if whole.whole == "month" and named.day <= monthrange(first.year, first.month)[1]:
+        return Day(day.start, day.end, (first.replace(day=named.day),), day.certain)
     return day
 
 
@@ -244,14 +244,14 @@ def _whole(match: re.Match[str], today: date, unit: str) -> Day:
 
 def _date(match: re.Match[str], today: date, month: int, day: int, year: int | None) -> Day | Impossible:
     years = [year] if year is not None else range(today.year, today.year + _YEARS)
-    found = (
-        [date(one, month, day) for one in years if 1 <= month <= 12 and 1 <= day <= monthrange(one, month)[1]]
+    dates = (
+        [date(each, month, day) for each in years if 1 <= month <= 12 and 1 <= day <= monthrange(each, month)[1]]
         if 1 <= (year or 1) < 9999
         else []
     )
-    if not found:
+    if not dates:
         return Impossible(match.start(), match.end(), f"there is no day {day} in month {month}")
-    return Day(match.start(), match.end(), tuple(found))
+    return Day(match.start(), match.end(), tuple(dates))
 
 
 def _of_month(match: re.Match[str], today: date, day: int, which: str) -> Day | Impossible:
@@ -260,7 +260,7 @@ def _of_month(match: re.Match[str], today: date, day: int, which: str) -> Day | 
     first = today.replace(day=1)
     months = [1] if which.startswith("下") or "next" in which else [0] if which else range(13)
     firsts = [add_months(first, ahead) for ahead in months]
-    found = [one.replace(day=day) for one in firsts if day <= monthrange(one.year, one.month)[1]]
-    if not found:
+    dates = [month_start.replace(day=day) for month_start in firsts if day <= monthrange(month_start.year, month_start.month)[1]]
+    if not dates:
         return Impossible(match.start(), match.end(), f"that month has no day {day}")
-    return Day(match.start(), match.end(), tuple(found))
+    return Day(match.start(), match.end(), tuple(dates))

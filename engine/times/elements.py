@@ -24,76 +24,76 @@ _TO = re.compile(r"\A[\s]{0,2}(?:到|至|-|–|~|—|to|until|till|and|through)[
 
 def find_elements(sentence: str, now: datetime) -> list[Element]:
     """From left to right; of those that overlap the longest."""
-    found: list[Element] = [
+    candidates: list[Element] = [
         *find_recurrences(sentence),
         *find_days(sentence, now.date()),
         *find_offsets(sentence),
         *find_clocks(sentence, now.hour, now.minute),
     ]
     kept: list[Element] = []
-    for one in sorted(found, key=lambda one: one.start - one.end):
+    for element in sorted(candidates, key=lambda element: element.start - element.end):
         # 今 and "every" of a time that names only its part are no words of their own: two may begin at one place.
-        if not any(one.start < other.end and other.start < one.end for other in kept):
-            kept.append(one)
-    return _with_parts(sorted(kept, key=lambda one: (one.start, one.end)))
+        if not any(element.start < other.end and other.start < element.end for other in kept):
+            kept.append(element)
+    return _with_parts(sorted(kept, key=lambda element: (element.start, element.end)))
 
 
-def groups(sentence: str, found: list[Element]) -> list[list[Element]]:
+def groups(sentence: str, elements: list[Element]) -> list[list[Element]]:
     """Words beside each other that tell one time."""
-    made: list[list[Element]] = []
-    for one in found:
-        if made and _BETWEEN.fullmatch(sentence, made[-1][-1].end, one.start):
-            made[-1].append(one)
+    grouped: list[list[Element]] = []
+    for element in elements:
+        if grouped and _BETWEEN.fullmatch(sentence, grouped[-1][-1].end, element.start):
+            grouped[-1].append(element)
         else:
-            made.append([one])
-    return made
+            grouped.append([element])
+    return grouped
 
 
-def choose_elements(sentence: str, found: list[Element], start: int, end: int) -> list[Element]:
+def choose_elements(sentence: str, elements: list[Element], start: int, end: int) -> list[Element]:
     """The time that is asked for: beside what asks for it if there are several, and what it leaves open from the others."""
-    made = groups(sentence, found)
-    if len(made) <= 1:
-        return found
-    best = min(made, key=lambda group: _distance(sentence, group, start, end))
+    grouped = groups(sentence, elements)
+    if len(grouped) <= 1:
+        return elements
+    best = min(grouped, key=lambda group: _distance(sentence, group, start, end))
     if len(best) == 1 and isinstance(best[0], Lead):
-        return found
+        return elements
     taken = list(best)
-    has_day = any(isinstance(one, Day | Every | Offset) for one in best)
-    has_clock = any(isinstance(one, Clock | Offset) or (isinstance(one, Every) and one.seconds) for one in best)
-    for group in made:
+    has_day = any(isinstance(element, Day | Every | Offset) for element in best)
+    has_clock = any(isinstance(element, Clock | Offset) or (isinstance(element, Every) and element.seconds) for element in best)
+    for group in grouped:
         if group is best:
             continue
-        its_day = [one for one in group if isinstance(one, Day | Every)]
-        if not has_day and its_day and not any(isinstance(one, Lead) for one in group):
+        its_day = [element for element in group if isinstance(element, Day | Every)]
+        if not has_day and its_day and not any(isinstance(element, Lead) for element in group):
             taken += its_day
             has_day = True
-        elif not has_clock and not its_day and any(isinstance(one, Clock) for one in group):
+        elif not has_clock and not its_day and any(isinstance(element, Clock) for element in group):
             taken += group
             has_clock = True
-        elif any(isinstance(one, Every) and one.open for one in best) or (
-            any(isinstance(one, Every) for one in group) and not any(isinstance(one, Every | Offset | Day) for one in best)
+        elif any(isinstance(element, Every) and element.open for element in best) or (
+            any(isinstance(element, Every) for element in group) and not any(isinstance(element, Every | Offset | Day) for element in best)
         ):
             taken += group
-    return sorted(taken, key=lambda one: (one.start, one.end))
+    return sorted(taken, key=lambda element: (element.start, element.end))
 
 
-def window(sentence: str, found: list[Element]) -> tuple[Clock, Clock] | None:
+def window(sentence: str, elements: list[Element]) -> tuple[Clock, Clock] | None:
     """The first and last time of day of "from 9 to 5"."""
-    said = [one for one in found if isinstance(one, Clock)]
-    for first, last in pairwise(said):
+    clocks_said = [element for element in elements if isinstance(element, Clock)]
+    for first, last in pairwise(clocks_said):
         if _TO.match(sentence[first.end : last.start]):
             return first, last
     return None
 
 
-def without_end(sentence: str, found: list[Element]) -> list[Element]:
+def without_end(sentence: str, elements: list[Element]) -> list[Element]:
     """Without the days, or the time of day, on which something that comes again ends."""
     match = _UNTIL.search(sentence)
     if match is None:
-        return found
-    steps = window(sentence, found) is None and any(isinstance(one, Every) for one in found)
+        return elements
+    steps = window(sentence, elements) is None and any(isinstance(element, Every) for element in elements)
     ends = (Day, Clock) if steps else (Day,)
-    return [one for one in found if not (isinstance(one, ends) and one.start >= match.start())]
+    return [element for element in elements if not (isinstance(element, ends) and element.start >= match.start())]
 
 
 def _distance(sentence: str, group: list[Element], start: int, end: int) -> tuple[int, int]:
@@ -105,33 +105,33 @@ def _distance(sentence: str, group: list[Element], start: int, end: int) -> tupl
     return (3 if about else 0) + (2 if re.search(r"[,，;]", gap) else 0) + (0 if near <= 4 else 1), near
 
 
-def _with_parts(found: list[Element]) -> list[Element]:
+def _with_parts(elements: list[Element]) -> list[Element]:
     """Parts of the day that stand beside a time are part of it: "tomorrow evening at 8", 明早8点."""
-    said = [one for one in found if isinstance(one, Clock) and one.said is not None]
-    parts = [one for one in found if isinstance(one, Clock) and one.said is None and one.part is not None]
-    if not said or not parts:
-        return _inherited(found)
+    stated = [element for element in elements if isinstance(element, Clock) and element.stated is not None]
+    parts = [element for element in elements if isinstance(element, Clock) and element.stated is None and element.part is not None]
+    if not stated or not parts:
+        return _inherited(elements)
     kept: list[Element] = []
-    for one in found:
-        if one in parts and (one.part not in ("noon", "midnight") or len(said) == 1):
-            kept.append(Beside(one.start, one.end))
-        elif isinstance(one, Clock) and one.said is not None:
-            part = next((part.part for part in reversed(parts) if part.start < one.start), parts[0].part)
-            kept.append(within(one, part) if part is not None else one)
+    for element in elements:
+        if element in parts and (element.part not in ("noon", "midnight") or len(stated) == 1):
+            kept.append(Beside(element.start, element.end))
+        elif isinstance(element, Clock) and element.stated is not None:
+            part = next((part.part for part in reversed(parts) if part.start < element.start), parts[0].part)
+            kept.append(within(element, part) if part is not None else element)
         else:
-            kept.append(one)
+            kept.append(element)
     return kept
 
 
-def _inherited(found: list[Element]) -> list[Element]:
+def _inherited(elements: list[Element]) -> list[Element]:
     """下午3点和5点: the second is of the same part of the day."""
     kept: list[Element] = []
     part = None
-    for one in found:
-        changed: Element = one
-        if isinstance(one, Clock) and one.said is not None:
-            if one.part is None and part is not None:
-                changed = within(one, part)
+    for element in elements:
+        changed: Element = element
+        if isinstance(element, Clock) and element.stated is not None:
+            if element.part is None and part is not None:
+                changed = within(element, part)
             part = changed.part if isinstance(changed, Clock) else None
         kept.append(changed)
     return kept

@@ -129,22 +129,22 @@ def find_shift(text: str) -> Shift | None:
 
 def find_offsets(text: str) -> list[Offset | Lead]:
     """Every span from now, or before something, in a text."""
-    found: list[Offset | Lead] = []
+    spans: list[Offset | Lead] = []
     for pattern in (_ZH_AFTER, _EN_IN):
-        found += [_offset(match) for match in pattern.finditer(text)]
+        spans += [_offset(match) for match in pattern.finditer(text)]
     for pattern in (_ZH_TIMER, _EN_TIMER):
-        found += [replace(_offset(match), timer=True) for match in pattern.finditer(text)]
+        spans += [replace(_offset(match), timer=True) for match in pattern.finditer(text)]
     for match in _EN_QUARTERS.finditer(text):
-        found.append(Offset(match.start(), match.end(), timedelta(minutes=45 if match["three"] else 15)))
+        spans.append(Offset(match.start(), match.end(), timedelta(minutes=45 if match["three"] else 15)))
     for match in _EN_FROM.finditer(text):
         by = timedelta(seconds=number(match["n"]) * UNITS[match["unit"].lower()]) + timedelta(days=match["tomorrow"] is not None)
-        found.append(Offset(match.start(), match.end(), by, in_days=True))
+        spans.append(Offset(match.start(), match.end(), by, in_days=True))
     for pattern in (_ZH_LEAD, _EN_LEAD):
         for match in pattern.finditer(text):
             offset = _offset(match)
             if not offset.months:
-                found.append(Lead(match.start(), match.end(), offset.by))
-    return found
+                spans.append(Lead(match.start(), match.end(), offset.by))
+    return spans
 
 
 def _offset(match: re.Match[str]) -> Offset:

@@ -39,15 +39,16 @@ class Read:
     over: bool = False
 
 
-def read(found: list[Element], span: tuple[Clock, Clock] | None, left_out: set[int], now: datetime, zone: ZoneInfo) -> Read:
+def read(elements: list[Element], span: tuple[Clock, Clock] | None, left_out: set[int], now: datetime, zone: ZoneInfo) -> Read:
     """What the words of one time mean; ``now`` in the time zone."""
-    every = _merged([one for one in found if isinstance(one, Every)])
-    clocks = [one for one in found if isinstance(one, Clock)]
-    named = [one for one in found if isinstance(one, Day)]
-    whole, day = next((one for one in named if one.whole), None), next((one for one in named if not one.whole), None)
+    every = _merged([element for element in elements if isinstance(element, Every)])
+    clocks = [element for element in elements if isinstance(element, Clock)]
+    named = [element for element in elements if isinstance(element, Day)]
+    whole = next((element for element in named if element.whole), None)
+    day = next((element for element in named if not element.whole), None)
     day = whole if day is None else within_whole(whole, day) if whole is not None else day
-    offset = next((one for one in found if isinstance(one, Offset)), None)
-    lead = next((one for one in found if isinstance(one, Lead)), None)
+    offset = next((element for element in elements if isinstance(element, Offset)), None)
+    lead = next((element for element in elements if isinstance(element, Lead)), None)
     if every is not None:
         return _again(every, clocks, span, day, left_out, now, zone)
     if lead is not None and not any((clocks, day, offset)):
@@ -59,18 +60,20 @@ def read(found: list[Element], span: tuple[Clock, Clock] | None, left_out: set[i
     return _once(day, clocks, lead.by if lead else timedelta(), now, zone)
 
 
-def _merged(some: list[Every]) -> Every | None:
+def _merged(recurrences: list[Every]) -> Every | None:
     """Several as one: every hour, on weekdays."""
-    if not some:
+    if not recurrences:
         return None
-    first = some[0]
-    fields = {name: next((getattr(one, name) for one in some if getattr(one, name) != "*"), "*") for name in ("dom", "month", "dow")}
-    seconds = next((one.seconds for one in some if one.seconds), None)
-    minute = next((one.minute for one in some if one.minute), 0)
-    told = any(value != "*" for value in fields.values()) or (len(some) > 1 and seconds is not None)
-    if seconds is not None and seconds % WEEK == 0 and len(some) > 1:
+    first = recurrences[0]
+    fields = {
+        name: next((getattr(every, name) for every in recurrences if getattr(every, name) != "*"), "*") for name in ("dom", "month", "dow")
+    }
+    seconds = next((every.seconds for every in recurrences if every.seconds), None)
+    minute = next((every.minute for every in recurrences if every.minute), 0)
+    told = any(value != "*" for value in fields.values()) or (len(recurrences) > 1 and seconds is not None)
+    if seconds is not None and seconds % WEEK == 0 and len(recurrences) > 1:
         told = fields["dow"] != "*"
-    is_open = None if told and first.dom == "*" else next((one.open for one in some if one.open), None)
+    is_open = None if told and first.dom == "*" else next((every.open for every in recurrences if every.open), None)
     return Every(first.start, first.end, seconds=seconds, minute=minute, open=is_open, **fields)
 
 
@@ -81,14 +84,14 @@ def _again(
     if every.open:
         if day is None or day.whole:
             return Read(reason=f"which day of the {every.open}?")
-        one = day.dates[0]
+        first_day = day.dates[0]
         match every.open:
             case "week" | "fortnight" | "weekly":
-                dow = str(one.isoweekday() % 7)
+                dow = str(first_day.isoweekday() % 7)
             case "month" | "monthly" | "months":
-                dom = str(one.day)
+                dom = str(first_day.day)
             case "year" | "yearly" | "annually":
-                dom, month = str(one.day), str(one.month)
+                dom, month = str(first_day.day), str(first_day.month)
             case _:
                 return Read(reason=f"which day of the {every.open}?")
     if left_out:
@@ -183,31 +186,31 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
     today = now.date()
     dates = day.dates if day is not None else (today, today + timedelta(days=1))
     if not clocks:
-        return _any_time([one - before for one in dates], now, zone)
+        return _any_time([each - before for each in dates], now, zone)
     clock = clocks[0]
     # The midnight of today is the one that comes.
-    midnight = clock.part == "midnight" or (clock.said == 0 and clock.part is None)
+    midnight = clock.part == "midnight" or (clock.stated == 0 and clock.part is None)
     shift = timedelta(days=1 if clock.next_day or (midnight and (day is None or day.today)) else 0)
     if clock.part == "dawn" and day is not None and day.today and clock.hours[0] <= now.hour:
         shift = timedelta(days=1)
-    found = []
+    found_moments = []
     for hour in clock.hours:
-        moments = (local(one + shift, time(hour, clock.minute), zone) - before for one in dates)
-        moment = next((one for one in moments if one > now), None)
+        moments = (local(each + shift, time(hour, clock.minute), zone) - before for each in dates)
+        moment = next((later for later in moments if later > now), None)
         if moment is not None:
-            found.append(_moment(moment.astimezone(zone)))
-    if not found:
+            found_moments.append(_moment(moment.astimezone(zone)))
+    if not found_moments:
         return Read(reason="that time has passed", over=True)
-    return Read(tuple(found), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain))
+    return Read(tuple(found_moments), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain))
 
 
 def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
     """A day without a time: in the morning, or later today."""
-    for one in dates:
-        moment = local(one, time(DEFAULT_HOUR), zone)
-        if one == now.date() and moment <= now:
+    for day in dates:
+        moment = local(day, time(DEFAULT_HOUR), zone)
+        if day == now.date() and moment <= now:
             moment = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
-        if moment > now and moment.date() == one:
+        if moment > now and moment.date() == day:
             return Read((_moment(moment),), certain=False)
     return Read(reason="that day has passed", over=True)
 
@@ -218,11 +221,11 @@ def _moment(at: datetime) -> Reading:
 
 def _numbers(dow: str) -> set[int]:
     """The weekdays of a cron field; those of a "third Friday" without their place."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in dow.split(","):
         first, _, last = part.partition("-")
         if last:
-            found |= set(range(int(first), int(last) + 1))
+            numbers |= set(range(int(first), int(last) + 1))
         else:
-            found.add(int(first[0]))
-    return found
+            numbers.add(int(first[0]))
+    return numbers

@@ -88,18 +88,18 @@ def find_recurrences(text: str) -> list[Every | Impossible]:
 
 def excepted(text: str) -> tuple[set[int], list[tuple[int, int]]]:
     """Weekdays (Sunday 0) that are left out, and where that is said."""
-    found: set[int] = set()
+    weekdays: set[int] = set()
     places = []
     for match in _EXCEPT.finditer(text):
         places.append(match.span())
         if match["zh"]:
             words = re.findall(r"[一二三四五六日天末]", match["zh"])
-            found |= {day for word in words for day in ((0, 6) if word == "末" else (_dow(word),))}
+            weekdays |= {day for word in words for day in ((0, 6) if word == "末" else (_dow(word),))}
         elif match["en"].lower() == "weekends":
-            found |= {0, 6}
+            weekdays |= {0, 6}
         else:
-            found |= {_dow(word) for word in re.findall(EN_WEEKDAY, match["en"], re.IGNORECASE)}
-    return found, places
+            weekdays |= {_dow(word) for word in re.findall(EN_WEEKDAY, match["en"], re.IGNORECASE)}
+    return weekdays, places
 
 
 def _dow(word: str) -> int:
@@ -114,20 +114,20 @@ def _range(first: str, last: str) -> str:
 
 
 def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noqa: C901, PLR0911, PLR0912, PLR0915 – one case a form
-    found = {key: value for key, value in match.groupdict().items() if value is not None}
+    groups = {key: value for key, value in match.groupdict().items() if value is not None}
     start, end = match.span()
 
     def every(**fields: str | int | None) -> Every:
         return Every(start, end, **fields)  # type: ignore[arg-type]
 
     def value(*names: str) -> str:
-        return next(found[one] for one in names if one in found)
+        return next(groups[group] for group in names if group in groups)
 
     match name:
         case "zh_range":
-            return every(dow=_range(found["first"], found["last"]))
+            return every(dow=_range(groups["first"], groups["last"]))
         case "en_range":
-            return every(dow=_range(found["en_first"], found["en_last"]))
+            return every(dow=_range(groups["en_first"], groups["en_last"]))
         case "zh_workdays" | "en_workdays":
             return every(dow="1-5")
         case "zh_weekends" | "en_weekends":
@@ -138,25 +138,25 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
         case "en_weekly":
             return every(dow=_list({_dow(word) for word in re.findall(EN_WEEKDAY, value("en_days", "en_plural"), re.IGNORECASE)}))
         case "zh_nth":
-            place = "L" if "zh_last" in found else f"#{number(found['zh_nth'])}"
-            return every(dow=f"{_dow(found['zh_nth_day'])}{place}")
+            place = "L" if "zh_last" in groups else f"#{number(groups['zh_nth'])}"
+            return every(dow=f"{_dow(groups['zh_nth_day'])}{place}")
         case "en_nth":
             nth = _ORDINAL[value("en_nth", "en_nth2").lower()]
             return every(dow=f"{_dow(value('en_nth_day', 'en_nth_day2'))}{'L' if nth == _LAST else f'#{nth}'}")
         case "zh_month_days" | "en_month_days":
-            said = value("zh_dom", "zh_dom_nth", "en_dom", "en_dom2", "en_dom3", "en_dom4", "en_dom5", "en_dom6")
-            days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", said)}
+            phrase = value("zh_dom", "zh_dom_nth", "en_dom", "en_dom2", "en_dom3", "en_dom4", "en_dom5", "en_dom6")
+            days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", phrase)}
             if any(not 1 <= day <= 31 for day in days):
                 return Impossible(start, end, "no month has such a day")
             return every(dom=_list(days))
         case "zh_month_end" | "en_month_end":
-            said = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3", "en_end4").lower()
-            return every(dom="1" if "初" in said or "first" in said or "第一" in said else "15" if "中" in said else "L")
+            phrase = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3", "en_end4").lower()
+            return every(dom="1" if "初" in phrase or "first" in phrase or "第一" in phrase else "15" if "中" in phrase else "L")
         case "zh_yearly" | "en_yearly":
-            if "zh_holiday" in found or "en_holiday" in found:
+            if "zh_holiday" in groups or "en_holiday" in groups:
                 month, day = HOLIDAYS[value("zh_holiday", "en_holiday").lower()]
-            elif "zh_month" in found:
-                month, day = number(found["zh_month"]), number(found["zh_day"])
+            elif "zh_month" in groups:
+                month, day = number(groups["zh_month"]), number(groups["zh_day"])
             else:
                 month = month_index(value("en_month", "en_month2", "en_month3", "en_month4"))
                 day = int(value("en_day", "en_day2", "en_day3", "en_day4"))
@@ -164,34 +164,34 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
                 return Impossible(start, end, f"there is no day {day} in month {month}")
             return every(dom=str(day), month=str(month))
         case "zh_quarter":
-            which = found.get("zh_quarter", "")
+            which = groups.get("zh_quarter", "")
             return every(
                 dom="L" if "最后" in which or which == "末" else "1",
                 month="3,6,9,12" if "最后" in which or which == "末" else "1,4,7,10",
                 open=None if which else "quarter",
             )
         case "en_quarter":
-            last = found["en_quarter"].lower() == "last"
+            last = groups["en_quarter"].lower() == "last"
             return every(dom="L" if last else "1", month="3,6,9,12" if last else "1,4,7,10")
         case "zh_months":
-            if "zh_half_year" in found:
+            if "zh_half_year" in groups:
                 return every(dom="1", month="*/6", open="half year")
-            step = number(found["zh_months"])
+            step = number(groups["zh_months"])
             if 12 % step if step else True:
                 return Impossible(start, end, "months come in steps of 1, 2, 3, 4, 6 or 12")
             return every(
-                dom=str(number(found["zh_months_day"])) if "zh_months_day" in found else "1",
+                dom=str(number(groups["zh_months_day"])) if "zh_months_day" in groups else "1",
                 month=f"*/{step}",
-                open=None if "zh_months_day" in found else "months",
+                open=None if "zh_months_day" in groups else "months",
             )
         case "zh_hour_minute":
-            minute = number(found["zh_minute"]) if "zh_minute" in found else 0
+            minute = number(groups["zh_minute"]) if "zh_minute" in groups else 0
             return Impossible(start, end, f"an hour has no minute {minute}") if minute > 59 else every(seconds=_HOUR, minute=minute)
         case "en_hour_minute":
-            said = found.get("en_minute") or found.get("en_minute2") or "0"
-            return every(seconds=_HOUR, minute={"quarter": 15, "half": 30}.get(said.lower()) or number(said))
+            phrase = groups.get("en_minute") or groups.get("en_minute2") or "0"
+            return every(seconds=_HOUR, minute={"quarter": 15, "half": 30}.get(phrase.lower()) or number(phrase))
         case "zh_skip":
-            unit = found["zh_skip"].lstrip("隔一1个")
+            unit = groups["zh_skip"].lstrip("隔一1个")
             return every(seconds=2 * UNITS[unit], open="week" if UNITS[unit] == _WEEK else None)
         case "en_other":
             unit = value("en_other", "en_other2").lower()
@@ -201,21 +201,21 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
         case "zh_daily" | "en_daily" | "en_parts":
             return every()
         case "en_ly":
-            word = found["en_ly"].lower().replace("-", "")
+            word = groups["en_ly"].lower().replace("-", "")
             if word == "hourly":
                 return every(seconds=_HOUR)
             return every(open={"biweekly": "fortnight", "fortnightly": "fortnight"}.get(word, word))
         case "en_short":
-            return every(seconds=int(found["en_short_n"]) * {"m": 60, "h": 3_600, "s": 1}[found["en_short"][0].lower()])
-    return _step(start, end, found)
+            return every(seconds=int(groups["en_short_n"]) * {"m": 60, "h": 3_600, "s": 1}[groups["en_short"][0].lower()])
+    return _step(start, end, groups)
 
 
-def _step(start: int, end: int, found: dict[str, str]) -> Every | Impossible:
+def _step(start: int, end: int, groups: dict[str, str]) -> Every | Impossible:
     """Every so many of a unit; a unit alone is every one of it."""
-    word = found.get("zh_n") or found.get("en_n")
-    unit = (found.get("zh_unit") or found["en_unit"]).lower()
+    word = groups.get("zh_n") or groups.get("en_n")
+    unit = (groups.get("zh_unit") or groups["en_unit"]).lower()
     unit = unit if unit in UNITS else {"夜": "日"}.get(unit, unit.removesuffix("s"))
-    part = found.get("en_half", "").lower()
+    part = groups.get("en_half", "").lower()
     count = (
         0.5
         if word == "半" or (part.startswith("half") and word is None)
@@ -223,7 +223,12 @@ def _step(start: int, end: int, found: dict[str, str]) -> Every | Impossible:
         if part.startswith("quarter")
         else float(number(word or "1"))
     )
-    if (word not in (None, "半") and found.get("zh_half")) or found.get("zh_half2") or found.get("en_half2") or found.get("en_and_half"):
+    if (
+        (word not in (None, "半") and groups.get("zh_half"))
+        or groups.get("zh_half2")
+        or groups.get("en_half2")
+        or groups.get("en_and_half")
+    ):
         count += 0.5
     if count <= 0:
         return Impossible(start, end, "it has to be every 1 or more")

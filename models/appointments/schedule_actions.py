@@ -53,14 +53,13 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     In Chinese and in English: exact, ambiguous (all readings, the likeliest first), unclear, or no request at all. Stores nothing.
     """
     now = request.now or datetime.now(UTC)
-    found = parse(request.text, now, request.tz)
-    reason = found.reason if isinstance(found, Unclear) else None
-    certainty = _certainty(found)
+    parsed = parse(request.text, now, request.tz)
+    certainty = _certainty(parsed)
     return ScheduleParse(
         certainty=certainty,
         intent=certainty != "none",
-        readings=[_reading_of(one, now, request.runs) for one in _schedules(found)],
-        reason=reason,
+        readings=[_reading_of(schedule, now, request.runs) for schedule in _schedules(parsed)],
+        reason=parsed.reason if isinstance(parsed, Unclear) else None,
     )
 
 
@@ -71,37 +70,34 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
     unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
     """
-    return take_down(context, request)
-
-
-def take_down(context: Context, request: CreateSchedule, *, asks: bool = False, request_id: UUID | None = None) -> CreatedSchedule:
-    """As ``schedule_create``. ``asks``: the message is known to ask for an appointment, in whatever words."""
     now = datetime.now(UTC)
-    name = (context.group_id, request.agent_id)
-    tz = request.tz or heartbeats.time_zone(context.connection, name)
-    if request.text is None:
-        parsed, certainty, others = _given(request, tz, now), "exact", []
-    else:
-        found = parse(request.text, now, tz, asks=asks)
-        if isinstance(found, Unclear):
-            asked = asking_back(found.reason, request.text) if found.asked else None
-            return CreatedSchedule(certainty=_certainty(found), reason=found.reason, confirmation=asked)
-        (parsed, *rest), certainty = _schedules(found), _certainty(found)
-        others = [_reading_of(one, now, 1) for one in rest]
-    next_run = _timing(parsed).after(now)
+    tz = request.tz or heartbeats.time_zone(context.connection, (context.group_id, request.agent_id))
+    parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz)
+    return _take_down(context, request, parsed, now)
+
+
+def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None) -> CreatedSchedule:
+    """Keep the likeliest reading of a request that was parsed at ``now``."""
+    if isinstance(parsed, Unclear):
+        question = asking_back(parsed.reason, request.text or "") if parsed.asked else None
+        return CreatedSchedule(certainty=_certainty(parsed), reason=parsed.reason, confirmation=question)
+    name, certainty = (context.group_id, request.agent_id), _certainty(parsed)
+    schedule, *rest = _schedules(parsed)
+    others = [_reading_of(reading, now, 1) for reading in rest]
+    next_run = _timing(schedule).after(now)
     if next_run is None:
         raise InvalidRequest(["at: that time has passed; give one that is to come"])
     agents.lock_agents(context.connection, [name])
-    sentence = confirmation(parsed, next_run, request.text or parsed.task, sure=certainty == "exact")
-    known = schedules.find_same(context.connection, name, parsed)
+    sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
+    known = schedules.find_same(context.connection, name, schedule)
     if known is not None:
         return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
     if schedules.count(context.connection, name) >= get_settings().schedules_max:
         raise InvalidRequest(
             [f"agent_id: {request.agent_id!r} has {get_settings().schedules_max} schedules; delete some, or raise JIYI_SCHEDULES_MAX"]
         )
-    target = request.target or Target(type=parsed.target, id=None)
-    kept = schedules.add(context.connection, name, parsed, target, request.session_id, next_run)
+    target = request.target or Target(type=schedule.target, id=None)
+    kept = schedules.add(context.connection, name, schedule, target, request.session_id, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
@@ -113,8 +109,8 @@ def list_schedules(context: Context, request: ListSchedules) -> Schedules:
 
     Of one agent or of all, active, paused or ended.
     """
-    found = schedules.schedule_page(context.connection, context.group_id, request.agent_id, request.state, request.after, request.limit)
-    return Schedules(schedules=found, next=found[-1].id if len(found) == request.limit else None)
+    rows = schedules.schedule_page(context.connection, context.group_id, request.agent_id, request.state, request.after, request.limit)
+    return Schedules(schedules=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 @action("schedule_get", scope="read", mutates=False)
@@ -123,8 +119,8 @@ def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
 
     The times at which it will run, in its time zone.
     """
-    found = _find(context, request)
-    return ScheduleDetails(schedule=found, next_runs=schedules.upcoming(found, datetime.now(UTC), SHOWN_RUNS))
+    schedule = _find(context, request)
+    return ScheduleDetails(schedule=schedule, next_runs=schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS))
 
 
 @action("schedule_runs", scope="read", mutates=False)
@@ -152,8 +148,8 @@ def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
 
     It runs at its next time from now on. One that is over cannot be resumed.
     """
-    found = _find(context, request)
-    next_run = schedules.timing_of(found).after(datetime.now(UTC))
+    schedule = _find(context, request)
+    next_run = schedules.timing_of(schedule).after(datetime.now(UTC))
     if next_run is None:
         raise InvalidRequest(["id: its time has passed; make a new schedule"])
     return _changed(context, request, "active", next_run)
@@ -179,10 +175,10 @@ def _changed(context: Context, request: ScheduleId, state: str, next_run: dateti
 
 
 def _find(context: Context, request: ScheduleId) -> ScheduleState:
-    found = schedules.find(context.connection, context.group_id, request.id)
-    if found is None:
+    schedule = schedules.find(context.connection, context.group_id, request.id)
+    if schedule is None:
         raise _unknown(request)
-    return found
+    return schedule
 
 
 def _unknown(request: ScheduleId) -> NotFound:
@@ -205,18 +201,18 @@ def _given(request: CreateSchedule, tz: str, now: datetime) -> ParsedSchedule:
     )
 
 
-def _schedules(found: Parsed) -> tuple[ParsedSchedule, ...]:
-    match found:
+def _schedules(parsed: Parsed) -> tuple[ParsedSchedule, ...]:
+    match parsed:
         case Exact(schedule):
             return (schedule,)
-        case Ambiguous(some):
-            return some
+        case Ambiguous(readings):
+            return readings
         case Unclear():
             return ()
 
 
-def _certainty(found: Parsed) -> Certainty:
-    match found:
+def _certainty(parsed: Parsed) -> Certainty:
+    match parsed:
         case Exact():
             return "exact"
         case Ambiguous():
@@ -265,29 +261,40 @@ ask = by_worker(
 )
 
 
-def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:
-    """What was asked, once for each ``request_id``: the agent is locked, so that two requests are done one after the other."""
-    name = (context.group_id, request.agent_id)
-    agents.lock_agents(context.connection, [name])
+def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetime) -> AskedSchedules:
+    """Take down the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
     if (done := _done_before(context, request)) is not None:
-        sentence = replies.cancelled(_as_shown(done), request.text) if asked == "cancel" else replies.kept(_as_shown(done), request.text)
-        return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=sentence)
-    if asked == "new":
-        return _take_down_new(context, request)
-    there = schedules.open_of(context.connection, name, get_settings().schedules_max)
+        return _repeated(request, "new", done)
+    wanted = CreateSchedule(agent_id=request.agent_id, text=request.text, tz=request.tz, session_id=request.session_id)
+    created = _take_down(context, wanted, parsed, now, request.request_id)
+    return AskedSchedules(asked="new", **created.model_dump())
+
+
+def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:
+    """Cancel, move or list what a message means, once for each ``request_id``."""
+    name = (context.group_id, request.agent_id)
+    if (done := _done_before(context, request)) is not None:
+        return _repeated(request, asked, done)
+    planned = schedules.open_of(context.connection, name, get_settings().schedules_max)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
     times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
     if asked == "list":
-        return _list_planned(request, there, times)
-    meant = _meant(times, asked, there, likeness)
+        return _list_planned(request, planned, times)
+    meant = _meant(times, asked, planned, likeness)
     if not meant.sure:
-        return _ask_back(request, asked, meant, there)
-    one = next(schedule for schedule in there if schedule.id == meant.some[0].id)
-    return _cancel(context, request, one) if asked == "cancel" else _move(context, request, one, times)
+        return _ask_back(request, asked, meant, planned)
+    schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
+    return _cancel(context, request, schedule) if asked == "cancel" else _move(context, request, schedule, times)
+
+
+def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
+    say = replies.cancelled if asked == "cancel" else replies.kept
+    return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text))
 
 
 def _done_before(context: Context, request: AskSchedules) -> ScheduleState | None:
-    """The schedule that the same request has changed."""
+    """The schedule that the same request has changed. Locks the agent, so that two requests are done one after the other."""
+    agents.lock_agents(context.connection, [(context.group_id, request.agent_id)])
     if request.request_id is None:
         return None
     since = datetime.now(UTC) - REPEATED_WITHIN
@@ -295,59 +302,53 @@ def _done_before(context: Context, request: AskSchedules) -> ScheduleState | Non
     return None if target is None else schedules.find(context.connection, context.group_id, UUID(target))
 
 
-def _take_down_new(context: Context, request: AskSchedules) -> AskedSchedules:
-    wanted = CreateSchedule(agent_id=request.agent_id, text=request.text, tz=request.tz, session_id=request.session_id)
-    made = take_down(context, wanted, asks=True, request_id=request.request_id)
-    return AskedSchedules(asked="new", **made.model_dump())
-
-
-def _meant(times: ChangeTimes, asked: Asked, there: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
+def _meant(times: ChangeTimes, asked: Asked, planned: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
     had = times.old if asked == "move" else (*times.old, *times.new)
-    telling = [one for one in had if not isinstance(one, Lead | Impossible)]
-    return find_meant(times.rest, telling, [_appointment(one) for one in there], likeness)
+    telling = [time for time in had if not isinstance(time, Lead | Impossible)]
+    return find_meant(times.rest, telling, [_appointment(time) for time in planned], likeness)
 
 
-def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, there: Sequence[ScheduleState]) -> AskedSchedules:
-    ids = {one.id for one in meant.some}
-    some = [one for one in there if one.id in ids] or list(there)
-    shown, more = [_as_shown(one) for one in some[:MAX_NAMED]], max(0, len(some) - MAX_NAMED)
+def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence[ScheduleState]) -> AskedSchedules:
+    ids = {schedule.id for schedule in meant.appointments}
+    shown = [schedule for schedule in planned if schedule.id in ids] or list(planned)
+    listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
     say = replies.which_one if ids else replies.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
     return AskedSchedules(
-        asked=asked, certainty="unclear", schedules=some[:MAX_NAMED], confirmation=say(shown, more, request.text), reason=reason
+        asked=asked, certainty="unclear", schedules=shown[:MAX_NAMED], confirmation=say(listed, more, request.text), reason=reason
     )
 
 
-def _list_planned(request: AskSchedules, there: Sequence[ScheduleState], times: ChangeTimes) -> AskedSchedules:
+def _list_planned(request: AskSchedules, planned: Sequence[ScheduleState], times: ChangeTimes) -> AskedSchedules:
     """All that is planned; of a day or an hour that is named, what fits it."""
-    asked_for = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
-    ids = {one.id for one in find_meant("", asked_for, [_appointment(one) for one in there]).some}
-    some = [one for one in there if one.id in ids]
-    sentence = replies.listed([_as_shown(one) for one in some[:MAX_NAMED]], max(0, len(some) - MAX_NAMED), request.text)
-    return AskedSchedules(asked="list", certainty="exact", schedules=some[:MAX_NAMED], confirmation=sentence)
+    asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
+    ids = {item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments}
+    shown = [item for item in planned if item.id in ids]
+    sentence = replies.listed([_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text)
+    return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
 
 
-def _cancel(context: Context, request: AskSchedules, one: ScheduleState) -> AskedSchedules:
+def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState) -> AskedSchedules:
     """It ends, and can be resumed if that was a mistake."""
-    schedules.change(context.connection, context.group_id, one.id, "ended", None)
-    _audit(context, request, one, "cancel")
-    return _answer(context, one.id, "cancel", replies.cancelled(_as_shown(one), request.text))
+    schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
+    _audit(context, request, schedule, "cancel")
+    return _answer(context, schedule.id, "cancel", replies.cancelled(_as_shown(schedule), request.text))
 
 
-def _move(context: Context, request: AskSchedules, one: ScheduleState, times: ChangeTimes) -> AskedSchedules:
-    now = local_now(datetime.now(UTC), one.tz)
-    to = move_timing(schedules.timing_of(one), times, now)
+def _move(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
+    now = local_now(datetime.now(UTC), schedule.tz)
+    to = move_timing(schedules.timing_of(schedule), times, now)
     next_run = None if isinstance(to, Unclear) else to.after(now)
     if isinstance(to, Unclear) or next_run is None:
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
         sentence = replies.asking_back(reason, request.text)
-        return AskedSchedules(asked="move", certainty="unclear", schedules=[one], confirmation=sentence, reason=reason)
-    words = times.words or f"{next_run.astimezone(zone_of(one.tz)):%H:%M}"
-    schedules.move(context.connection, context.group_id, one.id, to, words, next_run)
-    _audit(context, request, one, "move", next_run_at=next_run)
-    changed = schedules.find(context.connection, context.group_id, one.id)
+        return AskedSchedules(asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason)
+    words = times.words or f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+    schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
+    _audit(context, request, schedule, "move", next_run_at=next_run)
+    changed = schedules.find(context.connection, context.group_id, schedule.id)
     assert changed is not None
-    return _answer(context, one.id, "move", replies.moved(_as_shown(changed), _as_shown(one), request.text))
+    return _answer(context, schedule.id, "move", replies.moved(_as_shown(changed), _as_shown(schedule), request.text))
 
 
 def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:
@@ -355,18 +356,23 @@ def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) ->
     return AskedSchedules(asked=asked, certainty="exact", schedule=changed, confirmation=sentence)
 
 
-def _audit(context: Context, request: AskSchedules, one: ScheduleState, asked: Asked, **details: Any) -> None:
-    context.audit(str(one.id), agent=request.agent_id, asked=asked, request=request.request_id, **details)
+def _audit(context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any) -> None:
+    context.audit(str(schedule.id), agent=request.agent_id, asked=asked, request=request.request_id, **details)
 
 
-def _appointment(one: ScheduleState) -> Appointment:
-    zone = zone_of(one.tz)
-    times = schedules.run_times(schedules.timing_of(one), datetime.now(UTC), COMPARED_TIMES)
+def _appointment(schedule: ScheduleState) -> Appointment:
+    zone = zone_of(schedule.tz)
+    times = schedules.run_times(schedules.timing_of(schedule), datetime.now(UTC), COMPARED_TIMES)
     return Appointment(
-        one.id, one.task_description or one.natural_description, tuple(time.astimezone(zone) for time in times), one.kind != "once"
+        schedule.id,
+        schedule.task_description or schedule.natural_description,
+        tuple(time.astimezone(zone) for time in times),
+        schedule.kind != "once",
     )
 
 
-def _as_shown(one: ScheduleState) -> ShownAppointment:
-    next_run = one.next_run_at or schedules.timing_of(one).after(datetime.now(UTC))
-    return ShownAppointment(one.task_description, next_run, one.tz, "" if one.kind == "once" else one.natural_description)
+def _as_shown(schedule: ScheduleState) -> ShownAppointment:
+    next_run = schedule.next_run_at or schedules.timing_of(schedule).after(datetime.now(UTC))
+    return ShownAppointment(
+        schedule.task_description, next_run, schedule.tz, "" if schedule.kind == "once" else schedule.natural_description
+    )

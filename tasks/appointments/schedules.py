@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from engine.appointments.parse import judge_request
 from engine.appointments.schedule import MAKE_GOOD, Firing, firing
 from engine.heads.local import heads
 from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules, ScheduleState
-from models.appointments import alerts, schedule_actions, schedules
+from models.appointments import alerts, heartbeats, schedule_actions, schedules
 from models.appointments.alerts import NewAlert
 from models.appointments.due import FIRE
-from models.db.actions import Actor
+from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.queue import clock
 from tasks.framework.rpc import implements
@@ -77,10 +78,22 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
 @implements(schedule_actions.ask)
 def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
     """Safe to repeat because what was done for a ``request_id`` is not done again."""
-    judge = heads()
-    asked = judge_request(request.text, datetime.now(UTC), request.tz or "UTC", judge)
+    judge, now = heads(), datetime.now(UTC)
+    asked, parsed = judge_request(request.text, now, partial(_time_zone, actor, request), judge)
     if asked is None:
         return AskedSchedules(certainty="none")
     likeness = None if judge is None else judge.likeness
-    action = replace(schedule_actions.ask, function=lambda context, told: schedule_actions.do_request(context, told, asked, likeness))
-    return action.perform(actor, request)
+
+    def perform(context: Context, request: AskSchedules) -> AskedSchedules:
+        if parsed is not None:
+            return schedule_actions.do_new(context, request, parsed, now)
+        return schedule_actions.do_request(context, request, asked, likeness)
+
+    return replace(schedule_actions.ask, function=perform).perform(actor, request)
+
+
+def _time_zone(actor: Actor, request: AskSchedules) -> str:
+    if request.tz is not None:
+        return request.tz
+    with unit_of_work() as connection:
+        return heartbeats.time_zone(connection, (actor.group_id, request.agent_id))

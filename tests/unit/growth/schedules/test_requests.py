@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
+from unittest.mock import Mock
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from engine.appointments import parse as parsing
 from engine.appointments.changes import ALIKE, Appointment, Fit, find_meant, move_timing, read_change
 from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_request, parse, readable
 from engine.appointments.schedule import Exact, Timing, Unclear
@@ -39,7 +41,8 @@ class Sure:
 
 
 def judged(text: str, **probabilities: float) -> Asked | None:
-    return judge_request(text, NOW, SHANGHAI, cast("Heads", Sure(**probabilities)))
+    heads = cast("Heads", Sure(**probabilities)) if probabilities else None
+    return judge_request(text, NOW, lambda: SHANGHAI, heads)[0]
 
 
 @pytest.mark.parametrize("asked", ["new", "cancel", "move", "list"])
@@ -55,14 +58,24 @@ def test_where_it_is_not_sure_the_patterns_of_a_new_one_count() -> None:
 
 
 def test_without_the_local_model_and_in_long_messages_the_patterns_decide() -> None:
-    assert judge_request(BY_WORDS, NOW, SHANGHAI, None) == "new"
-    assert judge_request("取消明天的牙医", NOW, SHANGHAI, None) is None
+    assert judged(BY_WORDS) == "new"
+    assert judged("取消明天的牙医") is None
     assert judged("好长。" * (JUDGED_CHARS // 3) + BY_WORDS, none=1.0) == "new"
 
 
 @pytest.mark.parametrize("text", ["", " ", "😀", "x", "何" * 20_000])
 def test_bad_input_asks_nothing(text: str) -> None:
-    assert judge_request(text, NOW, SHANGHAI, None) is None
+    assert judged(text) is None
+
+
+@pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
+def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int
+) -> None:
+    read = Mock(wraps=parsing.find_elements)
+    monkeypatch.setattr(parsing, "find_elements", read)
+    assert (judged("晚上九点，吃药", **probabilities) is None) == ("new" not in probabilities and "cancel" not in probabilities)
+    assert read.call_count == times
 
 
 @pytest.mark.parametrize(("text", "hour"), [("六点半喊我起来，赶车", 6), ("buzz me at quarter past four, school run", 16)])
@@ -114,7 +127,7 @@ def meant(text: str, **given: Any) -> Fit:
 )
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
     found = meant(text)
-    assert ([one.task for one in found.some], found.sure) == (tasks, sure)
+    assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
 
 
 def test_the_only_appointment_is_meant_by_no_words_at_all_but_not_by_others() -> None:
