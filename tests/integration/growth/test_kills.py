@@ -67,10 +67,10 @@ def voted(group: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "module", "name", "prepare", "table"),
     [
-        (COMPRESS, "models.growth.trajectories", "keep", told, "trajectories"),
-        (COMPOSE, "models.growth.candidates", "keep", compressed, "artifacts"),
-        (AGGREGATE, "models.growth.candidates", "keep", experienced, "artifacts"),
-        (WEIGH, "models.growth.feedback", "give", voted, "feedback"),
+        (COMPRESS, "models.growth.trajectories", "store_trajectory", told, "trajectories"),
+        (COMPOSE, "models.growth.candidates", "store_grown", compressed, "artifacts"),
+        (AGGREGATE, "models.growth.candidates", "store_grown", experienced, "artifacts"),
+        (WEIGH, "models.growth.feedback", "count_vote", voted, "feedback"),
     ],
     ids=["compress", "compose", "aggregate", "weigh"],
 )

@@ -20,9 +20,9 @@ from tasks.appointments.due_scan import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance
+from tests.integration.appointments import test_schedules
+from tests.integration.appointments.conftest import nothing_due
 from tests.integration.growth import test_heartbeats
-from tests.integration.growth.conftest import nothing_due
-from tests.integration.growth.schedules import test_schedules
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.celery import beat as beats
 

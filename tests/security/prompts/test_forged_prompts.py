@@ -444,7 +444,7 @@ NOT_FOR_PROMPTS = {
     "engine.stores.items": "an item's own text",
     "jiyi.stores.snapshots": "a message's own text",
     "engine.tiers.digest": "keywords are looked for in it",
-    "models.growth.reflections": "a field of a question, which blocks quotes",
+    "models.growth.self_review": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",
     "tasks.growth": "the language is looked for in it",
@@ -471,7 +471,7 @@ def _makes_lines(tree: ast.Module) -> bool:
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("jiyi", "models", "tasks", "web"):
+    for top in ("jiyi", "engine", "models", "tasks", "web"):
         for path in sorted((ROOT / top).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             yield name, ast.parse(path.read_text(encoding="utf-8"))

@@ -139,7 +139,7 @@ def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
     def likeness(_text: str, others: Sequence[str]) -> list[float]:
         return [ALIKE if other == "交房租" else 0.0 for other in others]
 
-    assert meant("drop the landlord thing", likeness=likeness).some == (THERE[1],)
+    assert meant("drop the landlord thing", likeness=likeness).appointments == (THERE[1],)
     assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE] * len(others)).sure
     assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE - 0.01] * len(others)).sure
 
