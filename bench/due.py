@@ -18,10 +18,10 @@ from sqlalchemy import text
 
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
+from models.appointments.due import FIRE, HEARTBEAT
 from models.db.connection import unit_of_work
-from models.growth.due import FIRE, HEARTBEAT
+from tasks.appointments.due_scan import due_scan
 from tasks.framework.jobs import Run
-from tasks.growth.due_scan import due_scan
 
 AGENTS = 10_000
 MILLISECONDS = 1_000

@@ -28,8 +28,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.growth.satisfaction import detect
-from engine.growth.schedules.asking.judging import asked_of
+from engine.appointments.parse import judge_request
+from engine.growth import trajectories
 from engine.heads import model
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
 from engine.heads.local import heads, learned
@@ -94,7 +94,7 @@ def changes(rows: Sequence[Row], marked: Sequence[bool]) -> dict[str, Any]:
 
 
 def say_satisfaction(judge: Heads, rows: Sequence[Row]) -> list[str | None]:
-    return [detect.satisfaction(row["messages"], judge) for row in rows]
+    return [trajectories.satisfaction(row["messages"], judge) for row in rows]
 
 
 def satisfaction(rows: Sequence[Row], said: Sequence[str | None]) -> dict[str, float]:
@@ -104,7 +104,7 @@ def satisfaction(rows: Sequence[Row], said: Sequence[str | None]) -> dict[str, f
 
 
 def say_requests(judge: Heads, rows: Sequence[Row]) -> list[str]:
-    return [asked_of(row["text"], SAID, "UTC", judge) or "none" for row in rows]
+    return [judge_request(row["text"], SAID, lambda: "UTC", judge)[0] or "none" for row in rows]
 
 
 def requests(rows: Sequence[Row], said: Sequence[str]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.support.ranking import DECIMALS
-from engine.growth.satisfaction.detect import satisfaction
+from engine.growth.trajectories import satisfaction
 from engine.heads.judgements import Heads
 from engine.heads.local import heads
 

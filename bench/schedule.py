@@ -23,8 +23,8 @@ from typing import Any
 from rich.console import Console
 
 from bench.support.ranking import DECIMALS
-from engine.growth.schedules.parse import has_schedule_intent, parse
-from engine.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
+from engine.appointments.parse import has_schedule_intent, parse
+from engine.appointments.schedule import Ambiguous, Exact, ParsedSchedule, Unclear
 
 OWN = Path(__file__).with_suffix(".jsonl")
 #: The table's sentences: certainty and what is scheduled. Wednesday, 4 March 2026, ten o'clock in Shanghai.

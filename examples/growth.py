@@ -17,14 +17,13 @@ from datetime import time as clock_time
 from typing import Any
 from uuid import uuid4
 
-from engine.growth.heartbeat.checks import Facts, findings, to_tell
-from engine.growth.heartbeat.quiet import is_quiet, loud_from
-from engine.growth.schedules.firing import Timing, firing
+from engine.appointments.heartbeat import Facts, findings, is_quiet, loud_from, to_tell
+from engine.appointments.schedule import Timing, firing
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.growth.cron import zone_of
+from jiyi.protocol.appointments.cron import zone_of
 
 AGENT, DAYS, TZ = "helper", 30, "Asia/Shanghai"
 #: Seconds that one kind of thing may take to grow, and between two looks.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from models.conversations import extraction_schedule
 from models.erasure import refusal
-from models.growth.artifacts import voting
-from models.growth.reflections import rhythm
-from models.growth.trajectories import storing
+from models.growth import feedback, self_review_schedule, trajectories
 from models.reflection import reflections
 from models.retrieval import enlargement
 from models.tiers import quarantine
 
-HANDLERS = (refusal, extraction_schedule, storing, voting, reflections, rhythm, enlargement, quarantine)
+HANDLERS = (refusal, extraction_schedule, trajectories, feedback, reflections, self_review_schedule, enlargement, quarantine)

@@ -41,7 +41,7 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
-    "tasks.growth.due_scan",
+    "tasks.appointments.due_scan",
     "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.operations.backups",
@@ -83,10 +83,9 @@ app.conf.update(
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",
-        "tasks.growth.schedules",
-        "tasks.growth.asking",
-        "tasks.growth.heartbeats",
-        "tasks.growth.identity",
+        "tasks.appointments.schedules",
+        "tasks.appointments.heartbeats",
+        "tasks.growth.self_review",
         "tasks.growth.pains",
         "tasks.growth.trajectories",
         "tasks.growth.evolution",

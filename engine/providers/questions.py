@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.growth.reflections.types import SelfReflected
+from engine.growth.self_review import SelfReflected
 from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
-from jiyi.protocol.growth.pain_types import Category, FoundPains, KnownSolution, ProposedSolution
-from jiyi.protocol.growth.skill_types import Pattern, SkillCandidate
+from jiyi.protocol.growth.artifact_types import Pattern, SkillCandidate
+from jiyi.protocol.growth.pains import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.text.words import Language
 
 A = TypeVar("A", bound=BaseModel)

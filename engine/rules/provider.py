@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from pydantic import BaseModel
 
-from engine.growth.reflections.types import SelfReflected
-from engine.growth.skills.drafting import draft
+from engine.growth.pains import find_pains, propose_solution
+from engine.growth.self_review import SelfReflected, review
+from engine.growth.skills import draft_skill
 from engine.providers import questions as ask
 from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, Planning, Poignancy, Question
 from engine.retrieval.lexicon import Lexicon
@@ -25,7 +26,7 @@ from engine.rules.topics import topics
 from engine.rules.triples import triple
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations.types import CombinedExtraction
-from jiyi.protocol.growth.pain_types import FoundPains, ProposedSolution
+from jiyi.protocol.growth.pains import FoundPains, ProposedSolution
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import tokens
@@ -72,21 +73,18 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
 
 
 def _pains(question: ask.Pains) -> FoundPains:
-    from engine.growth.pains.finding import find  # late, as above
 
-    return find(question.messages, question.since)
+    return find_pains(question.messages, question.since)
 
 
 def _solution(question: ask.Solution) -> ProposedSolution:
-    from engine.growth.pains.solving import propose  # late, as above
 
-    return propose(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+    return propose_solution(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
 
 
 def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
-    from engine.growth.reflections.looking import look  # late, as above
 
-    return look(question.agent_id, question.utterances)
+    return review(question.agent_id, question.utterances)
 
 
 def _summary(question: ask.Summary) -> ask.Summarised:
@@ -214,7 +212,7 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
-    ask.SkillDraft: lambda question: draft(question.pattern),
+    ask.SkillDraft: lambda question: draft_skill(question.pattern),
     ask.Pains: _pains,
     ask.Solution: _solution,
     ask.SelfReflection: _self_reflection,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.growth.schedules import MAX_TEXT_CHARS, AskedSchedules
+from jiyi.protocol.appointments.schedules import MAX_TEXT_CHARS, AskedSchedules
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import quoted_to_tokens
 
@@ -43,19 +43,19 @@ class ScheduleStage:
         return "" if self._scheduling is not None else "schedules"
 
     def before(self, exchange: Exchange) -> Exchange:
-        said = exchange.user_input
-        if self._scheduling is None or not said.strip():
+        text = exchange.user_input
+        if self._scheduling is None or not text.strip():
             return exchange
         patience = exchange.left * PATIENCE
-        found = self._scheduling.schedule(
-            exchange.agent_id, said[:MAX_TEXT_CHARS], tz=self._tz, session_id=exchange.session_id, timeout=max(patience, 0.01)
+        answer = self._scheduling.schedule(
+            exchange.agent_id, text[:MAX_TEXT_CHARS], tz=self._tz, session_id=exchange.session_id, timeout=max(patience, 0.01)
         )
-        if found.confirmation is None:
+        if answer.confirmation is None:
             return exchange
         # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
         most = NOTE_TOKENS if exchange.room is None else min(NOTE_TOKENS, int(exchange.room * NOTE_SHARE))
-        note = quoted_to_tokens(found.confirmation, most - estimate_tokens(MARK))
-        return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=found.confirmation)
+        note = quoted_to_tokens(answer.confirmation, most - estimate_tokens(MARK))
+        return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=answer.confirmation)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange

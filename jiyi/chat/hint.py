@@ -9,7 +9,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.growth.skill_types import ArtifactKind
+from jiyi.protocol.growth.artifact_types import ArtifactKind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, language_of
@@ -37,13 +37,13 @@ _KINDS: dict[Language, dict[ArtifactKind, str]] = {
 def hint(kind: ArtifactKind, name: str, description: str) -> str:
     """What is put into a prompt of a candidate: its name and what it is about, quoted, at most ``HINT_TOKENS`` tokens."""
     language = language_of(name + description)
-    said = ""
+    text = ""
     for share in _SHARES:
         given = {"name": _quoted(name, share * _NAME_TOKENS), "about": _quoted(description, share * _DESCRIPTION_TOKENS)}
-        said = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **given)
-        if estimate_tokens(said) <= HINT_TOKENS:
+        text = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **given)
+        if estimate_tokens(text) <= HINT_TOKENS:
             break
-    return said
+    return text
 
 
 def _quoted(text: str, tokens: float) -> str:
@@ -77,12 +77,12 @@ class HintStage:
             if now < self._next.get(key, now):
                 return exchange
             self._note(key, now + ASK_SECONDS)  # also if nobody answers
-        said = self._pending(exchange.agent_id, max(exchange.left, 0.01))
-        if not said or not exchange.fits(said):
+        text = self._pending(exchange.agent_id, max(exchange.left, 0.01))
+        if not text or not exchange.fits(text):
             return exchange
         with self._lock:
             self._note(key, math.inf)
-        return exchange.told(said)
+        return exchange.told(text)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange

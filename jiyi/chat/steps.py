@@ -1,14 +1,178 @@
-"""The stage that records steps (priority 650): it puts them into the loop's queue, and waits for nothing."""
+"""Steps of a conversation: what a chat program did around an answer, as ``turn.step`` events with ids that follow from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
+from uuid import UUID, uuid5
 
 from jiyi.chat.chain import Exchange
-from jiyi.chat.step_recorder import StepRecorder
-from jiyi.protocol.growth.steps import StepType
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.growth.steps import StepType, summary
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
+from jiyi.text.words import storable
+
+#: Namespace of the ids of steps.
+STEPS = UUID("c2f7a0de-88f1-5f63-9a3c-0b6f7de0a6b1")
+#: Sessions of which is kept how far their steps are.
+SESSIONS = 1_000
+#: Characters of a text that are looked at: the summary is shorter, whatever comes after.
+READ_CHARS = 2_000
+MAX_TOOL_CHARS = 200
+
+
+@dataclass(slots=True)
+class _Session:
+    """How far a session is."""
+
+    index: int = 0
+    #: By ``time.monotonic``: when the model was asked.
+    asked_at: float | None = None
+    #: Hashes of what was recorded of its messages, so that a repetition is no new step.
+    told: list[int] = field(default_factory=list)
+    compacted: bool = False
+
+
+class StepRecorder:
+    """Makes events of steps. Thread-safe. What was done several times has several numbers; what is told again has the same."""
+
+    def __init__(self, group_id: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._group_id, self._clock = group_id, clock
+        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
+        self._lock = Lock()
+
+    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[JsonObject]:
+        """The user asked, and ``retrieved`` says what was found for it: the steps before an answer."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            session.asked_at = self._clock()
+            session.told.append(_hash(("user_request", None, user_input, "", None)))
+            events = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
+            if retrieved:
+                events.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
+            return events
+
+    def answered(self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]) -> list[JsonObject]:
+        """Requests, calls of tools, their results and answers that were not told before.
+
+        Takes the new messages or the whole conversation so far.
+        """
+        parts = _parts_of(messages, chat)
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            hashes = list(map(_hash, parts))
+            new = len(parts) - _known(session.told, hashes)
+            whole = hashes[: len(session.told)] == session.told
+            session.told = hashes if whole else [*session.told, *hashes[len(hashes) - new :]]
+            events = []
+            for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
+                ms = self._ms(session) if step_type == "generation" and place == new else None
+                events.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
+            return events
+
+    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
+        """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
+        with self._lock:
+            return self._event(agent_id, session_id, self._session(agent_id, session_id), step_type, **fields)
+
+    def compacted(self, agent_id: str, session_id: str) -> None:
+        """The conversation is compacted now: the next step says so, and what came before it is compressed at once."""
+        with self._lock:
+            session = self._session(agent_id, session_id)
+            session.compacted = session.index > 0
+
+    def _session(self, agent_id: str, session_id: str) -> _Session:
+        session = self._sessions.setdefault((agent_id, session_id), _Session())
+        self._sessions.move_to_end((agent_id, session_id))
+        while len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def _ms(self, session: _Session) -> int | None:
+        if session.asked_at is None:
+            return None
+        took, session.asked_at = self._clock() - session.asked_at, None
+        return round(1_000 * took)
+
+    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> JsonObject:
+        payload = {name: value for name, value in fields.items() if value is not None}
+        for name in ("input", "output"):
+            payload[name] = summary(storable(str(payload.get(name, ""))[:READ_CHARS]))
+        if "tool" in payload:
+            payload["tool"] = storable(str(payload["tool"]))[:MAX_TOOL_CHARS]
+        payload |= {"index": session.index, "step_type": step_type, "compacted": session.compacted}
+        session.index, session.compacted = session.index + 1, False
+        content = json.dumps({name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False)
+        return {
+            "type": "turn.step",
+            "event_id": uuid5(STEPS, f"{self._group_id}\x00{agent_id}\x00{session_id}\x00{content}"),
+            "group_id": self._group_id,
+            "agent_id": agent_id,
+            "session_id": session_id,
+            "occurred_at": datetime.now(UTC),
+            "payload": payload,
+        }
+
+
+#: A step of an answer: its type, tool, input, output, and whether it worked.
+_Part = tuple[StepType, str | None, str, str, bool | None]
+
+
+def _parts_of(plain: Sequence[Message], chat: Sequence[ChatMessage]) -> list[_Part]:
+    """The steps that messages are, in their order; system prompts are none."""
+    messages = list(chat) or [ChatMessage(role=message.role, content=message.text) for message in plain]
+    names: dict[str, str] = {}
+    parts: list[_Part] = []
+    for message in messages:
+        text = message.content or ""
+        if message.role == "user" and text.strip():
+            parts.append(("user_request", None, text, "", None))
+        elif message.role == "tool":
+            extra = message.model_extra or {}
+            tool = names.get(message.tool_call_id or "") or str(extra.get("name") or "tool")
+            parts.append(("tool_result", tool, "", text, _worked(extra, text)))
+        elif message.role == "assistant":
+            for call in message.tool_calls or []:
+                name, given = _call_of(call)
+                names[str(call.get("id", ""))] = name
+                parts.append(("tool_call", name, given, "", None))
+            if text.strip():
+                parts.append(("generation", None, "", text, None))
+    return parts
+
+
+def _hash(part: _Part) -> int:
+    step_type, tool, given, gave, _ = part
+    return hash((step_type, tool, given[:READ_CHARS], gave[:READ_CHARS]))
+
+
+def _known(told: list[int], parts: list[int]) -> int:
+    """How many of the first parts were told: all that was, or as many as the last ones of it."""
+    if parts[: len(told)] == told:
+        return len(told)
+    return next((count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0)
+
+
+def _call_of(call: JsonMapping) -> tuple[str, str]:
+    function = call.get("function")
+    told: JsonMapping = function if isinstance(function, Mapping) else call
+    given = told.get("arguments", "")
+    return str(told.get("name") or "tool"), given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+
+
+def _worked(extra: Mapping[str, Any], content: str) -> bool:
+    """Whether a tool's result is one: it says that it is none, or begins with the word."""
+    if isinstance(extra.get("is_error"), bool):
+        return not extra["is_error"]
+    start = content[:40].lstrip(" \"'{[(").lower()
+    return not start.startswith(("error", "traceback", "exception", "failed", "错误", "失败", "异常"))
 
 
 class TrajectoryStage:

@@ -13,8 +13,8 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
-from models.growth.artifacts.growing import AGGREGATE
-from models.growth.tracking import tallies
+from models.growth import tracking
+from models.growth.candidates import AGGREGATE
 from models.memory.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
@@ -60,7 +60,7 @@ def note(
     connection.execute(_DROP, {**whose, "kept": KEPT})
     if connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount:
         connection.execute(_AGGREGATE, {**whose, "kind": AGGREGATE})
-    tallies.note(connection, name, "memory", used=len(node_ids))  # last: who holds the count waits for nothing else
+    tracking.note(connection, name, "memory", used=len(node_ids))  # last: who holds the count waits for nothing else
     return injection_id
 
 

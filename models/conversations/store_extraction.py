@@ -16,9 +16,8 @@ from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedMemor
 from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn
-from models.growth import owing
-from models.growth.artifacts.growing import AGGREGATE
-from models.growth.tracking import tallies
+from models.growth import followup_work, tracking
+from models.growth.candidates import AGGREGATE
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
 from models.queue import pending_work
@@ -49,11 +48,11 @@ def store_extracted(
             stored.add(experiences.keep(connection, name, experience, session.source, now))
         profiles.update(connection, name, session.extraction.profile_signals, now)
     if turns:
-        stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
+        stored.owed.update(followup_work.after_extraction(connection, agents[name].agent_key, name))
     if any(session.extraction.experiences for session in extracted):
         pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1
-    tallies.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
+    tracking.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
     return stored
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import Double, MetaData, text
+from sqlalchemy import Double, ForeignKeyConstraint, MetaData, text
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import UserDefinedType
@@ -41,3 +41,8 @@ EMPTY_LIST = text("'[]'::jsonb")
 
 #: Rows that are rewritten all the time: room for updates within the page, and an early vacuum.
 HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02}}
+
+
+def of_agent() -> ForeignKeyConstraint:
+    """The rows belong to an agent (``group_id``, ``agent_id``) and are deleted with it."""
+    return ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE")

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
+from models.appointments import health
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.growth import health
 from models.operations import reads
 from models.queue import broker_queues
 

@@ -8,24 +8,21 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from engine.growth.skills import drafting, gate
-from engine.growth.skills.gate import Known
-from engine.growth.skills.patterns import aggregate as aggregated
-from engine.growth.skills.patterns import is_due
-from engine.growth.workflows import compose as composing
+from engine.growth import skills, workflows
+from engine.growth.skills import ComparedArtifact, is_due
+from engine.growth.skills import aggregate as aggregated
 from engine.providers import llms
 from engine.providers.embedders import embedder
 from engine.providers.questions import SkillDraft
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
-from jiyi.protocol.growth.skill_types import ArtifactKind, Pattern, SkillCandidate
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth.artifacts import growing, keeping, voting
-from models.growth.artifacts.growing import AGGREGATE, COMPOSE
-from models.growth.artifacts.keeping import Grown, KnownArtifact
-from models.growth.artifacts.voting import WEIGH
+from models.growth import candidates, feedback
+from models.growth.candidates import AGGREGATE, COMPOSE, Grown, KnownArtifact
+from models.growth.feedback import WEIGH
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM
@@ -69,16 +66,16 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            found = voting.of_event(connection, event_id)
-            if found is None:  # erased meanwhile
+            vote_row = feedback.vote_of_event(connection, event_id)
+            if vote_row is None:  # erased meanwhile
                 continue
-            name, vote, at = found
+            name, vote, at = vote_row
             by = f"agent:{name[1]}"
-            owner = voting.owner_of(connection, name[0], vote)
+            owner = feedback.lock_owner(connection, name[0], vote)
             if owner is None:
-                voting.ignore(connection, name, vote, by)
+                feedback.note_ignored_vote(connection, name, vote, by)
             else:
-                voting.give(connection, owner, event_id, vote, by, at)
+                feedback.count_vote(connection, owner, event_id, vote, by, at)
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
@@ -87,18 +84,18 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            found = [] if name is None else look(connection, name)
-            known = [] if name is None else keeping.known(connection, name, kind)
-        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in found]
+            drafts = [] if name is None else look(connection, name)
+            known = [] if name is None else candidates.known_artifacts(connection, name, kind)
+        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts]
         grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
             if name is None or not owed:
                 continue
             lock_agents(connection, [name])
-            if look(connection, name) != found:  # told, or used, meanwhile: once more
+            if look(connection, name) != drafts:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
-                keeping.keep(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+                candidates.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
@@ -106,17 +103,17 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
     return [
         (
             pattern,
-            drafting.draft(pattern)
+            skills.draft_skill(pattern)
             if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
             else None,
         )
-        for pattern in aggregated(growing.experiences(connection, name))
+        for pattern in aggregated(candidates.experiences_of(connection, name))
     ]
 
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    ran = growing.trajectories(connection, name)
-    return [(pattern, composing.draft(pattern, composing.runs_of(pattern, ran))) for pattern in composing.chains(ran)]
+    ran = candidates.trajectories_of(connection, name)
+    return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
 
 
 def _written(
@@ -125,25 +122,25 @@ def _written(
     """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    there = keeping.known_of(pattern, known)
-    if there is not None and there.status in ("pending", "accepted", "archived"):
+    existing = candidates.known_of(pattern, known)
+    if existing is not None and existing.status in ("pending", "accepted", "archived"):
         return candidate
     language = language_of(pattern.title)
     question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
     try:
-        found = LeaseRenewingLLM(llms.llm(), batch).ask(question)
+        draft = LeaseRenewingLLM(llms.llm(), batch).ask(question)
     except BadReply as error:
         log.warning("a skill is written by rules: %s", error)
         return candidate
-    return found.model_copy(update={"confidence": min(found.confidence, pattern.confidence)})
+    return draft.model_copy(update={"confidence": min(draft.confidence, pattern.confidence)})
 
 
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
     if candidate is None:
         return Grown(pattern)
-    own = keeping.known_of(pattern, known)
-    others = [one for one in known if one is not own and one.status in ("pending", "accepted")]
-    report = gate.inspect(
+    own = candidates.known_of(pattern, known)
+    others = [other for other in known if other is not own and other.status in ("pending", "accepted")]
+    report = skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
         min_confidence=get_settings().growth_min_confidence,
@@ -153,10 +150,12 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
     return Grown(pattern, candidate, report)
 
 
-def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[Known]:
+def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[ComparedArtifact]:
     """The others with how like the candidate each is."""
     if not others:
         return []
-    texts = [f"{candidate.name}\n{candidate.description}", *(f"{one.name}\n{one.description}" for one in others)]
+    texts = [f"{candidate.name}\n{candidate.description}", *(f"{other.name}\n{other.description}" for other in others)]
     own, *vectors = embedder().passages(texts)
-    return [Known(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]
+    return [
+        ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
+    ]

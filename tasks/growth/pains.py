@@ -8,24 +8,22 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.growth.pains.confirming import confirmed
-from engine.growth.pains.solving import advice_in
+from engine.growth.pains import advice_in, confirmed_proposal
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import A, Pains, Question, Solution
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.pain_types import FoundPains, KnownSolution
+from jiyi.protocol.growth.pains import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
-from models.growth.owing import MERGE_PAINS, SOLVE_PAIN
-from models.growth.pains import pains, proposals, turns
-from models.growth.pains.pains import Told
-from models.growth.pains.turns import NewTurns
+from models.growth import pains
+from models.growth.followup_work import MERGE_PAINS, SOLVE_PAIN
+from models.growth.pains import NewTurns, PainReport
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce
@@ -57,21 +55,23 @@ def merge_pains(batch: Batch) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            look = None if name is None else turns.new(connection, name, get_settings().extract_max_messages)
+            look = None if name is None else pains.new_turns(connection, name, get_settings().extract_max_messages)
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
-        found = [_ask(batch, name, look, session_id, some) for session_id, some in extractions.sessions_of(look.turns).items()]
+        answers = [
+            _ask(batch, name, look, session_id, of_session) for session_id, of_session in extractions.sessions_of(look.turns).items()
+        ]
         stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
             if not owed:
                 return
             lock_agents(connection, [name])
-            if not look.turns or turns.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
-                for one in found:
-                    owed_more |= _merge(connection, name, *one)
-                    stored.add(_confirm(connection, name, *one))
-            if turns.behind(connection, name):
+            if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
+                for answer in answers:
+                    owed_more |= _merge(connection, name, *answer)
+                    stored.add(_confirm(connection, name, *answer))
+            if pains.is_behind(connection, name):
                 batch.again.append(agent_key)
         announce(stored)
         wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
@@ -86,30 +86,30 @@ def solve_pain(batch: Batch) -> None:
     for pain_id in batch.subject_ids:
         group_id = batch.scope.groups[0]
         with unit_of_work() as connection:
-            pain = pains.find(connection, group_id, pain_id)
+            pain = pains.find_pain(connection, group_id, pain_id)
             question = None if pain is None else _solution(connection, group_id, pain_id)
         if pain is None or question is None or pain.status != "open":
             with batch.finish():
                 continue
-        made, model = _answer(batch, question)
+        solution, model = _answer(batch, question)
         with batch.finish() as (connection, owed):
             name = (group_id, pain.agent_id)
             if not owed or agents.key_of(connection, *name) is None:
                 return
             lock_agents(connection, [name])
-            pain = pains.find(connection, group_id, pain_id)
+            pain = pains.find_pain(connection, group_id, pain_id)
             if pain is not None and pain.status == "open":
-                proposals.add(connection, name, pain, made, f"{model} {signature(question, question.language)}")
+                pains.add_proposal(connection, name, pain, solution, f"{model} {signature(question, question.language)}")
 
 
-def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, some: list[StoredTurn]) -> _Asked:
+def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, new: list[StoredTurn]) -> _Asked:
     before = look.context[session_id]
-    every = [*before, *some]
+    every = [*before, *new]
     messages = [turn.message for turn in every]
-    language = language_of("\n".join(turn.message.text for turn in some))
+    language = language_of("\n".join(turn.message.text for turn in new))
     question = Pains(agent_id=name[1], group_id=name[0], language=language, messages=messages, since=len(before))
-    found, _ = _answer(batch, question)
-    return messages, every, found
+    answer, _ = _answer(batch, question)
+    return messages, every, answer
 
 
 def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
@@ -124,35 +124,35 @@ def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
         return Rules().ask(question), Rules.model
 
 
-def _merge(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], found: FoundPains) -> bool:
+def _merge(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> bool:
     """Whether a proposal is owed now."""
     owes = False
-    for one in found.pains:
-        turn = every[one.turn]
-        told = Told(
+    for pain_found in answer.pains:
+        turn = every[pain_found.turn]
+        report = PainReport(
             source_id=turn.node_id,
-            quote=one.summary,
+            quote=pain_found.summary,
             said_at=turn.message.at or datetime.now(UTC),
             session_id=turn.session_id,
-            user_id=messages[one.turn].name,
+            user_id=messages[pain_found.turn].name,
         )
-        pain = pains.merge(connection, name, one, told)
-        if proposals.wanted(connection, name[0], pain):
+        pain = pains.merge_pain(connection, name, pain_found, report)
+        if pains.wants_proposal(connection, name[0], pain):
             pending_work.owe(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
             owes = True
     return owes
 
 
-def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], found: FoundPains) -> Stored:
+def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> Stored:
     """What users say helped becomes experiences."""
     stored = Stored()
-    for turn in found.helped:
-        proposal_id = confirmed(messages, turn, proposals.offers(connection, name))
-        proposal = None if proposal_id is None else proposals.find(connection, name[0], proposal_id)
-        pain = None if proposal is None else pains.find(connection, name[0], proposal.pain_id)
+    for turn in answer.helped:
+        proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
+        proposal = None if proposal_id is None else pains.find_proposal(connection, name[0], proposal_id)
+        pain = None if proposal is None else pains.find_pain(connection, name[0], proposal.pain_id)
         if proposal is not None and pain is not None:
             said_at = messages[turn].at or datetime.now(UTC)
-            done = proposals.confirm(connection, name, pain, proposal, IN_WORDS, said_at, [every[turn].node_id])
+            done = pains.confirm_proposal(connection, name, pain, proposal, IN_WORDS, said_at, [every[turn].node_id])
             if done is not None:
                 stored.add(done[0])
     return stored
@@ -160,19 +160,19 @@ def _confirm(connection: Connection, name: AgentName, messages: list[Message], e
 
 def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution | None:
     """What is asked about a pain point."""
-    pain = pains.find(connection, group_id, pain_id)
+    pain = pains.find_pain(connection, group_id, pain_id)
     if pain is None:
         return None
     name = (group_id, pain.agent_id)
     known = experiences.of_agent(connection, name, EXPERIENCES_SHOWN)
-    advice = [step for answer in turns.answers_after(connection, name, pain_id) for step in advice_in(answer)]
+    advice = [step for answer in pains.answers_after(connection, name, pain_id) for step in advice_in(answer)]
     return Solution(
         agent_id=pain.agent_id,
         group_id=group_id,
         language=language_of(pain.summary),
         text=pain.summary,
         category=pain.category,
-        quotes=[one.quote for one in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
-        experiences=[KnownSolution(problem=one.pain_pattern, steps=one.solution_steps, outcome=one.outcome) for one in known],
+        quotes=[item.quote for item in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
+        experiences=[KnownSolution(problem=item.pain_pattern, steps=item.solution_steps, outcome=item.outcome) for item in known],
         advice=list(dict.fromkeys(advice)),
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from engine.growth.satisfaction.detect import satisfaction
-from engine.growth.trajectories import compress as compressing
+from engine.growth.trajectories import compress as compress_steps
+from engine.growth.trajectories import satisfaction
 from engine.heads.local import heads
 from jiyi.settings import get_settings
-from models.growth.artifacts.growing import COMPOSE
-from models.growth.trajectories import compressing as stored
-from models.growth.trajectories import storing
-from models.growth.trajectories.storing import COMPRESS
+from models.growth import trajectories
+from models.growth.candidates import COMPOSE
+from models.growth.trajectories import COMPRESS
 from models.memory.agents import lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -33,17 +32,17 @@ def compress(batch: Batch) -> None:
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
     silent_since = datetime.now(UTC) - timedelta(minutes=get_settings().trajectory_silence_minutes)
     with batch.finish() as (connection, owed):
-        found = {key: session for key in owed if (session := stored.session_of(connection, key)) is not None}
-        agents = lock_agents(connection, [session.agent for session in found.values()])
-        for key, session in found.items():
-            steps = stored.steps_of(connection, session, key, silent_since)
-            made = compressing.compress(steps, judge)
-            if made is not None:
-                stored.keep(connection, session, steps, made)
-                if made.tools_used:
+        sessions = {key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None}
+        agents = lock_agents(connection, [session.agent for session in sessions.values()])
+        for key, session in sessions.items():
+            steps = trajectories.steps_of(connection, session, key, silent_since)
+            trajectory = compress_steps(steps, judge)
+            if trajectory is not None:
+                trajectories.store_trajectory(connection, session, steps, trajectory)
+                if trajectory.tools_used:
                     pending_work.owe(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
                     composed = True
-            if (again := storing.due_at(connection, session.group_id, key)) is not None:
+            if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
                 batch.later[key] = again
     if composed:
         wake(COMPOSE)

@@ -10,7 +10,7 @@ from engine.operations.jobs import JOBS
 from jiyi.errors import BrokerUnavailable
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.growth import due
+from models.appointments import due
 from models.memory import access, strength
 from models.operations import prune as pruning
 from models.operations import snapshot

@@ -16,11 +16,11 @@ from engine.reflection import reflect as reflection
 from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.growth.reflections import SELF_TRIGGERS
+from jiyi.protocol.growth.self_review import SELF_TRIGGERS
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.growth.reflections import rhythm
+from models.growth import self_review_schedule
 from models.memory import agents
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored, announce, store
@@ -30,7 +30,7 @@ from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
-from tasks.growth import looking
+from tasks.growth import self_review
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 
@@ -106,7 +106,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
             only_self = begun.trigger in SELF_TRIGGERS and not is_due(seen[0])
-            look = looking.begin(connection, name, called_for=begun.trigger in SELF_TRIGGERS)
+            look = self_review.begin(connection, name, called_for=begun.trigger in SELF_TRIGGERS)
             count = reflection.window(seen[1], original=whose.original)
             statements = [] if only_self else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
     if name is None:  # erased since
@@ -119,7 +119,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         if statements:
             result = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
         if look is not None:
-            looking.think(look, llm)
+            self_review.ask(look, llm)
             result.thoughts.extend(look.thoughts)
         if not whose.original:
             with unit_of_work() as connection:
@@ -129,7 +129,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     nothing = "" if result.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events)
-        again = look is not None and looking.finish(connection, look, begun)
+        again = look is not None and self_review.finish(connection, look, begun)
         if not only_self:
             again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
         if again:
@@ -213,7 +213,7 @@ def _finishing(batch: Batch, name: AgentName, begun: StartedReflection, made: Re
     """
     with batch.finish() as (connection, owed):
         if owed:
-            rhythm.lock(connection, name)
+            self_review_schedule.lock_schedule(connection, name)
         if not owed or not reflections.finish(
             connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
         ):

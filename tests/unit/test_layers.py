@@ -28,11 +28,11 @@ MAY_IMPORT = {
     "tools": {*SERVICE, "tools"},
     "tests": OURS,
 }
-SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth erasure accounts operations".split())
+SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth appointments erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
     "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
-    "engine": {"providers", "rules", "text", "heads", "parsing"},
+    "engine": {"providers", "rules", "text", "times", "heads", "parsing"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},

@@ -19,8 +19,10 @@ from flask import Flask
 
 from web.admin import conversations, erasure, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
+from web.admin.appointments import heartbeats
+from web.admin.appointments import schedules as appointments
 from web.admin.forms import again
-from web.admin.growth import appointments, heartbeats, identity, pains, skills
+from web.admin.growth import identity, pains, skills
 from web.admin.memory import agents, archive, events, export, memories, node, sessions
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground, retrievals

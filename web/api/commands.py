@@ -7,20 +7,11 @@ from types import ModuleType
 from typing import Any
 
 from jiyi.protocol.openapi.operations import Tag
+from models.appointments import heartbeat_actions, schedule_actions
 from models.conversations import actions as conversations
 from models.db.actions import Action
-from models.growth.artifacts import actions as artifacts
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.identity import actions as identity
-from models.growth.identity import questions as identity_questions
-from models.growth.pains import actions as pains
-from models.growth.reflections import actions as reflections
-from models.growth.schedules import actions as schedule_actions
-from models.growth.schedules import asking as schedule_asking
-from models.growth.skills import actions as skills
-from models.growth.tracking import actions as tracking
-from models.growth.trajectories import actions as trajectories
-from models.growth.workflows import actions as workflows
+from models.growth import artifacts, identity_actions, pain_actions, self_review, tracking, trajectories
+from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.stores import actions as stores
 from web.api.registry import expose
 
@@ -43,6 +34,6 @@ def _each(given: Iterable[ModuleType | Command]) -> Iterable[Command]:
 
 expose_commands("conversations", conversations)
 expose_commands("stores", stores)
-expose_commands("growth", skills, workflows, artifacts, trajectories, conflicts=True)
-expose_commands("growth", identity_questions, identity, pains, reflections, tracking, conflicts=True)
-expose_commands("growth", schedule_actions, schedule_asking.ask, heartbeat_actions)
+expose_commands("growth", *SKILL_ACTIONS.values(), *WORKFLOW_ACTIONS.values(), artifacts, trajectories, conflicts=True)
+expose_commands("growth", identity_actions, pain_actions, self_review, tracking, conflicts=True)
+expose_commands("growth", schedule_actions, heartbeat_actions)

@@ -9,11 +9,10 @@ from pydantic import BaseModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
+from jiyi.protocol.appointments.schedules import AskedSchedules
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
 from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
 from jiyi.protocol.growth.catalogue import COMMANDS
-from jiyi.protocol.growth.schedules import AskedSchedules
-from jiyi.protocol.growth.skill_types import ArtifactKind
-from jiyi.protocol.growth.trust import Sentiment, Signal
 
 
 class Growth(Namespace[W]):

@@ -14,9 +14,8 @@ from pydantic_core import to_json
 from jiyi.errors import readable_part
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.conversations.types import MAX_URI_CHARS, Kind, Role, parse_uri
-from jiyi.protocol.growth.skill_types import ArtifactKind
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
 from jiyi.protocol.growth.steps import StepType, summary
-from jiyi.protocol.growth.trust import Sentiment, Signal
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import get_settings

@@ -1,18 +1,92 @@
-"""Requests and answers of the commands on who an agent is."""
+"""The files that say who an agent is, and requests and answers of the commands on them.
+
+``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks after by itself.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import datetime
-from typing import Annotated
+from difflib import unified_diff
+from typing import Annotated, Literal, get_args
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.growth.diffs import DiffLine
-from jiyi.protocol.growth.identity_files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
+from jiyi.protocol.growth.overrides import override_in
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
 from jiyi.settings import get_settings
+
+File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
+FILES: tuple[File, ...] = get_args(File)
+#: Changed by proposal only; ``USER`` follows the profile.
+PROPOSABLE: tuple[File, ...] = ("SOUL", "AGENTS", "HEARTBEAT")
+ProposalStatus = Literal["pending", "approved", "rejected"]
+#: Whoever knows the files by their names in a folder may name them so.
+_SUFFIX = ".md"
+#: Kinds of characters that are seen as nothing: text that people approve must be what they see.
+_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs"})
+#: Line breaks and tabs; and what joins emoji and the letters of some scripts, which is seen in what it joins.
+_SEEN = frozenset("\n\t\u200d\u200c\ufe0f")
+
+
+def _file_of(value: object) -> object:
+    return value.strip().upper().removesuffix(_SUFFIX.upper()) if isinstance(value, str) else value
+
+
+#: As people write it: ``soul``, ``SOUL.md``.
+FileName = Annotated[File, BeforeValidator(_file_of)]
+
+
+def problems_of(content: str, most: int) -> list[str]:
+    """What is wrong with a text that is to become a file of at most ``most`` characters; empty if nothing."""
+    problems = []
+    if len(content) > most:
+        problems.append(f"has {len(content):,} characters, at most {most:,} are kept; say it shorter")
+    hidden = next((char for char in content if char not in _SEEN and unicodedata.category(char) in _HIDDEN), None)
+    if hidden is not None:
+        problems.append(f"has the character U+{ord(hidden):04X}, which nobody sees; leave it out")
+    if (words := override_in(content)) is not None:
+        problems.append(f"reads like an attempt to override instructions ({words!r}); say it in other words")
+    return problems
+
+
+def tidy(content: str) -> str:
+    """The text with ends of lines as they are kept, without blank ends."""
+    return content.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+#: Lines around a change that are shown.
+CONTEXT_LINES = 3
+#: Longer texts are compared by their beginnings: comparing takes the square of their lines.
+MAX_LINES = 2_000
+
+
+class DiffLine(BaseModel):
+    """A line of a comparison."""
+
+    kind: Literal["same", "added", "removed", "place"]
+    text: str
+
+
+def diff(old: str, new: str) -> list[DiffLine]:
+    """The lines that differ, with those around them; nothing if the texts are the same."""
+    lines = unified_diff(old.splitlines()[:MAX_LINES], new.splitlines()[:MAX_LINES], lineterm="", n=CONTEXT_LINES)
+    return [_line(line) for number, line in enumerate(lines) if number > 1]  # the first two name the files
+
+
+def _line(line: str) -> DiffLine:
+    match line[:1]:
+        case "+":
+            return DiffLine(kind="added", text=line[1:])
+        case "-":
+            return DiffLine(kind="removed", text=line[1:])
+        case "@":
+            return DiffLine(kind="place", text=line)
+        case _:
+            return DiffLine(kind="same", text=line[1:])
+
 
 MAX_REASON_CHARS = 2_000
 #: Tokens of the files in a prompt, unless asked otherwise, and at most.
@@ -20,10 +94,10 @@ PROMPT_TOKENS, MAX_PROMPT_TOKENS = 2_000, 32_000
 
 
 def _writable(content: str) -> str:
-    made = tidy(content)
-    if problems := problems_of(made, get_settings().identity_max_chars):
+    content = tidy(content)
+    if problems := problems_of(content, get_settings().identity_max_chars):
         raise ValueError("; ".join(problems))
-    return made
+    return content
 
 
 def _proposable(file: File) -> File:

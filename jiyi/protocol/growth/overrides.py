@@ -11,5 +11,5 @@ _OVERRIDE = union(__package__, "overrides.txt", "")
 
 def override_in(text: str) -> str | None:
     """The words of the first such attempt in a text, or None."""
-    found = _OVERRIDE.search(text)
-    return None if found is None else " ".join(found[0].split())[:QUOTED]
+    match = _OVERRIDE.search(text)
+    return None if match is None else " ".join(match[0].split())[:QUOTED]

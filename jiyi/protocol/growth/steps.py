@@ -41,7 +41,7 @@ def summary(text: str) -> str:
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
     """By their numbers, whenever they came; a step that was told twice comes once."""
-    found: dict[tuple[object, ...], Step] = {}
-    for step in sorted(steps, key=lambda one: (one.step_index, one.occurred_at, one.event_id)):
-        found.setdefault((step.step_index, step.step_type, step.tool, step.input, step.output), step)
-    return list(found.values())
+    unique: dict[tuple[object, ...], Step] = {}
+    for step in sorted(steps, key=lambda step: (step.step_index, step.occurred_at, step.event_id)):
+        unique.setdefault((step.step_index, step.step_type, step.tool, step.input, step.output), step)
+    return list(unique.values())

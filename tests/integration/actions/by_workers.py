@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jiyi.protocol.growth.schedules import AskSchedules
+from jiyi.protocol.appointments.schedules import AskSchedules
 from jiyi.protocol.tiers.digests import DigestBody
+from models.appointments import schedule_actions
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth.schedules import asking
 from models.tiers import actions, digests
 from tests.integration.actions.cases import Case
 from tests.integration.actions.growth.times import AGENT, scheduled, schedules
@@ -24,7 +24,7 @@ CANCELS = "查房的提醒取消吧"
 
 CASES = (
     Case(
-        action=asking.ask,
+        action=schedule_actions.ask,
         prepare=scheduled,
         request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS),
         effect=schedules,

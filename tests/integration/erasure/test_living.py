@@ -8,9 +8,7 @@ import pytest
 
 from jiyi.protocol.growth.identity import OfAgent, ProposeChange, UpdateUser
 from jiyi.protocol.growth.pains import ProposeSolution, ReportPain
-from models.growth.identity import actions as identity
-from models.growth.pains import actions as pain_actions
-from models.growth.reflections import actions as reflections
+from models.growth import identity_actions, pain_actions, self_review
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection.reflect import reflect
@@ -53,7 +51,7 @@ def test_the_users_file_goes_with_the_profile(group: str) -> None:
 
 def test_what_a_look_at_itself_found_in_a_turn_goes_with_it(group: str) -> None:
     said = say(group, *SMALL_TALK, "以后回答请简洁一点。")
-    reflections.run.perform(actor(group), OfAgent(agent_id=AGENT))
+    self_review.run.perform(actor(group), OfAgent(agent_id=AGENT))
     hurry()
     run_until_idle(REFLECT, reflect)
     assert len(rows("SELECT 1 FROM identity_proposals WHERE group_id = :g", g=group)) == 1
@@ -68,9 +66,9 @@ def test_a_person_goes_from_all_of_it(group: str) -> None:
     reported = pain_actions.report_pain.perform(actor(group), ReportPain(agent_id=AGENT, summary="the coffee machine is broken again"))
     solution = ProposeSolution(pain_id=reported.pain.pain_id, steps=[f"Ask {name}."])
     pain_actions.propose_solution.perform(actor(group), solution)
-    identity.update_user.perform(actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}."))
+    identity_actions.update_user.perform(actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}."))
     change = ProposeChange(agent_id=AGENT, file="SOUL", suggested=f"You like {name}.", reason=f"{name} said so")
-    identity.propose.perform(actor(group), change)
+    identity_actions.propose.perform(actor(group), change)
     report = erase(group, person=name)
     assert set(report["looked_through"]["tables"]) >= TABLES
     assert places(name, group=group) == []

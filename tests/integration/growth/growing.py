@@ -12,14 +12,14 @@ from sqlalchemy import text
 from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import ExtractedExperience, Message
+from jiyi.protocol.growth.artifact_types import ArtifactKind
 from jiyi.protocol.growth.artifacts import ArtifactState
-from jiyi.protocol.growth.skill_types import ArtifactKind
 from models.conversations import experiences
 from models.db.connection import unit_of_work
-from models.growth.artifacts import reads
-from models.growth.artifacts.growing import AGGREGATE, COMPOSE
-from models.growth.artifacts.voting import WEIGH
-from models.growth.trajectories.storing import COMPRESS
+from models.growth.artifacts import artifact_page
+from models.growth.candidates import AGGREGATE, COMPOSE
+from models.growth.feedback import WEIGH
+from models.growth.trajectories import COMPRESS
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.queue import pending_work
@@ -89,7 +89,7 @@ def owed(kind: str) -> list[Any]:
 
 def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[ArtifactState]:
     with unit_of_work() as connection:
-        return reads.artifacts(connection, group, kind, limit=50, **fields)
+        return artifact_page(connection, group, kind, limit=50, **fields)
 
 
 def feedback(group: str, artifact_id: UUID, sentiment: str = "positive", **fields: Any) -> wire.Event:

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from jiyi.protocol.growth.pains import ListPains, PainDetail, PainId, PainPoint
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.owing import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
-from models.growth.pains import actions
+from models.growth import pain_actions
+from models.growth.followup_work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from tasks.framework.work import Batch, run_until_idle
-from tasks.growth.identity import follow_profile
 from tasks.growth.pains import merge_pains, solve_pain
+from tasks.growth.self_review import follow_profile
 from tests.integration.conversations import talk
 
 AGENT = "helper"
@@ -57,13 +57,13 @@ def actor(group: str, name: str = "user:mia") -> Actor:
 
 
 def pains(group: str, **wanted: Any) -> list[PainPoint]:
-    return actions.list_pains.perform(actor(group), ListPains(**wanted)).pains
+    return pain_actions.list_pains.perform(actor(group), ListPains(**wanted)).pains
 
 
 def pain(group: str) -> PainDetail:
     """The only pain point of the group."""
     [found] = pains(group)
-    return actions.get_pain.perform(actor(group), PainId(pain_id=found.pain_id))
+    return pain_actions.get_pain.perform(actor(group), PainId(pain_id=found.pain_id))
 
 
 def rows(statement: str, **parameters: Any) -> list[dict[str, Any]]:

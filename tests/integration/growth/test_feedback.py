@@ -9,8 +9,7 @@ import pytest
 from jiyi.errors import NotFound
 from jiyi.protocol.growth.artifacts import ArtifactId, EvolutionQuery, GiveFeedback, TrustQuery, TrustState, VotesQuery
 from models.db.actions import Actor
-from models.growth.artifacts import actions
-from models.growth.skills import actions as skills
+from models.growth.artifacts import SKILL_ACTIONS, give_feedback, list_events, list_trust, list_votes
 from tests.integration.growth.growing import artifacts, experienced, feedback, run, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -24,12 +23,12 @@ def skill(group: str) -> object:
 
 
 def trust(group: str) -> TrustState:
-    [found] = actions.list_trust.perform(Actor(group, "test"), TrustQuery()).rows
+    [found] = list_trust.perform(Actor(group, "test"), TrustQuery()).rows
     return found
 
 
 def kinds(group: str) -> list[str]:
-    return [row.kind for row in actions.list_events.perform(Actor(group, "test"), EvolutionQuery()).rows][::-1]
+    return [row.kind for row in list_events.perform(Actor(group, "test"), EvolutionQuery()).rows][::-1]
 
 
 def test_votes_that_come_as_events_are_counted(group: str, skill: object) -> None:
@@ -44,7 +43,7 @@ def test_the_same_vote_twice_counts_once(group: str, skill: object) -> None:
     save([vote])
     run()
     asked = GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive", id=vote.event_id)
-    actions.give.perform(Actor(group, "test"), asked)
+    give_feedback.perform(Actor(group, "test"), asked)
     assert trust(group).total == 1
     assert kinds(group).count("feedback_given") == 1
 
@@ -60,15 +59,15 @@ def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: object) -
 
 
 def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: object) -> None:
-    skills.delete.perform(Actor(group, "test"), ArtifactId(id=skill))
+    SKILL_ACTIONS["delete"].perform(Actor(group, "test"), ArtifactId(id=skill))
     with pytest.raises(NotFound, match="may have been deleted"):
-        actions.give.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive"))
+        give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive"))
     save([feedback(group, skill)])
     assert run() == 1
     assert kinds(group)[-1] == "feedback_ignored"
-    assert actions.list_votes.perform(Actor(group, "test"), VotesQuery(id=skill)).rows == []
+    assert list_votes.perform(Actor(group, "test"), VotesQuery(id=skill)).rows == []
 
 
 def test_a_vote_on_nothing_is_refused(group: str) -> None:
     with pytest.raises(NotFound):
-        actions.give.perform(Actor(group, "test"), GiveFeedback(artifact="pipeline", artifact_id=uuid4(), sentiment="positive"))
+        give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="pipeline", artifact_id=uuid4(), sentiment="positive"))

@@ -32,7 +32,7 @@ from jiyi.settings import get_settings
 from models.conversations import profiles
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth.identity import actions, questions
+from models.growth import identity_actions
 from models.memory.agents import lock_agents
 from tests.integration.growth.living import AGENT, SMALL_TALK, actor, rows, say
 
@@ -51,15 +51,15 @@ def agent(group: str) -> str:
 
 def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any) -> IdentityProposal:
     request = ProposeChange(agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields)
-    return actions.propose.perform(actor(group, "user:lin"), request)
+    return identity_actions.propose.perform(actor(group, "user:lin"), request)
 
 
 def approve(group: str, proposal: IdentityProposal, by: str = "user:mia") -> IdentityFile:
-    return actions.approve.perform(actor(group, by), DecideProposal(proposal_id=proposal.proposal_id))
+    return identity_actions.approve.perform(actor(group, by), DecideProposal(proposal_id=proposal.proposal_id))
 
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
-    return questions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=file, version=version))
+    return identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=file, version=version))
 
 
 def told(group: str, **signals: Any) -> None:
@@ -68,7 +68,7 @@ def told(group: str, **signals: Any) -> None:
 
 
 def test_an_agent_has_four_files_which_are_empty_at_first(agent: str) -> None:
-    found = questions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT))
+    found = identity_actions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT))
     assert [(one.file, one.version, one.characters) for one in found.files] == [
         *(("SOUL", 0, 0), ("AGENTS", 0, 0)),
         *(("USER", 0, 0), ("HEARTBEAT", 0, 0)),
@@ -82,7 +82,7 @@ def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(ag
     assert (made.status, made.reason, made.current, made.suggested, made.base_version) == ("pending", "users asked for it", "", KIND, 0)
     assert made.author == "user:lin"
     assert read(agent).version == 0
-    [state] = [one for one in questions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT)).files if one.file == "SOUL"]
+    [state] = [one for one in identity_actions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT)).files if one.file == "SOUL"]
     assert state.pending == 1
 
 
@@ -90,13 +90,13 @@ def test_approved_it_is_the_next_version(agent: str) -> None:
     made = propose(agent)
     written = approve(agent, made)
     assert (written.version, written.content, written.author, written.reason) == (1, KIND, "user:mia", "users asked for it")
-    [decided] = questions.list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).proposals
+    [decided] = identity_actions.list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).proposals
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
 
 
 def test_rejected_it_changes_nothing(agent: str) -> None:
     made = propose(agent)
-    rejected = actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id, note="too vague"))
+    rejected = identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id, note="too vague"))
     assert (rejected.status, rejected.note) == ("rejected", "too vague")
     assert read(agent).version == 0
 
@@ -128,9 +128,9 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
     approve(agent, first)
     with pytest.raises(Conflict, match="rests on version 0 of SOUL, and 1 is in force"):
         approve(agent, second)
-    found = questions.list_proposals.perform(actor(agent), ListProposals(status="pending")).proposals
+    found = identity_actions.list_proposals.perform(actor(agent), ListProposals(status="pending")).proposals
     assert [(one.proposal_id, one.stale) for one in found] == [(second.proposal_id, True)]
-    assert actions.reject.perform(actor(agent), DecideProposal(proposal_id=second.proposal_id)).status == "rejected"
+    assert identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=second.proposal_id)).status == "rejected"
 
 
 def test_a_proposal_that_was_read_from_an_older_version_is_refused(agent: str) -> None:
@@ -141,7 +141,7 @@ def test_a_proposal_that_was_read_from_an_older_version_is_refused(agent: str) -
 
 def test_what_was_decided_is_decided(agent: str) -> None:
     made = propose(agent)
-    actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id))
+    identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id))
     with pytest.raises(Conflict, match="rejected by user:mia already"):
         approve(agent, made)
 
@@ -196,7 +196,7 @@ def test_user_follows_the_profile(group: str) -> None:
 def test_what_people_add_to_user_stays_when_the_profile_changes(group: str) -> None:
     say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
     notes = UpdateUser(agent_id=AGENT, notes="Prefers to be called Mia.")
-    written = actions.update_user.perform(actor(group), notes)
+    written = identity_actions.update_user.perform(actor(group), notes)
     assert written.content.endswith("## Notes\nPrefers to be called Mia.")
     told(group, role="midwife")
     say(group, *SMALL_TALK, "I use Excel.")
@@ -207,9 +207,9 @@ def test_what_people_add_to_user_stays_when_the_profile_changes(group: str) -> N
 
 def test_old_versions_of_user_are_pruned_and_of_no_other_file(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few = get_settings().model_copy(update={"identity_user_versions": 2})
-    monkeypatch.setattr("models.growth.identity.versions.get_settings", lambda: few)
+    monkeypatch.setattr("models.growth.identity.get_settings", lambda: few)
     for number in range(4):
-        actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}."))
+        identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}."))
         approve(agent, propose(agent, f"You are {number}."))
     found = rows("SELECT file, version FROM identity_versions WHERE group_id = :g ORDER BY 1, 2", g=agent)
     assert [(row["file"], row["version"]) for row in found] == [*(("SOUL", number) for number in (1, 2, 3, 4)), ("USER", 3), ("USER", 4)]
@@ -218,36 +218,36 @@ def test_old_versions_of_user_are_pruned_and_of_no_other_file(agent: str, monkey
 def test_rollback_is_a_new_version(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
-    done = actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
+    done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
     assert [(one.version, one.content, one.reason) for one in done.files] == [(3, KIND, "back to version 1")]
-    history = questions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL"))
+    history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL"))
     assert [one.version for one in history.versions] == [3, 2, 1]
-    back = actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=2))
+    back = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=2))
     assert back.files[0].content == "You are terse."
 
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     approve(agent, propose(agent))
-    taken = actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip"))
+    taken = identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip"))
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
-    [listed] = questions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).snapshots
+    [listed] = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).snapshots
     assert listed == taken
-    done = actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id))
+    done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id))
     assert {one.file: (one.version, one.content) for one in done.files} == {"SOUL": (3, KIND), "AGENTS": (2, "")}
 
 
 def test_a_rollback_to_what_is_in_force_changes_nothing(agent: str) -> None:
     approve(agent, propose(agent))
-    assert actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).files == []
+    assert identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).files == []
 
 
 def test_a_rollback_that_was_decided_on_an_older_version_is_in_conflict(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
     with pytest.raises(Conflict, match="not 1"):
-        actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1))
+        identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1))
 
 
 @pytest.mark.parametrize("wrong", [{}, {"file": "SOUL"}, {"file": "SOUL", "version": 1, "snapshot_id": uuid4()}, {"version": 1}])
@@ -259,7 +259,7 @@ def test_a_rollback_says_to_what(wrong: dict[str, Any]) -> None:
 def test_differences_are_told_line_by_line(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are kind.\nYou are brief."))
-    between = questions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, file="SOUL"))
+    between = identity_actions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, file="SOUL"))
     assert (between.old, between.new) == (1, 2)
     assert [(line.kind, line.text) for line in between.lines[1:]] == [
         ("same", "You are kind."),
@@ -267,34 +267,34 @@ def test_differences_are_told_line_by_line(agent: str) -> None:
         ("added", "You are brief."),
     ]
     made = propose(agent, "You are kind.")
-    proposed = questions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, proposal_id=made.proposal_id))
+    proposed = identity_actions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, proposal_id=made.proposal_id))
     assert (proposed.old, proposed.new) == (2, None)
     assert [line.text for line in proposed.lines if line.kind == "removed"] == ["You are brief."]
 
 
 def test_the_files_in_a_prompt(agent: str) -> None:
     approve(agent, propose(agent))
-    actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>'))
-    made = questions.prompt.perform(actor(agent), ComposePrompt(agent_id=AGENT))
+    identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>'))
+    made = identity_actions.compose.perform(actor(agent), ComposePrompt(agent_id=AGENT))
     assert made.prompt.startswith(f"<SOUL>\n{KIND}\n</SOUL>")
     assert '"Says \\"hello\\" \\u003cb>often\\u003c/b>"' in made.prompt
     assert 0 < made.tokens <= 2_000
-    short = questions.prompt.perform(actor(agent), ComposePrompt(agent_id=AGENT, max_tokens=50))
+    short = identity_actions.compose.perform(actor(agent), ComposePrompt(agent_id=AGENT, max_tokens=50))
     assert short.tokens <= 50
 
 
 def test_what_is_not_there_is_not_found(agent: str) -> None:
     calls: list[tuple[Any, Any]] = [
-        (questions.list_files, OfAgent(agent_id="nobody")),
-        (questions.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
-        (questions.compare, DiffFiles(agent_id=AGENT, proposal_id=uuid4())),
-        (questions.compare, DiffFiles(agent_id=AGENT, file="SOUL", old=9)),
-        (actions.approve, DecideProposal(proposal_id=uuid4())),
-        (actions.reject, DecideProposal(proposal_id=uuid4())),
-        (actions.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
-        (actions.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
-        (actions.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
-        (actions.update_user, UpdateUser(agent_id="nobody", notes="x")),
+        (identity_actions.list_files, OfAgent(agent_id="nobody")),
+        (identity_actions.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
+        (identity_actions.compare, DiffFiles(agent_id=AGENT, proposal_id=uuid4())),
+        (identity_actions.compare, DiffFiles(agent_id=AGENT, file="SOUL", old=9)),
+        (identity_actions.approve, DecideProposal(proposal_id=uuid4())),
+        (identity_actions.reject, DecideProposal(proposal_id=uuid4())),
+        (identity_actions.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
+        (identity_actions.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
+        (identity_actions.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
+        (identity_actions.update_user, UpdateUser(agent_id="nobody", notes="x")),
     ]
     for action, request in calls:
         with pytest.raises(NotFound):
@@ -309,7 +309,7 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
         lock_agents(connection, [(other, AGENT)])
     approve(agent, made)
     assert read(other).version == 0
-    assert questions.list_proposals.perform(actor(other), ListProposals()).proposals == []
+    assert identity_actions.list_proposals.perform(actor(other), ListProposals()).proposals == []
     with pytest.raises(NotFound):
         approve(other, made)
 
@@ -317,21 +317,21 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
 def test_lists_go_page_by_page(agent: str) -> None:
     for number in range(3):
         approve(agent, propose(agent, f"You are {number}."))
-        actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name=f"{number}"))
-    history = questions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2))
+        identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name=f"{number}"))
+    history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2))
     assert ([one.version for one in history.versions], history.next) == ([3, 2], 2)
-    rest = questions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, before=2))
+    rest = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, before=2))
     assert ([one.version for one in rest.versions], rest.next) == ([1], None)
-    first = questions.list_proposals.perform(actor(agent), ListProposals(limit=2))
-    following = questions.list_proposals.perform(actor(agent), ListProposals(limit=2, before=first.next))
+    first = identity_actions.list_proposals.perform(actor(agent), ListProposals(limit=2))
+    following = identity_actions.list_proposals.perform(actor(agent), ListProposals(limit=2, before=first.next))
     assert (len(first.proposals), len(following.proposals), following.next) == (2, 1, None)
-    taken = questions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT, limit=2))
+    taken = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT, limit=2))
     assert [one.name for one in taken.snapshots] == ["2", "1"]
 
 
 def test_every_change_leaves_an_audit_row(agent: str) -> None:
     approve(agent, propose(agent))
-    actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
+    identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
     assert [row["action"] for row in found] == ["identity_propose", "identity_approve", "identity_rollback"]
     assert {row["target"] for row in found} == {AGENT}

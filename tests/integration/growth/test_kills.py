@@ -16,10 +16,10 @@ from jiyi.errors import Conflict
 from jiyi.protocol.growth.artifacts import Deciding
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.artifacts.growing import AGGREGATE, COMPOSE
-from models.growth.artifacts.voting import WEIGH
-from models.growth.skills import actions
-from models.growth.trajectories.storing import COMPRESS
+from models.growth.artifacts import SKILL_ACTIONS
+from models.growth.candidates import AGGREGATE, COMPOSE
+from models.growth.feedback import WEIGH
+from models.growth.trajectories import COMPRESS
 from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, owed, run, save
 from tests.integration.threads import Threads
 
@@ -67,10 +67,10 @@ def voted(group: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "module", "name", "prepare", "table"),
     [
-        (COMPRESS, "models.growth.trajectories.compressing", "keep", told, "trajectories"),
-        (COMPOSE, "models.growth.artifacts.keeping", "keep", compressed, "artifacts"),
-        (AGGREGATE, "models.growth.artifacts.keeping", "keep", experienced, "artifacts"),
-        (WEIGH, "models.growth.artifacts.voting", "give", voted, "feedback"),
+        (COMPRESS, "models.growth.trajectories", "store_trajectory", told, "trajectories"),
+        (COMPOSE, "models.growth.candidates", "store_grown", compressed, "artifacts"),
+        (AGGREGATE, "models.growth.candidates", "store_grown", experienced, "artifacts"),
+        (WEIGH, "models.growth.feedback", "count_vote", voted, "feedback"),
     ],
     ids=["compress", "compose", "aggregate", "weigh"],
 )
@@ -104,7 +104,8 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
 
     with Threads(2) as pool:
         answers = [
-            one.result() for one in [pool.submit(decide, actions.accept, "user:mia"), pool.submit(decide, actions.decline, "user:leo")]
+            one.result()
+            for one in [pool.submit(decide, SKILL_ACTIONS["accept"], "user:mia"), pool.submit(decide, SKILL_ACTIONS["decline"], "user:leo")]
         ]
     decided = artifacts(group)[0].status
     assert decided in answers

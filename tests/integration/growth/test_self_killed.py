@@ -10,9 +10,8 @@ import pytest
 
 from jiyi.protocol.growth.identity import OfAgent
 from jiyi.protocol.growth.pains import ProposeSolution
-from models.growth.owing import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
-from models.growth.pains import actions
-from models.growth.reflections import actions as reflections
+from models.growth import pain_actions, self_review
+from models.growth.followup_work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection.reflect import reflect
@@ -65,7 +64,7 @@ def test_in_merging_pains(group: str) -> None:
 
 def test_in_proposing(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
-    actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id))
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id))
     kill(SOLVE_PAIN, "tasks.growth.pains", "solve_pain")
     assert counted(group, "proposals") == 0
     hurry()
@@ -76,7 +75,7 @@ def test_in_proposing(group: str) -> None:
 def test_in_following_the_profile(group: str) -> None:
     talk.say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
     talk.run()
-    kill(FOLLOW_PROFILE, "tasks.growth.identity", "follow_profile")
+    kill(FOLLOW_PROFILE, "tasks.growth.self_review", "follow_profile")
     assert counted(group, "identity_versions") == 0
     hurry()
     grow()
@@ -85,7 +84,7 @@ def test_in_following_the_profile(group: str) -> None:
 
 def test_in_looking_at_itself(group: str) -> None:
     say(group, *SMALL_TALK, "以后回答请简洁一点。")
-    reflections.run.perform(actor(group), OfAgent(agent_id=AGENT))
+    self_review.run.perform(actor(group), OfAgent(agent_id=AGENT))
     kill(REFLECT, "tasks.reflection.reflect", "reflect")
     assert counted(group, "identity_proposals") == 0
     assert rows("SELECT 1 FROM memory_nodes WHERE group_id = :g AND type = 'thought'", g=group) == []

@@ -8,8 +8,7 @@ from jiyi.errors import Conflict, NotFound
 from jiyi.protocol.growth.artifacts import ArtifactId, Deciding, EvolutionQuery, HintQuery, PatternsQuery
 from jiyi.settings import get_settings
 from models.db.actions import Actor
-from models.growth.artifacts import actions as shared
-from models.growth.skills import actions
+from models.growth.artifacts import SKILL_ACTIONS, list_events, list_patterns, pending_hint
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, run
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -20,13 +19,13 @@ def me(group: str, name: str = "user:mia") -> Actor:
 
 
 def kinds(group: str) -> list[str]:
-    return [row.kind for row in shared.list_events.perform(me(group), EvolutionQuery()).rows][::-1]
+    return [row.kind for row in list_events.perform(me(group), EvolutionQuery()).rows][::-1]
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
     experienced(group)
     assert run() > 0
-    [pattern] = shared.list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows
+    [pattern] = list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows
     assert (pattern.common_steps, pattern.total_reuse) == (STEPS, 3)
     [skill] = artifacts(group)
     assert (skill.status, skill.enabled, skill.issues) == ("pending", False, [])
@@ -38,7 +37,7 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
 def test_too_little_reuse_grows_a_pattern_and_no_skill(group: str) -> None:
     experienced(group, times=3)
     run()
-    assert len(shared.list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
+    assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
     assert artifacts(group) == []
 
 
@@ -46,9 +45,9 @@ def test_accepting_registers_and_only_enabling_enables(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    accepted = actions.accept.perform(me(group), Deciding(id=skill.id, reason="helps"))
+    accepted = SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id, reason="helps"))
     assert (accepted.status, accepted.enabled, accepted.decided_by) == ("accepted", False, "user:mia")
-    assert actions.enable.perform(me(group), ArtifactId(id=skill.id)).enabled
+    assert SKILL_ACTIONS["enable"].perform(me(group), ArtifactId(id=skill.id)).enabled
     assert kinds(group) == ["proposed", "accepted", "enabled"]
 
 
@@ -56,18 +55,18 @@ def test_who_approves_second_is_told_who_was_first(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    actions.accept.perform(me(group), Deciding(id=skill.id))
+    SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id))
     with pytest.raises(Conflict, match="accepted, decided by user:mia"):
-        actions.accept.perform(me(group, "user:leo"), Deciding(id=skill.id))
+        SKILL_ACTIONS["accept"].perform(me(group, "user:leo"), Deciding(id=skill.id))
     with pytest.raises(Conflict):
-        actions.decline.perform(me(group, "user:leo"), Deciding(id=skill.id))
+        SKILL_ACTIONS["decline"].perform(me(group, "user:leo"), Deciding(id=skill.id))
 
 
 def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    actions.decline.perform(me(group), Deciding(id=skill.id))
+    SKILL_ACTIONS["decline"].perform(me(group), Deciding(id=skill.id))
     experienced(group, times=2)
     run()
     assert [one.status for one in artifacts(group)] == ["declined"]
@@ -85,7 +84,7 @@ def test_a_skill_that_tells_the_model_to_ignore_is_refused(group: str) -> None:
     assert skill.status == "refused"
     assert "orders" in skill.issues[0]
     with pytest.raises(Conflict, match="refused"):
-        actions.accept.perform(me(group), Deciding(id=skill.id))
+        SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id))
 
 
 def test_auto_mode_registers_disabled(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,20 +101,20 @@ def test_deleting_takes_the_texts(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    assert actions.delete.perform(me(group), ArtifactId(id=skill.id)).body == ""
+    assert SKILL_ACTIONS["delete"].perform(me(group), ArtifactId(id=skill.id)).body == ""
     assert artifacts(group) == []
     with pytest.raises(NotFound):
-        actions.get.perform(me(group), ArtifactId(id=skill.id))
+        SKILL_ACTIONS["get"].perform(me(group), ArtifactId(id=skill.id))
     experienced(group, times=1)
     run()
     assert artifacts(group) == []
 
 
 def test_the_hint_names_what_waits(group: str) -> None:
-    assert shared.pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
+    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
     experienced(group)
     run()
-    found = shared.pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
+    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
     [skill] = artifacts(group)
     assert found.id == skill.id
     assert "printer" in found.text
@@ -126,6 +125,6 @@ def test_another_group_sees_nothing(group: str) -> None:
     run()
     [skill] = artifacts(group)
     stranger = Actor(f"{group}-other", "user:eve")
-    assert actions.list_skills.perform(stranger, actions.list_skills.request()).rows == []
+    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
     with pytest.raises(NotFound):
-        actions.accept.perform(stranger, Deciding(id=skill.id))
+        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))

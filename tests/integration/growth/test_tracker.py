@@ -14,9 +14,8 @@ from jiyi.protocol.growth.artifacts import Deciding
 from jiyi.protocol.growth.pains import ProposeSolution, ResolvePain
 from jiyi.protocol.growth.tracking import TallyQuery
 from models.db.connection import unit_of_work
-from models.growth.pains import actions as pains
-from models.growth.skills import actions as skills
-from models.growth.tracking import actions, tallies
+from models.growth import pain_actions, tracking
+from models.growth.artifacts import SKILL_ACTIONS
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
 from tests.integration.growth.growing import run as aggregate
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
-    found = actions.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
+    found = tracking.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
     return {one.what: (one.grown, one.used) for one in found.tallies}
 
 
@@ -40,8 +39,8 @@ def test_memories_and_how_often_they_were_injected(group: str) -> None:
 def test_pains_proposals_and_experiences(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     pain_id = pain(group).pain_id
-    pains.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain_id, steps=["清空导出缓存"]))
-    pains.resolve_pain.perform(actor(group), ResolvePain(pain_id=pain_id, resolution="confirmed"))
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain_id, steps=["清空导出缓存"]))
+    pain_actions.resolve_pain.perform(actor(group), ResolvePain(pain_id=pain_id, resolution="confirmed"))
     found = counted(group)
     assert (found["pain"], found["proposal"], found["experience"]) == ((1, 0), (1, 1), (1, 0))
 
@@ -51,7 +50,7 @@ def test_skills_that_were_accepted_and_used(group: str) -> None:
     aggregate()
     [skill] = artifacts(group)
     assert "skill" not in counted(group)
-    skills.accept.perform(actor(group), Deciding(id=skill.id))
+    SKILL_ACTIONS["accept"].perform(actor(group), Deciding(id=skill.id))
     save([feedback(group, skill.id, signal="usage_count"), feedback(group, skill.id, signal="explicit")])
     aggregate()
     assert counted(group)["skill"] == (1, 1)
@@ -61,9 +60,9 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     begun = datetime.now(UTC).date()
     say(group, *SMALL_TALK, "I live in Porto.")
     with unit_of_work() as connection:
-        tallies.note(connection, (group, AGENT), "toy", grown=2)
+        tracking.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
-    found = actions.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
+    found = tracking.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
     assert [one.what for one in found][-1] == "toy"
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)
@@ -72,10 +71,10 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
 
 def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
     with unit_of_work() as connection:
-        tallies.note(connection, (group, "nobody"), "skill", grown=1)
+        tracking.note(connection, (group, "nobody"), "skill", grown=1)
     assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
     with pytest.raises(NotFound):
-        actions.list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
+        tracking.list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
 
 
 def test_another_groups_counts_are_not_seen(group: str) -> None:

@@ -11,8 +11,7 @@ from jiyi.protocol.growth.trajectories import StepsQuery, TrajectoriesQuery, Tra
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.trajectories import actions
-from models.growth.trajectories.storing import COMPRESS
+from models.growth.trajectories import COMPRESS, list_steps, list_trajectories
 from models.operations import prune
 from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
 
@@ -21,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 def trajectories(group: str) -> list[TrajectoryState]:
     """Oldest first."""
-    return actions.list_trajectories.perform(Actor(group, "test"), TrajectoriesQuery(agent_id=AGENT)).rows[::-1]
+    return list_trajectories.perform(Actor(group, "test"), TrajectoriesQuery(agent_id=AGENT)).rows[::-1]
 
 
 def stored_steps(group: str, session_id: str = "s1") -> list[int]:
-    found = actions.list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id=session_id))
+    found = list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id=session_id))
     return [one.step_index for one in found.rows]
 
 
@@ -93,7 +92,7 @@ def test_a_session_without_steps_has_no_trajectory(group: str) -> None:
 
 def test_secrets_are_masked_before_they_are_stored(group: str) -> None:
     save([step(group, 0, "user_request", input="my password is Hunter2!x " + "long " * 1_000)])
-    found = actions.list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id="s1"))
+    found = list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id="s1"))
     assert "Hunter2" not in found.rows[0].input_summary
     assert len(found.rows[0].input_summary) == 200
     with unit_of_work() as connection:

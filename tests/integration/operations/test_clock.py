@@ -12,17 +12,16 @@ from celery import Celery
 from sqlalchemy import text
 
 from engine.operations.jobs import JOBS
+from models.appointments import alerts
 from models.db.connection import unit_of_work
-from models.growth.heartbeat import alerts
 from models.memory.work import EMBED
 from models.queue import clock, ticks
+from tasks.appointments.due_scan import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
-from tasks.growth.due_scan import due_scan
 from tasks.operations import maintenance
-from tests.integration.growth import test_heartbeats
-from tests.integration.growth.conftest import nothing_due
-from tests.integration.growth.schedules import test_schedules
+from tests.integration.appointments import test_heartbeats, test_schedules
+from tests.integration.appointments.conftest import nothing_due
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.celery import beat as beats
 

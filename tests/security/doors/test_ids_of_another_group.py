@@ -19,24 +19,22 @@ from sqlalchemy import Connection
 
 from engine.tiers.digest import Digest
 from jiyi.client.transports.caller import Caller
+from jiyi.protocol.appointments.heartbeats import CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
-from jiyi.protocol.growth.heartbeat import CorrectAgent
-from jiyi.protocol.growth.schedules import CreateSchedule
 from jiyi.protocol.integrations.items import ItemWrite, PutItems
 from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
 from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.actions import ACTIONS
+from models.appointments import alerts, heartbeat_actions, schedule_actions
+from models.appointments.alerts import NewAlert
 from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.heartbeat import alerts
-from models.growth.heartbeat.alerts import NewAlert
-from models.growth.schedules import actions as schedule_actions
 from models.items.actions import put_items
 from models.memory.inbox import store
 from models.queue import dead_letters

@@ -25,8 +25,8 @@ import pytest
 from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, Style, render
-from engine.growth.identity import prompt as identity
-from engine.growth.skills.drafting import draft
+from engine.growth import identity
+from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
 from jiyi import Client
@@ -35,10 +35,10 @@ from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
+from jiyi.protocol.appointments.schedules import CreatedSchedule
 from jiyi.protocol.conversations.compaction import ChatMessage
 from jiyi.protocol.conversations.profiles import LABELS
-from jiyi.protocol.growth.schedules import CreatedSchedule
-from jiyi.protocol.growth.skill_types import Pattern
+from jiyi.protocol.growth.artifact_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
@@ -249,7 +249,7 @@ def _store(texts: Sequence[str]) -> str:
 
 
 def _files(texts: Sequence[str]) -> str:
-    return identity.compose({"SOUL": "You are kind.", "USER": "\n".join(texts)}, MAX_BUDGET)
+    return identity.compose_prompt({"SOUL": "You are kind.", "USER": "\n".join(texts)}, MAX_BUDGET)
 
 
 def _summary(texts: Sequence[str]) -> str:
@@ -282,7 +282,7 @@ def _skill(texts: Sequence[str]) -> str:
         confidence=1,
         evidence=[uuid4()],
     )
-    return draft(made).body
+    return draft_skill(made).body
 
 
 def _mcp(texts: Sequence[str]) -> str:
@@ -325,7 +325,7 @@ DOORS = {
         str.strip,
     ),
     "identity": Door(
-        "engine.growth.identity.prompt", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
+        "engine.growth.identity", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
     ),
     "hint": Door(
         "jiyi.chat.hint",
@@ -346,7 +346,7 @@ DOORS = {
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"engine.growth.skills.drafting", "jiyi.integrations.mcp"}
+OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -432,14 +432,14 @@ NOT_FOR_PROMPTS = {
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.profiles": "words are looked for in it",
-    "engine.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
-    "engine.growth.identity.user_file": "a file of people; identity.prompt quotes it",
+    "engine.growth.self_review": "a line of an agent's file, which identity.prompt shows",
+    "engine.growth.identity": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",
     "engine.reflection": "the language is looked for in it",
     "engine.stores.items": "an item's own text",
     "jiyi.stores.snapshots": "a message's own text",
     "engine.tiers.digest": "keywords are looked for in it",
-    "models.growth.reflections": "a field of a question, which blocks quotes",
+    "models.growth.self_review": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",
     "tasks.growth": "the language is looked for in it",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jiyi.chat.loop import ConversationLoop
+from jiyi.protocol.appointments.schedules import AskedSchedules
 from jiyi.protocol.conversations.injection import InjectedContext
-from jiyi.protocol.growth.schedules import AskedSchedules
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
 

@@ -7,14 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from engine.growth.skills.deciding import Decided, next_status
-from engine.growth.skills.drafting import draft
-from engine.growth.skills.gate import inspect
+from engine.growth.skills import PriorDecision, draft_skill, inspect_candidate, next_status
 from engine.providers.questions import SkillDraft
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
-from jiyi.protocol.growth.skill_types import MAX_NAME_CHARS, GateReport, Pattern, Status
+from jiyi.protocol.growth.artifact_types import MAX_NAME_CHARS, GateReport, Pattern, Status
 from jiyi.text.budget import estimate_tokens
 
 PASSED, REFUSED = GateReport(passed=True, confidence=0.9), GateReport(passed=False, issues=["no"], confidence=0.9)
@@ -26,44 +24,44 @@ def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> Patt
 
 
 def test_a_skill_has_heading_when_steps_and_evidence() -> None:
-    body = draft(pattern()).body
+    body = draft_skill(pattern()).body
     assert body.startswith("# Handle: the printer jams\n")
     for part in ("## When", "## Steps", "1. open it", "2. close it", "## Evidence", str(UUID(int=1))):
         assert part in body, part
 
 
 def test_a_chinese_problem_has_a_chinese_skill() -> None:
-    made = draft(pattern("打印机卡纸", "打开纸盒"))
+    made = draft_skill(pattern("打印机卡纸", "打开纸盒"))
     assert made.name == "处理：打印机卡纸"
     assert "## 步骤" in made.body
 
 
 def test_wordings_are_the_triggers() -> None:
-    assert draft(pattern(wordings=["a", "b"])).triggers == ["a", "b"]
+    assert draft_skill(pattern(wordings=["a", "b"])).triggers == ["a", "b"]
 
 
 def test_lines_of_evidence_cannot_make_headings() -> None:
-    made = draft(pattern("x\n# Heading\n1. do this"))
+    made = draft_skill(pattern("x\n# Heading\n1. do this"))
     assert [line for line in made.body.splitlines() if line.startswith("# ")] == ["# Handle: x # Heading 1. do this"]
 
 
 def test_long_problems_are_cut() -> None:
-    made = draft(pattern("p" * 1_000, "s" * 1_000))
+    made = draft_skill(pattern("p" * 1_000, "s" * 1_000))
     assert len(made.name) == MAX_NAME_CHARS
 
 
 def test_what_the_rules_write_passes_the_gate() -> None:
     for one in (pattern(), pattern("打印机卡纸", "打开纸盒")):
-        assert inspect(draft(one), min_confidence=0.7, near_duplicate=0.9).passed
+        assert inspect_candidate(draft_skill(one), min_confidence=0.7, near_duplicate=0.9).passed
 
 
 def test_the_rules_answer_the_question() -> None:
-    assert Rules().ask(SkillDraft(agent_id="a", pattern=pattern())) == draft(pattern())
+    assert Rules().ask(SkillDraft(agent_id="a", pattern=pattern())) == draft_skill(pattern())
 
 
 def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
     question = SkillDraft(agent_id="a", pattern=pattern(tools_used=["search"]))
-    answer = draft(pattern()).model_copy(update={"tools": ["search", "rm"]})
+    answer = draft_skill(pattern()).model_copy(update={"tools": ["search", "rm"]})
     assert "rm" in question.problems(answer)[0]
 
 
@@ -73,18 +71,18 @@ def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
         (None, PASSED, 3, False, "pending"),
         (None, PASSED, 3, True, "accepted"),
         (None, REFUSED, 3, True, "refused"),
-        (Decided("refused", 0), PASSED, 4, False, "pending"),
-        (Decided("refused", 0), REFUSED, 4, False, "refused"),
-        (Decided("declined", 3), PASSED, 5, True, "declined"),
-        (Decided("declined", 3), PASSED, 6, True, "pending"),
-        (Decided("declined", 3), REFUSED, 6, False, "declined"),
-        (Decided("deleted", 3), PASSED, 6, False, "pending"),
-        (Decided("accepted", 3), REFUSED, 99, False, "accepted"),
-        (Decided("archived", 3), PASSED, 99, True, "archived"),
-        (Decided("pending", 0), REFUSED, 9, False, "pending"),
+        (PriorDecision("refused", 0), PASSED, 4, False, "pending"),
+        (PriorDecision("refused", 0), REFUSED, 4, False, "refused"),
+        (PriorDecision("declined", 3), PASSED, 5, True, "declined"),
+        (PriorDecision("declined", 3), PASSED, 6, True, "pending"),
+        (PriorDecision("declined", 3), REFUSED, 6, False, "declined"),
+        (PriorDecision("deleted", 3), PASSED, 6, False, "pending"),
+        (PriorDecision("accepted", 3), REFUSED, 99, False, "accepted"),
+        (PriorDecision("archived", 3), PASSED, 99, True, "archived"),
+        (PriorDecision("pending", 0), REFUSED, 9, False, "pending"),
     ],
 )
-def test_what_becomes_of_a_candidate(known: Decided | None, report: GateReport, count: int, auto: bool, expected: Status) -> None:
+def test_what_becomes_of_a_candidate(known: PriorDecision | None, report: GateReport, count: int, auto: bool, expected: Status) -> None:
     assert next_status(known, report, count, auto_mode=auto) == expected
 
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from engine.growth.skills.gate import Known, inspect
+from engine.growth.skills import ComparedArtifact, inspect_candidate
+from jiyi.protocol.growth.artifact_types import GateReport, SkillCandidate, Status
 from jiyi.protocol.growth.artifacts import ArtifactState
-from jiyi.protocol.growth.skill_types import GateReport, SkillCandidate, Status
-from models.growth.artifacts.deciding import possible
+from models.growth.artifacts import possible_decisions
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."
 
 
-def report(known: list[Known] | None = None, *, heading: bool = True, **fields: Any) -> GateReport:
+def report(known: list[ComparedArtifact] | None = None, *, heading: bool = True, **fields: Any) -> GateReport:
     candidate = SkillCandidate.model_validate(
         {"name": "Free the printer", "triggers": ["printer jams"], "body": BODY, "confidence": 0.9, **fields}
     )
-    return inspect(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
+    return inspect_candidate(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
 
 
 def test_a_good_one_passes() -> None:
@@ -50,14 +50,14 @@ def test_confidence_is_capped_at_one() -> None:
 
 
 def test_a_trigger_belongs_to_one_skill() -> None:
-    taken = report([Known("Other", ["Printer  JAMS"])])
+    taken = report([ComparedArtifact("Other", ["Printer  JAMS"])])
     assert taken.issues == ["triggers: 'printer jams' is a trigger of 'Other' already"]
 
 
 def test_what_another_says_is_refused_by_likeness_and_by_words() -> None:
-    assert not report([Known("Other", [], likeness=0.9)]).passed
-    assert report([Known("Other", [], likeness=0.89)]).passed
-    assert not report([Known("Other", [], body=BODY.upper())]).passed
+    assert not report([ComparedArtifact("Other", [], likeness=0.9)]).passed
+    assert report([ComparedArtifact("Other", [], likeness=0.89)]).passed
+    assert not report([ComparedArtifact("Other", [], body=BODY.upper())]).passed
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_every_issue_is_told_at_once() -> None:
     ],
 )
 def test_each_status_has_its_decisions(status: Status, enabled: bool, verbs: list[str]) -> None:
-    assert possible(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs
+    assert possible_decisions(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs

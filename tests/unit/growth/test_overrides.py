@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jiyi.protocol.growth.identity_files import problems_of
+from jiyi.protocol.growth.identity import problems_of
 from jiyi.protocol.growth.overrides import override_in
 
 

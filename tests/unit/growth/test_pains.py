@@ -8,14 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.pains.confirming import Offer, confirmed
-from engine.growth.pains.finding import find
-from engine.growth.pains.merging import most_alike
-from engine.growth.pains.solving import advice_in, propose
-from engine.growth.pains.words import category_of, helped, hurts, severity_of, topic_of
+from engine.growth.pains import (
+    Offer,
+    advice_in,
+    category_of,
+    confirmed_proposal,
+    find_pains,
+    most_alike,
+    propose_solution,
+    says_helped,
+    severity_of,
+    tells_of_trouble,
+    topic_of,
+)
 from jiyi.protocol.conversations.types import Message
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pain_types import KnownSolution, confidence_of, graver
+from jiyi.protocol.growth.pains import KnownSolution, confidence_of, graver
 
 
 @pytest.mark.parametrize(
@@ -32,7 +40,7 @@ from jiyi.protocol.growth.pain_types import KnownSolution, confidence_of, graver
     ],
 )
 def test_what_hurts(said: str) -> None:
-    assert hurts(said)
+    assert tells_of_trouble(said)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +51,7 @@ def test_what_hurts(said: str) -> None:
     ],
 )
 def test_what_does_not(said: str) -> None:
-    assert not hurts(said)
+    assert not tells_of_trouble(said)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +132,7 @@ def test_what_only_says_that_it_hurts_is_its_own_topic() -> None:
 
 
 def test_each_message_is_read_from_the_user_only() -> None:
-    found = find(
+    found = find_pains(
         [
             Message(role="assistant", text="导出失败了"),
             Message(role="user", text="请翻译：“导出失败了”"),
@@ -137,7 +145,7 @@ def test_each_message_is_read_from_the_user_only() -> None:
 
 def test_messages_before_were_read_before() -> None:
     messages = [Message(role="user", text="导出失败了"), Message(role="user", text="登录太慢了")]
-    assert [one.summary for one in find(messages, since=1).pains] == ["登录太慢了"]
+    assert [one.summary for one in find_pains(messages, since=1).pains] == ["登录太慢了"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +161,7 @@ def test_messages_before_were_read_before() -> None:
     ],
 )
 def test_it_helped(said: str) -> None:
-    assert helped(said)
+    assert says_helped(said)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +178,7 @@ def test_it_helped(said: str) -> None:
     ],
 )
 def test_it_did_not_or_says_nothing(said: str) -> None:
-    assert not helped(said)
+    assert not says_helped(said)
 
 
 def offer(pain: str, *steps: str) -> Offer:
@@ -185,34 +193,34 @@ def said(*texts: str) -> list[Message]:
 def test_the_proposal_that_was_told_is_the_one_that_helped() -> None:
     export, login = offer("导出报表失败", "把报表拆成每月一份", "逐份导出"), offer("登录太慢", "清空浏览器缓存", "重新登录系统")
     messages = said("怎么办？", "可以清空浏览器缓存，然后重新登录系统。", "这个办法好用")
-    assert confirmed(messages, 2, [export, login]) == login.proposal_id
+    assert confirmed_proposal(messages, 2, [export, login]) == login.proposal_id
 
 
 def test_so_is_the_one_whose_pain_the_user_names() -> None:
     one = offer("导出季度报表失败", "换一个浏览器试试")
-    assert confirmed(said("导出季度报表的办法好用"), 0, [one]) == one.proposal_id
+    assert confirmed_proposal(said("导出季度报表的办法好用"), 0, [one]) == one.proposal_id
 
 
 def test_what_was_told_long_before_is_not_meant() -> None:
     one = offer("登录太慢", "清空浏览器缓存", "重新登录系统")
     talk = said("怎么办？", "清空浏览器缓存，重新登录系统", *["好", "嗯"] * 4, "这个办法好用")
-    assert confirmed(talk, len(talk) - 1, [one]) is None
+    assert confirmed_proposal(talk, len(talk) - 1, [one]) is None
 
 
 def test_nothing_is_confirmed_where_nothing_waits() -> None:
-    assert confirmed(said("a", "b", "这个办法好用"), 2, []) is None
+    assert confirmed_proposal(said("a", "b", "这个办法好用"), 2, []) is None
 
 
 def test_first_what_helped_before_then_what_was_advised_then_first_steps() -> None:
     known = [KnownSolution(problem="报表导出超时", steps=["拆成每月一份"], outcome="success")]
-    assert propose("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["拆成每月一份"]
-    assert propose("登录太慢", "slow", "zh", experiences=known, advice=["重启", "重启"]).steps == ["重启"]
-    assert len(propose("login is slow", "slow", "en").steps) == 3
+    assert propose_solution("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["拆成每月一份"]
+    assert propose_solution("登录太慢", "slow", "zh", experiences=known, advice=["重启", "重启"]).steps == ["重启"]
+    assert len(propose_solution("login is slow", "slow", "en").steps) == 3
 
 
 def test_what_failed_before_is_not_proposed() -> None:
     known = [KnownSolution(problem="报表导出超时", steps=["拆成每月一份"], outcome="failed")]
-    assert propose("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["重启"]
+    assert propose_solution("导出报表总是失败", "fault", "zh", experiences=known, advice=["重启"]).steps == ["重启"]
 
 
 def test_steps_are_the_items_of_lists() -> None:
@@ -228,7 +236,7 @@ def test_steps_are_the_items_of_lists() -> None:
 )
 def test_attempts_to_override_are_recognised(words: str) -> None:
     assert override_in(f"Hello. {words}!") is not None
-    assert propose("x y", "other", "en", advice=[words, "Restart it"]).steps == ["Restart it"]
+    assert propose_solution("x y", "other", "en", advice=[words, "Restart it"]).steps == ["Restart it"]
 
 
 @pytest.mark.parametrize(
@@ -240,6 +248,6 @@ def test_ordinary_words_are_no_attempt(words: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_read(text: str) -> None:
-    found = find([Message(role="user", text=text)])
+    found = find_pains([Message(role="user", text=text)])
     assert all(one.turn == 0 and one.summary.strip() for one in found.pains)
     assert most_alike(text, [text, "x"]) in (None, 0, 1)

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conversations.memories import StoredExperience, pattern_hash
-from engine.growth.skills.patterns import Lived, aggregate, common_steps, is_due
+from engine.growth.skills import LivedExperience, aggregate, common_steps, is_due
 from tests.unit.growth.steps import START
 
 PAIN = "the printer jams on the second tray"
 DUE = {"min_reuse": 3, "min_confidence": 0.7}
 
 
-def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> Lived:
+def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> LivedExperience:
     told = StoredExperience(
         pain_pattern=pain, solution_steps=list(steps or ("open it",)), **{"outcome": "success", "confidence": 0.9, **fields}
     )
-    return Lived(UUID(int=number + 1), START + timedelta(days=number), told)
+    return LivedExperience(UUID(int=number + 1), START + timedelta(days=number), told)
 
 
 def test_no_experiences_are_no_patterns() -> None:
@@ -67,7 +67,7 @@ def test_due_by_reuse_confidence_and_steps() -> None:
     [too_seldom] = aggregate([lived(0, reuse_count=2)])
     [unsure] = aggregate([lived(0, reuse_count=3, confidence=0.69)])
     told = StoredExperience(pain_pattern=PAIN, outcome="success", confidence=0.9, reuse_count=9)
-    [without_steps] = aggregate([Lived(UUID(int=1), START, told)])
+    [without_steps] = aggregate([LivedExperience(UUID(int=1), START, told)])
     assert [is_due(one, **DUE) for one in (enough, too_seldom, unsure, without_steps)] == [True, False, False, False]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.step_recorder import StepRecorder
-from jiyi.chat.steps import TrajectoryStage
+from jiyi.chat.steps import StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.compaction import ChatMessage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.growth.satisfaction.detect import acted_on, satisfaction
+from engine.growth.trajectories import acted_on, satisfaction
 from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.protocol.growth.trajectories import Satisfaction

@@ -8,7 +8,7 @@ import pytest
 
 from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.protocol.growth.schedules import AskedSchedules
+from jiyi.protocol.appointments.schedules import AskedSchedules
 
 
 class Scheduling:

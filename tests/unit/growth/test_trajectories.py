@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.satisfaction.detect import satisfaction
-from engine.growth.trajectories.compress import classify, compress
+from engine.growth.trajectories import classify, compress, satisfaction
 from jiyi.protocol.growth.steps import SUMMARY_CHARS, in_order, summary
 from jiyi.protocol.growth.trajectories import Completion, RequestType, Satisfaction
 from tests.unit.growth.steps import START, run, step

@@ -9,23 +9,23 @@ from uuid import UUID
 import pytest
 import yaml
 
-from engine.growth.trajectories.compress import compress
-from engine.growth.workflows.compose import Ran, chains, draft, runs_of, tools_of
+from engine.growth.trajectories import compress
+from engine.growth.workflows import TrajectoryRun, chains, draft_workflow, runs_of, tools_of
 from jiyi.chat import pipelines
-from jiyi.chat.workflow_yaml import Workflow, from_yaml
+from jiyi.chat.pipelines import Workflow, from_yaml
 from jiyi.errors import InvalidRequest
 from tests.unit.growth.steps import run as steps
 
 TEXT = "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error: %s}\n"
 
 
-def ran(number: int, session: str, *tools: str, **fields: Any) -> Ran:
+def ran(number: int, session: str, *tools: str, **fields: Any) -> TrajectoryRun:
     made = compress(steps(*tools, **fields), lambda _said: "neutral")
     assert made is not None
-    return Ran(UUID(int=number + 1), session, made)
+    return TrajectoryRun(UUID(int=number + 1), session, made)
 
 
-def three(*tools: str) -> list[Ran]:
+def three(*tools: str) -> list[TrajectoryRun]:
     return [ran(n, f"s{n % 2}", *tools) for n in range(3)]
 
 
@@ -49,7 +49,7 @@ def test_other_orders_are_other_chains() -> None:
 def test_the_workflow_is_yaml_that_can_be_read() -> None:
     runs = three("search", "mail")
     [pattern] = chains(runs)
-    made = draft(pattern, runs_of(pattern, runs))
+    made = draft_workflow(pattern, runs_of(pattern, runs))
     read = from_yaml(made.body)
     assert [(step.tool, step.inputs, step.on_error) for step in read.steps] == [
         ("search", {"input": "with search"}, "stop"),
@@ -62,7 +62,7 @@ def test_the_workflow_is_yaml_that_can_be_read() -> None:
 def test_chinese_and_quotes_survive() -> None:
     runs = [ran(n, f"s{n}", "搜索", "发送: 'x'", request='找出: "发票"\n# 然后') for n in range(3)]
     [pattern] = chains(runs)
-    assert Workflow.model_validate(yaml.safe_load(draft(pattern, runs).body)).steps[1].tool == "发送: 'x'"
+    assert Workflow.model_validate(yaml.safe_load(draft_workflow(pattern, runs).body)).steps[1].tool == "发送: 'x'"
 
 
 def test_a_run_passes_on_what_the_step_before_gave() -> None:

@@ -8,12 +8,10 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.growth.diffs import diff
-from jiyi.protocol.growth.identity import IdentityProposal, ListProposals
-from jiyi.protocol.growth.identity_files import FILES, PROPOSABLE, File
+from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from jiyi.settings import get_settings
 from models.db.actions import Action
-from models.growth.identity import actions, proposals, snapshots, versions
+from models.growth import identity, identity_actions
 from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, door
@@ -34,9 +32,9 @@ def some(connection: Connection, group: str) -> Context:
     """Proposals that wait for somebody, the latest first; and the agents."""
     before = inputs.identifier("before")
     wanted = checked(ListProposals, agent_id=asked("agent"), status="pending", before=before, limit=PER_PAGE)
-    found = listed("proposals", proposals.page(connection, group, wanted), PER_PAGE, "proposal_id")
-    shown = [_shown(connection, group, one) for one in found["proposals"]]
-    return {"agents": agent_reads.names(connection, group), **found, "proposals": shown}
+    listing = listed("proposals", identity.proposal_page(connection, group, wanted), PER_PAGE, "proposal_id")
+    shown = [_shown(connection, group, proposal) for proposal in listing["proposals"]]
+    return {"agents": agent_reads.names(connection, group), **listing, "proposals": shown}
 
 
 @page(blueprint, "/identity/<name:group>/<name:agent>", "identity.html", name="agent", missing=NO_AGENT, proposable=PROPOSABLE)
@@ -45,18 +43,18 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
     if agent_reads.agent(connection, group, agent) is None:
         return None
     name = (group, agent)
-    latest = proposals.page(connection, group, ListProposals(agent_id=agent, limit=DECIDED_SHOWN))
+    latest = identity.proposal_page(connection, group, ListProposals(agent_id=agent, limit=DECIDED_SHOWN))
     shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
-    current = versions.current(connection, name, shown)
-    old = None if compared is None else versions.version(connection, name, shown, compared)
+    current = identity.current_file(connection, name, shown)
+    old = None if compared is None else identity.file_version(connection, name, shown, compared)
     return {
         "agent_id": agent,
-        "files": versions.everything(connection, name),
+        "files": identity.current_files(connection, name),
         "shown": shown,
-        "history": versions.history(connection, name, shown, None, VERSIONS_SHOWN),
+        "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
         "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
-        "proposals": [_shown(connection, group, one) for one in latest],
-        "snapshots": snapshots.page(connection, name, None, SNAPSHOTS_SHOWN),
+        "proposals": [_shown(connection, group, proposal) for proposal in latest],
+        "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": get_settings().identity_max_chars,
     }
 
@@ -65,9 +63,9 @@ def _of_agent(path: str, action: Action[Any, Any]) -> None:
     door(blueprint, f"/identity/<name:group>/<name:agent>/{path}", action, "identity.agent", name=path, named=AGENT, keeps=["file"])
 
 
-_of_agent("propose", actions.propose)
-_of_agent("snapshot", actions.snapshot)
-_of_agent("rollback", actions.rollback)
+_of_agent("propose", identity_actions.propose)
+_of_agent("snapshot", identity_actions.snapshot)
+_of_agent("rollback", identity_actions.rollback)
 
 
 def _back(known: Context) -> str:
@@ -79,7 +77,7 @@ def _back(known: Context) -> str:
 door(
     blueprint,
     "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>",
-    {"approve": actions.approve, "reject": actions.reject},
+    {"approve": identity_actions.approve, "reject": identity_actions.reject},
     _back,
     name="decide",
 )
@@ -89,5 +87,5 @@ def _shown(connection: Connection, group: str, proposal: IdentityProposal) -> Co
     """A proposal with what would differ: from what is in force, or was when it was decided on."""
     current = proposal.current
     if proposal.status == "pending":
-        current = versions.current(connection, (group, proposal.agent_id), proposal.file).content
+        current = identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
     return {**dict(proposal), "lines": diff(current, proposal.suggested)}

@@ -9,9 +9,8 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.growth.pain_types import Status
-from jiyi.protocol.growth.pains import ListPains
-from models.growth.pains import actions, pains, proposals, reads
+from jiyi.protocol.growth.pains import ListPains, Status
+from models.growth import pain_actions, pains
 from models.memory import agent_reads
 from web.admin import inputs
 from web.admin.acting import checked, door
@@ -30,23 +29,23 @@ NONE = lazy_gettext("There is no pain point %(id)s in the group “%(group)s”.
 def some(connection: Connection, group: str) -> Context:
     """Those felt last first."""
     agent, status, before = asked("agent"), inputs.choice("status", STATUSES), inputs.identifier("before")
-    found = reads.page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PER_PAGE))
+    rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PER_PAGE))
     return {
         "filters": {"agent": agent, "status": status},
         "agents": agent_reads.names(connection, group),
-        **listed("pains", found, PER_PAGE, "pain_id"),
+        **listed("pains", rows, PER_PAGE, "pain_id"),
     }
 
 
 @page(blueprint, "/pains/<uuid:pain_id>", "pain.html", name="pain", missing=NONE)
 def one(connection: Connection, group: str, pain_id: UUID) -> Context | None:
     """One, with what told of it and every proposal."""
-    found = pains.find(connection, group, pain_id)
-    if found is None:
+    pain = pains.find_pain(connection, group, pain_id)
+    if pain is None:
         return None
     evidence = pains.quotes(connection, group, pain_id, EVIDENCE_SHOWN)
-    return {"pain": found, "evidence": evidence, "proposals": proposals.of_pain(connection, group, pain_id)}
+    return {"pain": pain, "evidence": evidence, "proposals": pains.proposals_of(connection, group, pain_id)}
 
 
-door(blueprint, "/pains/<uuid:pain_id>/resolve", actions.resolve_pain, "pains.pain", name="resolve")
-door(blueprint, "/pains/<uuid:pain_id>/propose", actions.propose_solution, "pains.pain", name="propose")
+door(blueprint, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve")
+door(blueprint, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose")

@@ -9,16 +9,12 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Status
 from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
-from jiyi.protocol.growth.skill_types import ArtifactKind, Status
-from jiyi.protocol.growth.trust import Sentiment
 from models.conversations import entries
 from models.db.actions import Action
-from models.growth.artifacts import actions as shared
-from models.growth.artifacts import deciding, evolution, reads
-from models.growth.skills import actions as skills
-from models.growth.trajectories import actions as trajectories
-from models.growth.workflows import actions as workflows
+from models.growth import artifacts, feedback, trajectories
+from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.acting import door
@@ -31,11 +27,11 @@ PAGES = (Page("growth", lazy_gettext("Skills"), "growth.page"),)
 PER_PAGE = 30
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the newest.
 SHOWN = 20
-STATUSES: tuple[Status, ...] = tuple(one for one in get_args(Status) if one != "deleted")
+STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "deleted")
 SENTIMENTS: tuple[Sentiment, ...] = get_args(Sentiment)
 #: What an address calls the two kinds.
 KINDS: dict[str, ArtifactKind] = {"skills": "skill", "workflows": "pipeline"}
-MODULES = {"skills": skills, "workflows": workflows}
+ACTIONS = {"skills": SKILL_ACTIONS, "workflows": WORKFLOW_ACTIONS}
 NONE = lazy_gettext("Nothing was learned in the group “%(group)s” under %(id)s.")
 WITH_REASON = ("accept", "decline", "archive")
 
@@ -45,11 +41,11 @@ def some(connection: Connection, group: str) -> Context:
     """Skills, or workflows, newest first."""
     which, status, agent = inputs.choice("kind", tuple(KINDS)) or "skills", inputs.choice("status", STATUSES), asked("agent")
     before, wanted = inputs.identifier("before"), cast("Status | None", status)
-    found = reads.artifacts(connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=PER_PAGE + 1)
+    rows = artifacts.artifact_page(connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=PER_PAGE + 1)
     return {
         "filters": {"kind": which, "status": status, "agent": agent},
         "agents": agent_reads.names(connection, group),
-        **listed("rows", found, PER_PAGE, "id"),
+        **listed("rows", rows, PER_PAGE, "id"),
     }
 
 
@@ -65,19 +61,19 @@ def some(connection: Connection, group: str) -> Context:
 )
 def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Context | None:
     """One, with all that it rests on and all that happened to it."""
-    found = reads.artifact(connection, group, KINDS[which], artifact_id)
-    if found is None:
+    artifact = artifacts.find_artifact(connection, group, KINDS[which], artifact_id)
+    if artifact is None:
         return None
-    latest = found.evidence[-SHOWN:]
+    latest = artifact.evidence[-SHOWN:]
     return {
         "which": which,
-        "grown": found,
-        "pattern": reads.pattern_of(connection, group, found),
+        "grown": artifact,
+        "pattern": artifacts.pattern_of(connection, group, artifact),
         "memories": entries.some(connection, group, latest) if which == "skills" else [],
-        "trajectories": trajectories.some(connection, group, latest) if which == "workflows" else [],
-        "votes": reads.votes(connection, group, artifact_id, SHOWN),
-        "happened": evolution.events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
-        "verbs": deciding.possible(found),
+        "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
+        "votes": artifacts.votes_on(connection, group, artifact_id, SHOWN),
+        "happened": feedback.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
+        "verbs": artifacts.possible_decisions(artifact),
     }
 
 
@@ -88,15 +84,14 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
         return None
     return {
         "agent_id": agent,
-        "patterns": reads.patterns(connection, group, agent, SHOWN),
-        "trajectories": trajectories.page(connection, group, agent, None, None, SHOWN),
-        "trust": reads.trust(connection, group, agent, SHOWN),
+        "patterns": artifacts.patterns_of(connection, group, agent, SHOWN),
+        "trajectories": trajectories.trajectory_page(connection, group, agent, None, None, SHOWN),
+        "trust": artifacts.trust_of_group(connection, group, agent, SHOWN),
     }
 
 
 def _decision(parts: Context) -> Action[Any, Any]:
-    chosen: Action[Any, Any] = getattr(MODULES[parts["which"]], parts["verb"])
-    return chosen
+    return ACTIONS[parts["which"]][parts["verb"]]
 
 
 def _decided(known: Context) -> str:
@@ -112,7 +107,7 @@ door(blueprint, f"{ARTIFACT}/{VERBS}", _decision, _decided, name="decide", named
 door(
     blueprint,
     f"{ARTIFACT}/vote",
-    shared.give,
+    artifacts.give_feedback,
     "growth.one",
     name="vote",
     given=lambda fields, parts: {**fields, "artifact": KINDS[parts["which"]]},

@@ -10,9 +10,7 @@ from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
 from jiyi.protocol.growth.pains import ProposeSolution, ReportPain
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.identity import actions as identity
-from models.growth.pains import actions as pains
-from models.growth.reflections import actions as reflections
+from models.growth import identity_actions, pain_actions, self_review
 from models.memory.agents import lock_agents
 from tests.integration.actions.cases import Case, command
 
@@ -28,13 +26,13 @@ def agent(group: str) -> None:
 def pain(group: str) -> str:
     """The id of a pain point."""
     agent(group)
-    return str(pains.report_pain.perform(Actor(group, "test"), ReportPain(agent_id=AGENT, summary=PAIN)).pain.pain_id)
+    return str(pain_actions.report_pain.perform(Actor(group, "test"), ReportPain(agent_id=AGENT, summary=PAIN)).pain.pain_id)
 
 
 def proposed(group: str) -> str:
     """The id of a pain point that something is proposed against."""
     pain_id = pain(group)
-    pains.propose_solution.perform(Actor(group, "test"), ProposeSolution(pain_id=pain_id, steps=STEPS))
+    pain_actions.propose_solution.perform(Actor(group, "test"), ProposeSolution(pain_id=pain_id, steps=STEPS))
     return pain_id
 
 
@@ -42,12 +40,12 @@ def change(group: str) -> str:
     """The id of a proposal to change a file."""
     agent(group)
     request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=SOUL, reason="agreed")
-    return str(identity.propose.perform(Actor(group, "test"), request).proposal_id)
+    return str(identity_actions.propose.perform(Actor(group, "test"), request).proposal_id)
 
 
 def changed(group: str) -> None:
     """A file with a version."""
-    identity.approve.perform(Actor(group, "test"), DecideProposal(proposal_id=change(group)))
+    identity_actions.approve.perform(Actor(group, "test"), DecideProposal(proposal_id=change(group)))
 
 
 def hurting(group: str, _made: Any) -> list[Any]:
@@ -76,9 +74,9 @@ def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_fie
 
 
 CASES = (
-    _case(pains.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
+    _case(pain_actions.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
     _case(
-        pains.resolve_pain,
+        pain_actions.resolve_pain,
         hurting,
         proposed,
         {"resolution": "confirmed"},
@@ -86,7 +84,7 @@ CASES = (
         admin=lambda made: (f"/pains/{made}/resolve", {"resolution": "confirmed"}),
     ),
     _case(
-        pains.propose_solution,
+        pain_actions.propose_solution,
         hurting,
         pain,
         {"steps": STEPS},
@@ -94,14 +92,14 @@ CASES = (
         admin=lambda made: (f"/pains/{made}/propose", {"steps": "\r\n".join(STEPS)}),
     ),
     _case(
-        identity.propose,
+        identity_actions.propose,
         files,
         agent,
         _CHANGE,
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/propose", {"file": "SOUL", "suggested": SOUL, "reason": "agreed"}),
     ),
     _case(
-        identity.approve,
+        identity_actions.approve,
         files,
         change,
         {"note": "yes"},
@@ -109,30 +107,30 @@ CASES = (
         admin=lambda made: (f"/identity/proposals/{made}/approve", {"note": "yes"}),
     ),
     _case(
-        identity.reject,
+        identity_actions.reject,
         files,
         change,
         {"note": "no"},
         "proposal_id",
         admin=lambda made: (f"/identity/proposals/{made}/reject", {"note": "no"}),
     ),
-    _case(identity.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
+    _case(identity_actions.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
     _case(
-        identity.snapshot,
+        identity_actions.snapshot,
         files,
         changed,
         {**_OF_AGENT, "name": "before"},
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/snapshot", {"name": "before"}),
     ),
     _case(
-        identity.rollback,
+        identity_actions.rollback,
         files,
         changed,
         {**_OF_AGENT, "file": "SOUL", "version": 0},
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/rollback", {"file": "SOUL", "version": "0"}),
     ),
-    _case(reflections.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
-    _case(reflections.run, looking, agent, _OF_AGENT),
+    _case(self_review.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
+    _case(self_review.run, looking, agent, _OF_AGENT),
 )
 
 _PAINS = (

@@ -10,9 +10,7 @@ from sqlalchemy import text
 from jiyi.protocol.growth.artifacts import ArtifactId, Deciding, GiveFeedback
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.artifacts import actions as shared
-from models.growth.skills import actions as skills
-from models.growth.workflows import actions as workflows
+from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS, give_feedback
 from tests.integration.actions.cases import Case
 from tests.integration.growth.growing import chain, end, experienced, run, save
 
@@ -60,14 +58,14 @@ def trust(group: str, _made: Any) -> list[Any]:
 
 
 def _cases(noun: str, actions: Any, prepare: Callable[[str], str]) -> list[Case]:
-    accepted = after(prepare, actions.accept)
+    accepted = after(prepare, actions["accept"])
     tried = (
-        ("accept", actions.accept, prepare, Deciding, {"reason": "helps"}),
-        ("decline", actions.decline, prepare, Deciding, {"reason": "too special"}),
-        ("enable", actions.enable, accepted, ArtifactId, {}),
-        ("disable", actions.disable, after(prepare, actions.accept, actions.enable), ArtifactId, {}),
-        ("archive", actions.archive, accepted, Deciding, {"reason": "old"}),
-        ("delete", actions.delete, prepare, ArtifactId, {}),
+        ("accept", actions["accept"], prepare, Deciding, {"reason": "helps"}),
+        ("decline", actions["decline"], prepare, Deciding, {"reason": "too special"}),
+        ("enable", actions["enable"], accepted, ArtifactId, {}),
+        ("disable", actions["disable"], after(prepare, actions["accept"], actions["enable"]), ArtifactId, {}),
+        ("archive", actions["archive"], accepted, Deciding, {"reason": "old"}),
+        ("delete", actions["delete"], prepare, ArtifactId, {}),
     )
     return [_case(noun, verb, action, made, request, fields) for verb, action, made, request, fields in tried]
 
@@ -84,10 +82,10 @@ def _case(noun: str, verb: str, action: Any, prepare: Callable[[str], str], requ
 
 
 CASES = (
-    *_cases("skill", skills, skill),
-    *_cases("workflow", workflows, workflow),
+    *_cases("skill", SKILL_ACTIONS, skill),
+    *_cases("workflow", WORKFLOW_ACTIONS, workflow),
     Case(
-        action=shared.give,
+        action=give_feedback,
         prepare=skill,
         request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive"),
         effect=trust,

@@ -8,15 +8,13 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ConfigureHeartbeat, CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule, ScheduleId
 from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import AcknowledgeAlerts, ConfigureHeartbeat, CorrectAgent
-from jiyi.protocol.growth.schedules import CreateSchedule, ScheduleId
+from models.appointments import alerts, heartbeat_actions, schedule_actions
+from models.appointments.alerts import NewAlert
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.heartbeat import alerts
-from models.growth.heartbeat.alerts import NewAlert
-from models.growth.schedules import actions as schedule_actions
 from models.memory import agents
 from tests.integration.actions.cases import Case
 

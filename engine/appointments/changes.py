@@ -1,0 +1,270 @@
+"""Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五, "push it back an hour".
+
+One is meant only where no other fits as well: by the words and times that they share, else by how alike their meaning is. A wrong
+appointment cancelled is worse than a question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from uuid import UUID
+
+from engine.appointments.requests import TIME, blanked, is_waking
+from engine.appointments.schedule import Timing, Unclear
+from engine.times import readings
+from engine.times.clocks import Clock, Impossible, Part, of_waking
+from engine.times.days import Day
+from engine.times.elements import Element, find_elements, groups
+from engine.times.offsets import Lead, Offset, Shift, find_shift
+from engine.times.recurring import Every
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.text.tokens import telling
+
+#: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to be behind.
+ALIKE, AHEAD = 0.5, 0.1
+#: More appointments than this are not compared by meaning: each has to be embedded.
+MOST_ALIKE = 100
+#: Hours that a part of the day stands for: first and last.
+HOURS_OF_PART: dict[Part, tuple[int, int]] = {
+    "dawn": (0, 6),
+    "morning": (4, 12),
+    "noon": (11, 14),
+    "afternoon": (12, 18),
+    "evening": (17, 23),
+    "night": (18, 23),
+    "midnight": (0, 0),
+}
+#: Words that ask, and what every appointment is called: they do not tell one from another.
+_FRAME = frozenset(
+    telling(
+        "cancel delete remove scrap drop forget stop skip kill clear turn off undo bin lose call set put move shift push pull bring change "
+        "reschedule postpone delay swap switch make reminder reminders remind alarm alarms timer appointment appointments schedule scheduled "
+        "plan planned notification alert ping nudge thing one ones instead rather earlier later please need want time times day list show "
+        "tell what all any every new don't can could would let ok thanks wake buzz "
+        "取消 删除 删掉 撤销 撤掉 撤了 去掉 关掉 停掉 不用 不要 不必 别再 算了 免了 作废 改到 改成 改为 改期 挪到 挪动 移到 换到 换成 调到 调整 推迟 延后 延迟 提前 提醒 "
+        "提醒我 提醒了 醒我 闹钟 闹铃 日程 安排 预约 计划 那个 这个 一个 一下 给我 帮我 请把 把那 把我 我的 的那 的提 个提 醒取 醒改 醒挪 醒推 醒删 消了 掉吧 了吧 叫我 喊我 "
+        "通知 时间 什么 哪些 列出 还有 今天 明天 后天 的闹 钟取 钟改 消掉 消那 消提 消我 消这 消明 消今"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Appointment:
+    """``times``: its next times in its time zone, the soonest first; ``again``: it comes again and again."""
+
+    id: UUID
+    task: str
+    times: tuple[datetime, ...]
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The appointments that a message may mean; ``sure``: it is the one there is."""
+
+    appointments: tuple[Appointment, ...]
+    sure: bool
+
+
+#: How alike a text is to each of others, -1 to 1.
+Likeness = Callable[[str, Sequence[str]], Sequence[float]]
+
+
+def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointment], likeness: Likeness | None = None) -> Fit:
+    """Which appointment a message means.
+
+    Args:
+        text: its words without its times.
+        times: the times that it says the appointment has.
+        planned: the agent's appointments.
+        likeness: compares meanings, where the local model is there.
+    """
+    words = set(telling(text)) - _FRAME
+    timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)] if times else list(planned)
+    named = _named(words, timely)
+    if named:
+        return _one_of(named)
+    if times and (elsewhere := _named(words, planned)):
+        return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
+    if not words:
+        return _one_of(timely)
+    return _alike(text, timely, likeness) if likeness is not None and 0 < len(timely) <= MOST_ALIKE else Fit((), sure=False)
+
+
+def _named(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
+    """Those that share most with the words; a word that many appointments have counts less."""
+    tokens = {appointment.id: set(telling(appointment.task)) for appointment in planned}
+    often = Counter(token for words_of_task in tokens.values() for token in words_of_task)
+    shared = {appointment.id: sum(1 / often[token] for token in tokens[appointment.id] & words) for appointment in planned}
+    most = max(shared.values(), default=0.0)
+    return [appointment for appointment in planned if shared[appointment.id] == most] if most else []
+
+
+def _one_of(appointments: Sequence[Appointment]) -> Fit:
+    return Fit(tuple(appointments), sure=len(appointments) == 1)
+
+
+def _alike(text: str, planned: Sequence[Appointment], likeness: Likeness) -> Fit:
+    ranked = sorted(zip(likeness(text, [appointment.task for appointment in planned]), planned, strict=True), key=lambda pair: -pair[0])
+    best = ranked[0][0]
+    near = tuple(appointment for alike, appointment in ranked if alike >= max(ALIKE, best - AHEAD))
+    return Fit(near, sure=len(near) == 1)
+
+
+def _at(time: Element, appointment: Appointment) -> bool:
+    """Whether an appointment has a time that somebody names."""
+    match time:
+        case Every():
+            return appointment.again
+        case Day():
+            return bool(time.whole) or any(moment.date() in time.dates for moment in appointment.times)
+        case Clock(stated=None, part=part):
+            first, last = HOURS_OF_PART[part] if part else (0, 23)
+            return any(first <= moment.hour <= last for moment in appointment.times)
+        case Clock():
+            return any(moment.hour in time.hours and moment.minute == time.minute for moment in appointment.times)
+        case _:
+            return True
+
+
+#: What stands before the time that it had, and before the one that it gets.
+_OLD = re.compile(
+    r"(?:\b(?:from|instead of|rather than|not(?: at| on)?)|从|不是|别|不要|原来的?|原定的?|本来)\s?(?:the |my |at |on )?\Z", re.IGNORECASE
+)
+_NEW = re.compile(r"(?:\b(?:to|till|until|for|make it|make that)|[到成至为去在]|改)\s?(?:the |at |on |be )?\Z", re.IGNORECASE)
+
+_TO_TIME = re.compile(r"\W{0,3}(?:\b(?:to|till|until)\b|[改换挪移调]?[到成至为])\W{0,3}(?:the |at |on )?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTimes:
+    """The times of a message that moves something: those it had, those it gets, or how far it is shifted; ``words`` say the new one."""
+
+    old: tuple[Element, ...]
+    new: tuple[Element, ...]
+    shift: Shift | None
+    words: str
+    #: The message without its times.
+    rest: str
+
+
+def read_change(text: str, now: datetime) -> ChangeTimes:
+    """What a message, as :func:`engine.appointments.parse.readable` gives it, says of both times."""
+    shift = find_shift(text)
+    times = [element for element in find_elements(text, now) if shift is None or element.end <= shift.start or element.start >= shift.end]
+    old: list[list[Element]] = []
+    new: list[list[Element]] = []
+    open_: list[list[Element]] = []
+    for group in _split(text, times):
+        before = text[: group[0].start]
+        (old if _OLD.search(before) else new if _NEW.search(before) else open_).append(group)
+    if shift is not None:
+        old, new = [*old, *open_, *new], []
+    elif new:
+        old += open_
+    else:  # "reschedule the dentist, Friday is better": the last time is the new one
+        old, new = [*old, *open_[:-1]], open_[-1:]
+    fresh = [element for group in new for element in group]
+    if is_waking(text):
+        fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
+    words = [text[element.start : element.end].strip() for element in fresh]
+    spans = [(element.start, element.end) for element in times] + ([(shift.start, shift.end)] if shift is not None else [])
+    joint = "" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " "
+    return ChangeTimes(
+        tuple(element for group in old for element in group),
+        tuple(fresh),
+        shift,
+        joint.join(filter(None, words)),
+        blanked(text, spans).replace(TIME, " "),
+    )
+
+
+def _split(text: str, times: list[Element]) -> list[list[Element]]:
+    """Words of times that stand together; "3 to 5" are two times."""
+    split: list[list[Element]] = []
+    for group in groups(text, [element for element in times if element.end > element.start]):
+        split.append(group[:1])
+        for before, element in pairwise(group):
+            if _TO_TIME.fullmatch(text, before.end, element.start):
+                split.append([element])
+            else:
+                split[-1].append(element)
+    return split
+
+
+def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
+    """The new timing of an appointment; :class:`Unclear` with the reason if it cannot be told. ``now`` is in its time zone."""
+    last = timing.after(now)
+    if last is None:
+        return Unclear("that time has passed", asked=True)
+    its = last.astimezone(zone_of(timing.tz))
+    impossible = next((element for element in to.new if isinstance(element, Impossible)), None)
+    if impossible is not None:
+        return Unclear(impossible.reason, asked=True)
+    if to.shift is not None:
+        return _shifted(timing, its, to.shift.by, now)
+    if not to.new:
+        return Unclear("it does not say when", asked=True)
+    if timing.kind == "once" or any(isinstance(element, Every) for element in to.new):
+        return _read(timing, its, to.new, now)
+    return _again(timing, to.new)
+
+
+def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) -> Timing | Unclear:
+    """A time by the grammar; what it leaves open, the day or the hour, stays as it was."""
+    used = list(new)
+    if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
+        used.append(Day(0, 0, (its.date(),)))
+    if not any(isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days) for element in used):
+        used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
+    meant = readings.read(used, None, set(), now, zone_of(timing.tz))
+    if not meant.readings:
+        return Unclear(meant.reason, asked=True)
+    first = meant.readings[0]
+    return Timing(first.kind, first.cron, first.at, first.every_seconds, timing.tz)
+
+
+def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Timing | Unclear:
+    to = its + by
+    if timing.kind == "once":
+        return _once(timing, to) if to > now else Unclear("that time has passed", asked=True)
+    fields = (timing.cron or "").split()
+    if timing.kind != "cron" or not (fields[0].isdecimal() and fields[1].isdecimal()) or to.date() != its.date():
+        return Unclear(_ONE_OF_MANY, asked=True)
+    return _cron(timing, [str(to.minute), str(to.hour), *fields[2:]])
+
+
+def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
+    """What comes again, at another time of day or on another day of the week or month."""
+    fields = (timing.cron or "").split()
+    clock = next((element for element in new if isinstance(element, Clock)), None)
+    day = next((element for element in new if isinstance(element, Day) and not element.whole), None)
+    if timing.kind != "cron" or not (clock or day) or not (fields[0].isdecimal() and fields[1].isdecimal()):
+        return Unclear(_ONE_OF_MANY, asked=True)
+    if clock is not None:
+        fields[:2] = str(clock.minute), str(clock.hours[0])
+    if day is not None:
+        if fields[4].isdecimal():
+            fields[4] = str(day.dates[0].isoweekday() % 7)
+        elif fields[2].isdecimal():
+            fields[2] = str(day.dates[0].day)
+        else:
+            return Unclear(_ONE_OF_MANY, asked=True)
+    return _cron(timing, fields)
+
+
+#: Why an appointment that comes again is not moved.
+_ONE_OF_MANY = "a single time of what comes again cannot be moved"
+
+
+def _once(timing: Timing, at: datetime) -> Timing:
+    return Timing("once", f"{at.minute} {at.hour} {at.day} {at.month} *", at, None, timing.tz)
+
+
+def _cron(timing: Timing, fields: Sequence[str]) -> Timing:
+    return Timing("cron", " ".join(fields), None, None, timing.tz)

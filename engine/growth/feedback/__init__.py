@@ -1,1 +1,0 @@
-"""How far what was grown is trusted, and what became of it."""

@@ -1,1 +1,0 @@
-"""What an agent looks after by itself, and when it speaks up."""

@@ -1,1 +1,0 @@
-"""Who an agent is: its files, and how they change."""

@@ -1,1 +1,0 @@
-"""What hurts the people an agent works for: noticed, merged, answered with a proposal."""

@@ -1,1 +1,0 @@
-"""How content a user is with what the agent did, from their last words."""

@@ -1,1 +1,0 @@
-"""Times in words, in Chinese and in English: what is asked to be done, and when."""

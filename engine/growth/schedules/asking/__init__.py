@@ -1,1 +1,0 @@
-"""What messages ask of an agent's appointments: whether, of which one, and to when it is moved."""

@@ -1,0 +1,246 @@
+"""Skills: patterns of experiences of one problem, the candidate written from one, the gate it must pass, and what becomes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from engine.conversations.memories import StoredExperience, pattern_hash
+from jiyi.protocol.growth.artifact_types import (
+    MAX_BODY_CHARS,
+    MAX_DESCRIPTION_CHARS,
+    MAX_EVIDENCE,
+    MAX_NAME_CHARS,
+    MAX_TOOLS,
+    MAX_TRIGGERS,
+    GateReport,
+    Pattern,
+    SkillCandidate,
+    Status,
+)
+from jiyi.protocol.growth.overrides import override_in
+from jiyi.text.prompting import one_line
+from jiyi.text.tokens import tokens
+from jiyi.text.words import Language, content_digest, language_of
+
+#: Share of all words of two wordings that both have, from which on they say the same.
+SAME_WORDS = 0.6
+#: Characters of a wording that are compared.
+COMPARED_CHARS = 500
+#: Share of the experiences that have a step in common.
+SHARED_BY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LivedExperience:
+    """An experience with the memory that says it, and since when it is known."""
+
+    node_id: UUID
+    created_at: datetime
+    experience: StoredExperience
+
+
+def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
+    """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order."""
+    worked = [item for item in lived if item.experience.outcome != "failed"]
+    groups: list[tuple[frozenset[str], list[LivedExperience]]] = []
+    for item in sorted(worked, key=lambda item: (item.created_at, item.node_id)):
+        problem = item.experience.pain_pattern
+        words = _tokens(problem)
+        for known, members in groups:
+            if alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(problem):
+                members.append(item)
+                break
+        else:
+            groups.append((words, [item]))
+    patterns = [_pattern(members) for _, members in groups]
+    return sorted(patterns, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
+
+
+def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
+    """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
+    return bool(pattern.common_steps) and pattern.total_reuse >= min_reuse and pattern.confidence >= min_confidence
+
+
+def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
+    """Steps that at least half of the experiences have, in the words and the order of the first that has each."""
+    steps: list[tuple[frozenset[str], str, set[int]]] = []
+    for number, experience in enumerate(experiences):
+        for step in experience.solution_steps:
+            words = _tokens(step)
+            for known, _, havers in steps:
+                if alike(known, words):
+                    havers.add(number)
+                    break
+            else:
+                steps.append((words, step, {number}))
+    return [step for _, step, havers in steps if len(havers) >= SHARED_BY * len(experiences)]
+
+
+def alike(words: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two texts say the same, by their words."""
+    return bool(words) and len(words & other) >= SAME_WORDS * len(words | other)
+
+
+def _tokens(text: str) -> frozenset[str]:
+    return frozenset(tokens(text[:COMPARED_CHARS]))
+
+
+def _pattern(members: Sequence[LivedExperience]) -> Pattern:
+    experiences = [item.experience for item in members]
+    hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern) for experience in experiences))
+    return Pattern(
+        kind="skill",
+        hashes=hashes,
+        title=experiences[0].pain_pattern,
+        wordings=list(dict.fromkeys(experience.pain_pattern for experience in experiences)),
+        common_steps=common_steps(experiences),
+        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[:MAX_TOOLS],
+        industry_context=next((experience.industry_context for experience in experiences if experience.industry_context), None),
+        total_reuse=sum(experience.reuse_count for experience in experiences) + len(experiences) - 1,
+        confidence=sum(experience.confidence for experience in experiences) / len(experiences),
+        evidence=[item.node_id for item in members][-MAX_EVIDENCE:],
+    )
+
+
+#: Evidence that a body names, the newest.
+NAMED_EVIDENCE = 10
+
+_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "name": "Handle: {}",
+        "does": "What helped with: {}",
+        "known": "Used {} times before; different wordings: {}; confidence {:.2f}.",
+        "when": "When",
+        "steps": "Steps",
+        "tools": "Tools",
+        "evidence": "Evidence",
+    },
+    "zh": {
+        "name": "处理：{}",
+        "does": "曾经有效的做法：{}",
+        "known": "此前用过 {} 次，有 {} 种说法；把握 {:.2f}。",
+        "when": "何时使用",
+        "steps": "步骤",
+        "tools": "工具",
+        "evidence": "依据",
+    },
+}
+
+
+def draft_skill(pattern: Pattern) -> SkillCandidate:
+    """The skill of a pattern, in the language of its problem; it says nothing that the experiences do not."""
+    words = _WORDS[language_of(pattern.title)]
+    title = one_line(pattern.title)
+    name = shorten(words["name"].format(title), MAX_NAME_CHARS)
+    sections = [
+        f"# {name}",
+        words["known"].format(pattern.total_reuse, len(pattern.wordings), pattern.confidence),
+        f"## {words['when']}",
+        "\n".join(f"- {one_line(wording)}" for wording in pattern.wordings[:MAX_TRIGGERS]),
+        f"## {words['steps']}",
+        "\n".join(f"{number}. {one_line(step)}" for number, step in enumerate(pattern.common_steps, 1)),
+    ]
+    if pattern.tools_used:
+        sections += [f"## {words['tools']}", ", ".join(map(one_line, pattern.tools_used))]
+    sections += [f"## {words['evidence']}", "\n".join(f"- {node_id}" for node_id in pattern.evidence[-NAMED_EVIDENCE:])]
+    return SkillCandidate(
+        name=name,
+        description=shorten(words["does"].format(title), MAX_DESCRIPTION_CHARS),
+        triggers=[shorten(one_line(wording), MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[:MAX_TRIGGERS]],
+        tools=[shorten(tool, MAX_NAME_CHARS) for tool in pattern.tools_used],
+        body="\n\n".join(sections)[:MAX_BODY_CHARS],
+        confidence=pattern.confidence,
+    )
+
+
+def shorten(text: str, most: int) -> str:
+    """The text in at most ``most`` characters, with an ellipsis where it was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+#: Characters of a body: less says nothing that could be followed.
+MIN_BODY_CHARS = 100
+#: No more than certain.
+MAX_CONFIDENCE = 1.0
+
+_HEADING = re.compile(r"^#{1,6} {1,9}\S", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedArtifact:
+    """An artifact of the agent that a candidate is compared with; ``likeness`` is the cosine of both, None if not measured."""
+
+    name: str
+    triggers: Sequence[str]
+    body: str = ""
+    likeness: float | None = None
+
+
+def inspect_candidate(
+    candidate: SkillCandidate, known: Sequence[ComparedArtifact] = (), *, min_confidence: float, near_duplicate: float, heading: bool = True
+) -> GateReport:
+    """What is wrong with a candidate, a sentence each; it passes if nothing is.
+
+    Args:
+        candidate: what is proposed.
+        known: the agent's other skills, or workflows.
+        min_confidence: 0 … 1; below it nobody is asked.
+        near_duplicate: cosine from which on two texts say the same (``engine.retrieval.thresholds``).
+        heading: whether the body has to have one; YAML has none.
+    """
+    confidence = min(candidate.confidence, MAX_CONFIDENCE)
+    issues = []
+    if not candidate.name.strip():
+        issues.append("name: missing; give it a title")
+    if len(candidate.body.strip()) < MIN_BODY_CHARS:
+        issues.append(f"body: {len(candidate.body.strip())} characters are fewer than {MIN_BODY_CHARS}; say what to do")
+    if heading and not _HEADING.search(candidate.body):
+        issues.append("body: no heading; begin it with a line such as '# Title'")
+    if confidence < min_confidence:
+        issues.append(f"confidence: {confidence:.2f} is below {min_confidence:.2f}; more evidence is needed")
+    if any(override_in(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
+        issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
+    issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
+    return GateReport(passed=not issues, issues=issues, confidence=confidence)
+
+
+def _taken(candidate: SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
+    wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
+    taken = [(wanted[key], other.name) for other in known for key in map(content_digest, other.triggers) if key in wanted]
+    return [f"triggers: {trigger!r} is a trigger of {name!r} already" for trigger, name in taken]
+
+
+def _duplicates(candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
+    body = content_digest(candidate.body)
+    return [
+        f"body: says what {other.name!r} says already"
+        for other in known
+        if (other.likeness is not None and other.likeness >= near_duplicate) or (other.body and content_digest(other.body) == body)
+    ]
+
+
+#: A declined candidate returns when its evidence has grown so many times.
+RETURNS_AT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PriorDecision:
+    """What is known of a pattern's artifact: its status, and how much evidence there was when that was decided."""
+
+    status: Status
+    evidence_count: int
+
+
+def next_status(known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
+    """The status that the artifact has from now on. Nothing that somebody accepted or archived changes by itself."""
+    if known is not None and known.status in ("pending", "accepted", "archived"):
+        return known.status
+    if known is not None and known.status in ("declined", "deleted") and evidence_count < RETURNS_AT * max(known.evidence_count, 1):
+        return known.status
+    if not report.passed:
+        return "refused" if known is None else known.status
+    return "accepted" if auto_mode and (known is None or known.status == "refused") else "pending"

@@ -1,1 +1,0 @@
-"""From experiences of one problem to a skill that somebody may confirm."""

@@ -1,0 +1,167 @@
+"""Trajectories: the steps of a session compressed to what matters of them, and how satisfied its user was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.heads.judgements import SATISFACTION, Heads, Judged
+from jiyi.protocol.growth.steps import Step, in_order
+from jiyi.protocol.growth.trajectories import Completion, Link, RequestType, Satisfaction
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import normalise
+
+#: What the latest user messages, oldest first, say of how satisfied the user is; None without messages.
+Judge = Callable[[Sequence[str]], Satisfaction | None]
+
+#: Links of a chain: more say nothing more.
+MAX_LINKS = 100
+#: Latest user messages that tell whether the user is satisfied.
+JUDGED = 3
+
+_QUESTION = re.compile(
+    r"[?？]|^\s{0,9}(?:who|what|when|where|why|how|which|is|are|do|does|did|can|could)\b|[吗呢]\s{0,9}$|什么|怎么|为什么|多少|哪",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?", re.IGNORECASE
+)
+
+
+class Trajectory(BaseModel):
+    """What a conversation's steps come to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    request_type: RequestType
+    request: str
+    tools_used: list[str]
+    outcome: Completion
+    satisfaction: Satisfaction | None
+    tokens: int
+    steps: int
+    duration_ms: int
+    execution_chain: list[Link]
+    started_at: datetime
+    ended_at: datetime
+
+    @property
+    def worked(self) -> bool:
+        """Whether it is an example to follow: it ended as asked, and nobody was dissatisfied."""
+        return self.outcome == "success" and self.satisfaction != "negative"
+
+
+def compress(steps: Iterable[Step], judge: Judge) -> Trajectory | None:
+    """The trajectory of a conversation's steps, in whatever order they came; None if there are none."""
+    ordered = in_order(steps)
+    if not ordered:
+        return None
+    asked = [step.input for step in ordered if step.step_type == "user_request" and step.input]
+    satisfaction = judge(asked[-JUDGED:])
+    tools = list(dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type != "retrieval"))
+    return Trajectory(
+        request_type=classify(asked[0] if asked else "", tools=bool(tools)),
+        request=asked[0] if asked else "",
+        tools_used=tools,
+        outcome=outcome(ordered, satisfaction),
+        satisfaction=satisfaction,
+        tokens=sum(_tokens(step) for step in ordered),
+        steps=len(ordered),
+        duration_ms=sum(step.ms or 0 for step in ordered),
+        execution_chain=chain(ordered)[:MAX_LINKS],
+        started_at=min(step.occurred_at for step in ordered),
+        ended_at=max(step.occurred_at for step in ordered),
+    )
+
+
+def classify(request: str, *, tools: bool = False) -> RequestType:
+    """What kind of request it is: one that tools were used for, a question, another request, or talk."""
+    if tools:
+        return "tool_task"
+    if _QUESTION.search(request):
+        return "question"
+    return "request" if _REQUEST.search(request) else "chat"
+
+
+def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Completion:
+    """How it ended: by the last result of each tool, by whether there was an answer, and by what the user said."""
+    last = {step.tool: step.ok for step in ordered if step.step_type == "tool_result" and step.ok is not None}
+    if last and not any(last.values()):
+        return "failed"
+    if satisfaction == "negative":
+        return "partial" if last else "failed"
+    requested = max((place for place, step in enumerate(ordered) if step.step_type == "user_request"), default=-1)
+    if all(step.step_type in ("user_request", "retrieval", "tool_call") for step in ordered[requested:]):
+        thanked = satisfaction == "positive" and requested > 0
+        return "success" if thanked and all(last.values()) else "abandoned"
+    return "success" if all(last.values()) else "partial"
+
+
+def chain(ordered: Sequence[Step]) -> list[Link]:
+    """The steps that matter, in order: requests, each use of a tool with how it ended, answers."""
+    links: list[Link] = []
+    for step in ordered:
+        before = links[-1] if links else None
+        if step.step_type == "tool_result" and before is not None and before.step_type == "tool_call" and before.tool == step.tool:
+            links[-1] = before.model_copy(update={"output": step.output, "ok": step.ok, "ms": (before.ms or 0) + (step.ms or 0) or None})
+        elif before is not None and (before.step_type, before.tool, before.input) == (step.step_type, step.tool, step.input):
+            links[-1] = before.model_copy(update={"times": before.times + 1, "output": step.output or before.output})
+        else:
+            links.append(_link(step))
+    return links
+
+
+def _link(step: Step) -> Link:
+    return Link(step_type=step.step_type, tool=step.tool, input=step.input, output=step.output, ok=step.ok, ms=step.ms)
+
+
+def _tokens(step: Step) -> int:
+    return step.tokens if step.tokens is not None else estimate_tokens(step.input) + estimate_tokens(step.output)
+
+
+#: Characters of a message that the rules read: who is content says so at once.
+JUDGED_CHARS = 2_000
+
+
+#: Clauses that say nothing else, in whatever context. A question is none of them.
+_VERDICTS: Mapping[Satisfaction, re.Pattern[str]] = {
+    "positive": re.compile(
+        r"(?:现在|终于|都|已经)?(?:解决|搞定|成功|修好|弄好)了|太?完美了?|很好|太?棒了|很有用"
+        r"|(?:it|that|this) (?:works|worked)(?: now| perfectly)?|(?:that|this) (?:fixed|solved) it|problem solved|perfect"
+    ),
+    "negative": re.compile(
+        r"(?:还是|又|仍然)?(?:不对|不行|没用|不管用|不好使|没效果|没搞定)了?|(?:又|还是)?(?:失败|错)了|没(?:有)?解决|差太远"
+        r"|(?:it |that |this )?(?:still )?(?:doesn't|does not|didn't|did not) (?:work|help)"
+        r"|(?:it's |that's |this is )?(?:still )?(?:wrong|broken|not working)"
+        r"|it failed(?: again)?"
+    ),
+}
+_CLAUSE = re.compile(r"[^,，。.!！;；\n]+")
+_ASKS = re.compile(r"[?？]|[吗呢么]\s*\Z")
+
+
+def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfaction | None:
+    """How content the user is who said this, oldest first, by the newest message; None if nothing was said."""
+    if not messages:
+        return None
+    judged = heads.satisfaction([messages])[0] if heads is not None else None
+    return _of_words(messages[-1]) if heads is None or judged is None else acted_on(judged, heads)
+
+
+def acted_on(judged: Judged, heads: Heads) -> Satisfaction:
+    """The verdict that the head is sure enough of, else neutral."""
+    sides: tuple[Satisfaction, ...] = ("positive", "negative")
+    likelier = max(sides, key=lambda side: judged.probabilities[side])
+    return likelier if judged.probabilities[likelier] >= heads.least(SATISFACTION, likelier) else "neutral"
+
+
+def _of_words(message: str) -> Satisfaction:
+    """The verdict of the last clause that is one."""
+    text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
+    if _ASKS.search(text):
+        return "neutral"
+    verdicts = [verdict for clause in _CLAUSE.findall(text) for verdict, words in _VERDICTS.items() if words.fullmatch(clause.strip())]
+    return verdicts[-1] if verdicts else "neutral"

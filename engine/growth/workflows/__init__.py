@@ -1,1 +1,0 @@
-"""From chains of tools that worked to workflows, and how those are run."""

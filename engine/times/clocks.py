@@ -1,0 +1,253 @@
+"""Times of day in words: 下午三点半, "half past eight", 9:30, "tonight".
+
+A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine.times.numbers import EN, ZH, number
+
+Part = Literal["dawn", "morning", "noon", "afternoon", "evening", "night", "midnight"]
+
+_PARTS: dict[Part, str] = {
+    "dawn": "凌晨 零晨 拂晓 天没亮",
+    "morning": "清晨 大清早 清早 一大早 大早上 早上 早晨 早间 上午 早",
+    "noon": "中午 正午 午间 晌午",
+    "afternoon": "下午 午后",
+    "evening": "傍晚 黄昏 晚上 晚间 夜晚 晚",
+    "night": "夜里 夜间 深夜 大半夜 半夜 夜",
+    "midnight": "午夜 子夜",
+}
+_PART_OF = {word: part for part, words in _PARTS.items() for word in words.split()}
+_PART_OF |= {"morning": "morning", "afternoon": "afternoon", "evening": "evening", "night": "night", "tonight": "evening"}
+_PART_OF |= {"noon": "noon", "midday": "noon", "lunchtime": "noon", "midnight": "midnight"}
+#: The hour that is meant by a part of the day alone; of noon and midnight it is certain.
+_HOURS: dict[Part, int] = {"dawn": 5, "morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 22, "midnight": 0}
+#: The hour of something that has a day and no time.
+DEFAULT_HOUR = 9
+#: Bare hours at which people get up. At one, two or three it may as well be the end of a nap.
+WAKING_HOURS = range(4, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day, or a part of the day. ``hours`` are its readings, the likeliest first."""
+
+    start: int
+    end: int
+    hours: tuple[int, ...]
+    minute: int = 0
+    certain: bool = True
+    #: It is after the midnight that ends the day it names.
+    next_day: bool = False
+    part: Part | None = None
+    #: The hour as it was said; None of a part of the day alone.
+    stated: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A part of the day that belongs to the time beside it."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """A time or a day that there is none of."""
+
+    start: int
+    end: int
+    reason: str
+
+
+def _words(*parts: Part) -> str:
+    return "|".join(word for part in parts or tuple(_PARTS) for word in _PARTS[part].split() if len(word) > 1)
+
+
+# 早 and 晚 alone are other words, unless a day or an hour stands beside them.
+_SHORT = rf"(?<=[今明每后])[早晚夜](?![饭餐自安高班课读报归])|[早晚](?={ZH}[点:时])"
+_WEEKDAY_SHORT = r"(?<=周[一二三四五六日天末])[早晚]|(?<=星期[一二三四五六日天])[早晚]"
+_PART = rf"(?:{_words()}|{_SHORT}|{_WEEKDAY_SHORT})"
+_ZH_MINUTE = r"\d\d|[二三四五]?十[一二三四五六七八九]?|[零〇][一二三四五六七八九]"
+_ZH = re.compile(
+    rf"(?:(?P<part>{_PART})的?)?(?:差(?P<to>{ZH}分钟?|一刻)(?:到)?)?(?<![\d:.])(?P<hour>{ZH})(?:点钟?|时(?![候间常段刻光])|:(?=[0-5]\d(?!\d)))"
+    rf"(?:整|(?P<half>半)|(?P<quarter>[一1三3])刻钟?|[过零]?(?P<minutes>{ZH})分(?!钟|之)|(?P<minute>{_ZH_MINUTE})(?![点:个号月日天周小\d]))?"
+    rf"(?:差(?P<less>{ZH})分)?"
+)
+_ZH_PART = re.compile(rf"(?P<part>{_PART})(?![好安餐饭])")
+#: 一点 is also "a bit".
+_A_BIT_BEFORE, _A_BIT_AFTER = frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻"), frozenset("都也儿没不小吧")
+
+_H = rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
+_M = r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh five|five)"
+_MERIDIEM = r"(?P<meridiem>[ap])\.? ?m\b\.?"
+_BEHIND = r"(?:,? in the (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
+#: … which stand with a day, for others to find.
+_AHEAD = r"(?= (?:tonight|(?:this|tomorrow|every|each) (?:morning|afternoon|evening|night))\b)"
+#: Minutes that are said so, unlike "from 9 to 5".
+_ROUND = r"(?:five|ten|twenty(?:[- ]five)?|5|10|20|25)"
+_NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%]|:\d)"
+_EN = [
+    re.compile(rf"(?<![\d:.])\b(?P<hour>{_H})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
+    re.compile(rf"(?<![\d:.])\b(?P<hour>{_H}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
+    re.compile(
+        rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
+        rf"(?P<hour>{_H})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?", re.IGNORECASE),
+    re.compile(
+        r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@) ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"\b(?P<hour>{_H})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
+    re.compile(rf"\b(?P<hour>{_H})\b{_AHEAD}", re.IGNORECASE),
+    re.compile(rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)", re.IGNORECASE),
+    re.compile(
+        r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
+        re.IGNORECASE,
+    ),
+]
+_FROM_TO = re.compile(
+    rf"\b(?:from|between) (?P<first>{_H}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
+)
+_AT_AND = re.compile(rf"\bat (?P<first>{_H}) (?:and|&) (?:at )?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)", re.IGNORECASE)
+_SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
+
+
+def find_clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
+    """Every time of day in a text, which may overlap."""
+    clocks = [_chinese(match) for match in _ZH.finditer(text) if not _a_bit(match, text)]
+    clocks += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
+    for pattern in _EN:
+        clocks += [_english(match) for match in pattern.finditer(text)]
+    for pattern in (_FROM_TO, _AT_AND):
+        for match in pattern.finditer(text):
+            clocks += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
+    for match in _SAME_TIME.finditer(text):
+        clocks.append(Clock(match.start(), match.end(), (hour_now,), minute_now, stated=hour_now))
+    return clocks
+
+
+def alone(start: int, end: int, part: Part) -> Clock:
+    """A part of the day without an hour."""
+    return Clock(start, end, (_HOURS[part],), certain=part in ("noon", "midnight"), part=part)
+
+
+def at(  # noqa: C901, PLR0911 – a case for each part of the day
+    start: int, end: int, hour: int, minute: int, part: Part | None, *, exact: bool = False
+) -> Clock | Impossible:
+    """The readings of an hour in a part of the day (§4.15); ``exact``: as it is written."""
+    if hour > 24 or minute > 59 or (hour == 24 and minute):
+        return Impossible(start, end, f"there is no {hour}:{minute:02}")
+
+    def clock(*hours: int, certain: bool = True, next_day: bool = False) -> Clock:
+        return Clock(start, end, hours, minute, certain, next_day, part, hour)
+
+    if hour == 24:
+        return clock(0, next_day=True)
+    if exact or hour > 12:
+        return clock(hour)
+    if part is None:
+        early = 1 <= hour <= 6
+        return clock(*((hour + 12, hour) if early else (hour, hour + 12)), certain=False) if 1 <= hour <= 11 else clock(hour)
+    if part == "morning":
+        return clock(12, 0, certain=False) if hour == 12 else clock(hour)
+    if part in ("dawn", "midnight"):
+        return clock(hour % 12)
+    if part == "noon":
+        return clock(hour) if hour >= 10 else clock(hour + 12, certain=hour <= 3)
+    if part == "afternoon":
+        return clock(hour % 12 + 12)
+    if hour in (0, 12):
+        return clock(0, certain=False, next_day=True)
+    late = 5 if part == "evening" else 6
+    return clock(hour + 12) if hour >= late else clock(hour, certain=False, next_day=True)
+
+
+def within(clock: Clock, part: Part) -> Clock | Impossible:
+    """A time without a part of the day, in the part that stands beside it."""
+    if clock.part is not None or clock.stated is None or (clock.certain and clock.stated not in (0, 12)):
+        return clock
+    return at(clock.start, clock.end, clock.stated, clock.minute, part)
+
+
+def of_waking(clock: Clock) -> Clock:
+    """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is today."""
+    if clock.part is not None or clock.certain or clock.stated not in WAKING_HOURS:
+        return clock
+    return replace(clock, hours=tuple(sorted(clock.hours)), certain=True)
+
+
+def _part(word: str) -> Part:
+    return _PART_OF[word.lower()]
+
+
+def _a_bit(match: re.Match[str], text: str) -> bool:
+    if match["hour"] != "一" or match["part"] or match["half"] or match["minute"] or match["minutes"]:
+        return False
+    return text[match.start() - 1 : match.start()] in _A_BIT_BEFORE or text[match.end() : match.end() + 1] in _A_BIT_AFTER
+
+
+def _chinese(match: re.Match[str]) -> Clock | Impossible:
+    hour = number(match["hour"])
+    minute = 30 if match["half"] else 15 * number(match["quarter"]) if match["quarter"] else 0
+    if match["minutes"] or match["minute"]:
+        minute = number(match["minutes"] or match["minute"])
+    before = (
+        15
+        if match["to"] == "一刻"
+        else number(match["to"].rstrip("分钟"))
+        if match["to"]
+        else number(match["less"])
+        if match["less"]
+        else 0
+    )
+    return _before(match, hour, minute, before, _part(match["part"]) if match["part"] else None, exact=match["hour"].startswith("0"))
+
+
+def _english(match: re.Match[str]) -> Clock | Impossible:
+    named = match.groupdict()
+    if named.get("alone"):
+        word = named["alone"].lower()
+        return alone(match.start(), match.end(), _part(word if word in _PART_OF else word.removesuffix("s")))
+    hour_word = named["hour"] or named["hour2"]
+    hour = number(hour_word)
+    minute = 30 if named.get("half") else number(named["minute"]) if named.get("minute") else 0
+    if named.get("minute_word"):
+        minute = number(named["minute_word"])
+    away = 15 if named.get("quarter") else number(named["n"]) if named.get("n") else 0
+    way = (named.get("way") or named.get("way2") or "").lower()
+    before, minute = (away, minute) if way in ("to", "before") else (0, minute + away)
+    word = named.get("part") or named.get("part2")
+    part = _part(word) if word else None
+    if named.get("meridiem") and 1 <= hour <= 12:
+        hour = hour % 12 + 12 * (named["meridiem"].lower() == "p")
+        return _before(match, hour, minute, before, None, exact=True)
+    return _before(
+        match,
+        hour,
+        minute,
+        before,
+        part,
+        exact=(len(hour_word) == 2 and hour_word.startswith("0"))
+        or (named.get("minute") is not None and len(hour_word) == 2 and not match[0].count(":")),
+    )
+
+
+def _before(match: re.Match[str], hour: int, minute: int, before: int, part: Part | None, *, exact: bool) -> Clock | Impossible:
+    if before:
+        hour, minute = (hour - 1) % 24 if hour else 23, minute + 60 - before
+        if hour == 0 and part not in ("dawn", "midnight"):
+            hour = 12
+    return at(match.start(), match.end(), hour, minute, part, exact=exact)

@@ -1,0 +1,266 @@
+"""Days in words: 明天, 下周三, "next Friday", 3月5日, "the 15th", 月底, and how long from now: 半小时后, "in 20 minutes".
+
+Weeks begin on Monday: 下周三 and "next Wednesday" lie in the next calendar week. A day that is not told which one it is
+(周五, 15号, 3月5日) is the next that is not over.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from engine.times.clocks import Impossible
+from engine.times.numbers import EN, ZH, number
+
+WEEK = r"(?:周|星期|礼拜)"
+ZH_WEEKDAYS = "一二三四五六日"
+EN_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+EN_WEEKDAY = r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+EN_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+#: Years within which a day of a month comes again: 29 February around 2100.
+_YEARS = 9
+#: Days that have a name, as month and day.
+HOLIDAYS = {
+    "元旦": (1, 1),
+    "情人节": (2, 14),
+    "妇女节": (3, 8),
+    "劳动节": (5, 1),
+    "五一": (5, 1),
+    "儿童节": (6, 1),
+    "六一": (6, 1),
+    "教师节": (9, 10),
+    "国庆节": (10, 1),
+    "国庆": (10, 1),
+    "双十一": (11, 11),
+    "平安夜": (12, 24),
+    "圣诞节": (12, 25),
+    "圣诞": (12, 25),
+    "new year's day": (1, 1),
+    "valentine's day": (2, 14),
+    "halloween": (10, 31),
+    "christmas eve": (12, 24),
+    "christmas day": (12, 25),
+    "christmas": (12, 25),
+    "new year's eve": (12, 31),
+}
+_HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
+_ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
+_ZH_WEEKS = {"这": 0, "本": 0, "这个": 0, "下": 1, "下个": 1, "下下": 2, "下下个": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The days that it may be, in order: it is the first that is not over."""
+
+    start: int
+    end: int
+    dates: tuple[date, ...]
+    certain: bool = True
+    #: It is only told which part of it is meant by the time beside it (今, 明).
+    today: bool = False
+    #: A week, month or year of which no day was named.
+    whole: str = ""
+
+
+_ZH_NAMED = re.compile(
+    r"(?<![昨每])(?P<which>大大后|大后|后|明|今)(?:[天日](?!气)|儿个?(?!子|女|童|媳|科)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))"
+)
+_ZH_WEEK = re.compile(
+    rf"(?<![上每早])(?P<which>下下个?|下个?|这个?|本)?{WEEK}(?P<day>[一二三四五六日天1-7])(?![个次天周年月小分])"
+    rf"|(?<![上每])(?P<week_which>下下个?|下个?|这个?|本)?周末(?!作业)"
+)
+_ZH_WHOLE = re.compile(rf"(?P<which>下个?)(?:(?P<week>{WEEK})(?![一二三四五六日天末1-7])|月(?![初底末]|{ZH}[号日]))|明年(?!{ZH}月)")
+_ZH_DATE = re.compile(
+    rf"(?:(?P<year>\d{{4}}|[二][〇零一二三四五六七八九]{{3}})年|(?P<next_year>明年)|今年)?的?(?<![\d.])(?P<month>{ZH})月(?:份)?的?(?P<day>{ZH})(?:[日号](?![线楼门店机馆院房])|(?![\d个月天周年点时分]))"
+    rf"(?:[(（]?{WEEK}[一二三四五六日天][)）]?)?"
+)
+_ZH_OF_MONTH = re.compile(rf"(?:(?P<which>下个?月|这个月|本月|当月)的?|(?<![\d月年]))(?P<day>{ZH})[号日](?![线楼门店机馆院房桌床台子])")
+_ZH_MONTH_END = re.compile(r"(?P<which>下个?|这个?|本)?月(?P<where>底|末|初|中旬?)(?!尾)|(?P<year_end>年底|年末)")
+_ISO = re.compile(r"(?<![\d/.-])(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d/-])")
+_SLASH = re.compile(r"(?<![\d/.:-])(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/-])")
+_EN_NAMED = re.compile(
+    r"\b(?:(?P<after>(?:the )?day after tomorrow)|(?P<tomorrow>tomorrow|tmrw|tmr|2morrow)|(?P<today>today|tonight|this (?:morning|afternoon|evening)))\b",
+    re.IGNORECASE,
+)
+_EN_WEEK = re.compile(
+    rf"(?<!last )(?<!every )(?<!each )\b(?:(?:on |by )?(?P<which>next|this coming|this|coming|the coming) |on |by )?(?P<day>{EN_WEEKDAY})\b(?!-)(?P<after>,? next week| after next| week\b)?",
+    re.IGNORECASE,
+)
+_EN_WEEKS_FROM = re.compile(rf"\b(?P<n>{EN}) weeks? from (?:on )?(?P<day>{EN_WEEKDAY})\b", re.IGNORECASE)
+_EN_WEEKEND = re.compile(r"\b(?:(?:on |at |over )?(?P<which>next|this|the|this coming) )weekend\b", re.IGNORECASE)
+_EN_WHOLE = re.compile(r"\bnext (?P<unit>week|month|year)\b", re.IGNORECASE)
+_EN_DATE = re.compile(
+    rf"\b(?:(?:on |by )?(?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{EN_MONTH})|(?:on |by )?(?P<month2>{EN_MONTH}) (?:the )?(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:]))"
+    r"(?:,? (?P<year>\d{4})\b)?",
+    re.IGNORECASE,
+)
+_EN_OF_MONTH = re.compile(
+    r"\b(?:on )?the (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?! (?:floor|time|street|avenue|grade|birthday|anniversary|edition|century))(?P<which> of next month| of this month| next month)?",
+    re.IGNORECASE,
+)
+_EN_NEXT_MONTH = re.compile(r"\bnext month,? on the (?P<day>\d{1,2})(?:st|nd|rd|th)\b", re.IGNORECASE)
+_EN_MONTH_END = re.compile(
+    r"\b(?:at |by )?the (?:(?P<last>end|last day) of (?P<which>the|this|next) (?P<unit>month|year)|(?P<first>beginning|start|first) of next month)\b",
+    re.IGNORECASE,
+)
+
+
+def find_days(text: str, today: date) -> list[Day | Impossible]:
+    """Every day that a text names from today on, in whatever order; they may overlap."""
+    days: list[Day | Impossible] = []
+    for finder in (_chinese, _english, _dates):
+        days += finder(text, today)
+    return days
+
+
+def weekday_index(word: str) -> int:
+    """0 for Monday, of a weekday in either language."""
+    word = word.lower().replace("天", "日")
+    if word.isdecimal():
+        return (int(word) - 1) % 7
+    return ZH_WEEKDAYS.index(word) if word in ZH_WEEKDAYS else EN_WEEKDAYS.index(word[:3])
+
+
+def month_index(word: str) -> int:
+    """1 for January, of an English month."""
+    return _MONTHS.index(word.lower()[:3]) + 1
+
+
+def add_months(day: date, months: int) -> date:
+    """So many months later, on the same day of the month, or the last one there is."""
+    years, month = divmod(day.month - 1 + months, 12)
+    year = day.year + years
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def within_whole(whole: Day, day: Day) -> Day:
+    """A day of the week or month that stands beside it: "next week, on Tuesday"."""
+    first, named = whole.dates[0], day.dates[0]
+    if whole.whole == "week":
+        return Day(day.start, day.end, (first + timedelta(days=named.weekday()),), day.certain)
+    if whole.whole == "month" and named.day <= monthrange(first.year, first.month)[1]:
+        return Day(day.start, day.end, (first.replace(day=named.day),), day.certain)
+    return day
+
+
+def _chinese(text: str, today: date) -> Iterator[Day | Impossible]:
+    for match in _ZH_NAMED.finditer(text):
+        ahead = _ZH_DAYS[match["which"]]
+        yield Day(match.start(), match.end(), (today + timedelta(days=ahead),), today=ahead == 0)
+    for match in _ZH_WEEK.finditer(text):
+        which = match["which"] or match["week_which"]
+        weekday = weekday_index(match["day"]) if match["day"] else 5
+        yield _of_week(match, today, weekday, None if which is None else _ZH_WEEKS[which], certain=match["day"] is not None)
+    for match in _ZH_WHOLE.finditer(text):
+        yield _whole(match, today, "week" if match["week"] else "month" if match["which"] else "year")
+    for match in _ZH_MONTH_END.finditer(text):
+        if match["year_end"]:
+            yield Day(match.start(), match.end(), (date(today.year, 12, 31),), certain=False)
+            continue
+        month = add_months(today.replace(day=1), 1 if (match["which"] or "").startswith("下") else 0)
+        day = {"初": 1, "中": 15, "中旬": 15}.get(match["where"], monthrange(month.year, month.month)[1])
+        dates = (month.replace(day=day), add_months(month, 1).replace(day=min(day, 28)))
+        yield Day(match.start(), match.end(), dates if day < 28 else dates[:1], certain=match["where"] in "底末")
+
+
+def _english(text: str, today: date) -> Iterator[Day | Impossible]:
+    for match in _EN_NAMED.finditer(text):
+        ahead = 2 if match["after"] else 1 if match["tomorrow"] else 0
+        # The part of the day stays outside, for the time to find.
+        end = match.end() if match["today"] is None or match["today"].lower() == "today" else match.start()
+        yield Day(match.start(), end, (today + timedelta(days=ahead),), today=ahead == 0)
+    for match in _EN_WEEK.finditer(text):
+        which, after = (match["which"] or "").lower(), (match["after"] or "").lower()
+        if (
+            match["day"].lower() in ("sat", "sun", "mon", "wed", "fri")
+            and match["day"].islower()
+            and not which
+            and match[0] == match["day"]
+        ):
+            continue  # "sat" and "sun" are words of their own
+        week = 2 if "after next" in after else 1 if which == "next" or "next week" in after else 0 if which == "this" else None
+        yield _of_week(match, today, weekday_index(match["day"]), week)
+    for match in _EN_WEEKS_FROM.finditer(text):
+        first = _of_week(match, today, weekday_index(match["day"]), None).dates[0]
+        yield Day(match.start(), match.end(), (first + timedelta(weeks=number(match["n"])),))
+    for match in _EN_WEEKEND.finditer(text):
+        yield _of_week(match, today, 5, 1 if match["which"].lower() == "next" else 0, certain=False)
+    for match in _EN_WHOLE.finditer(text):
+        yield _whole(match, today, match["unit"].lower())
+    for match in _EN_MONTH_END.finditer(text):
+        first = add_months(today.replace(day=1), 1)
+        if match["first"]:
+            yield Day(match.start(), match.end(), (first,))
+        elif match["unit"].lower() == "year":
+            yield Day(match.start(), match.end(), (date(today.year + (match["which"].lower() == "next"), 12, 31),))
+        else:
+            ends = first if match["which"].lower() != "next" else add_months(first, 1)
+            yield Day(match.start(), match.end(), (ends - timedelta(days=1),))
+
+
+def _dates(text: str, today: date) -> Iterator[Day | Impossible]:
+    for match in _ISO.finditer(text):
+        yield _date(match, today, int(match["month"]), int(match["day"]), int(match["year"]))
+    for match in _SLASH.finditer(text):
+        month, day = int(match["month"]), int(match["day"])
+        if month > 12 >= day:  # day first
+            month, day = day, month
+        if month <= 12:
+            yield _date(match, today, month, day, None)
+    for match in _ZH_DATE.finditer(text):
+        year = number(match["year"]) if match["year"] else today.year + 1 if match["next_year"] else None
+        yield _date(match, today, number(match["month"]), number(match["day"]), year)
+    for match in _EN_DATE.finditer(text):
+        month, day = month_index(match["month"] or match["month2"]), int(match["day"] or match["day2"])
+        yield _date(match, today, month, day, int(match["year"]) if match["year"] else None)
+    for match in _HOLIDAY.finditer(text):
+        yield _date(match, today, *HOLIDAYS[match[0].lower()], None)
+    for pattern in (_ZH_OF_MONTH, _EN_OF_MONTH, _EN_NEXT_MONTH):
+        for match in pattern.finditer(text):
+            which = "next" if pattern is _EN_NEXT_MONTH else (match["which"] or "").lower()
+            yield _of_month(match, today, number(match["day"]), which)
+
+
+def _of_week(match: re.Match[str], today: date, weekday: int, week: int | None, *, certain: bool = True) -> Day:
+    """A weekday of a week counted from this one, or the next there is."""
+    if week is None:
+        first = today + timedelta(days=(weekday - today.weekday()) % 7)
+        return Day(match.start(), match.end(), (first, first + timedelta(days=7)), certain)
+    return Day(match.start(), match.end(), (today + timedelta(days=weekday - today.weekday(), weeks=week),), certain)
+
+
+def _whole(match: re.Match[str], today: date, unit: str) -> Day:
+    ahead = {
+        "week": today + timedelta(days=7 - today.weekday()),
+        "month": add_months(today.replace(day=1), 1),
+        "year": date(today.year + 1, 1, 1),
+    }
+    return Day(match.start(), match.end(), (ahead[unit],), certain=False, whole=unit)
+
+
+def _date(match: re.Match[str], today: date, month: int, day: int, year: int | None) -> Day | Impossible:
+    years = [year] if year is not None else range(today.year, today.year + _YEARS)
+    dates = (
+        [date(each, month, day) for each in years if 1 <= month <= 12 and 1 <= day <= monthrange(each, month)[1]]
+        if 1 <= (year or 1) < 9999
+        else []
+    )
+    if not dates:
+        return Impossible(match.start(), match.end(), f"there is no day {day} in month {month}")
+    return Day(match.start(), match.end(), tuple(dates))
+
+
+def _of_month(match: re.Match[str], today: date, day: int, which: str) -> Day | Impossible:
+    if not 1 <= day <= 31:
+        return Impossible(match.start(), match.end(), f"no month has a day {day}")
+    first = today.replace(day=1)
+    months = [1] if which.startswith("下") or "next" in which else [0] if which else range(13)
+    firsts = [add_months(first, ahead) for ahead in months]
+    dates = [month_start.replace(day=day) for month_start in firsts if day <= monthrange(month_start.year, month_start.month)[1]]
+    if not dates:
+        return Impossible(match.start(), match.end(), f"that month has no day {day}")
+    return Day(match.start(), match.end(), tuple(dates))

@@ -1,0 +1,1 @@
+"""The contract of schedules, heartbeats and alerts."""

@@ -1,0 +1,1 @@
+"""Schedules, heartbeats and alerts as they are stored, and the actions on them."""

@@ -1,0 +1,211 @@
+"""What can be done with heartbeats and alerts, and the health of the whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.appointments.heartbeats import (
+    AcknowledgeAlerts,
+    Acknowledged,
+    Alerts,
+    ConfigureHeartbeat,
+    CorrectAgent,
+    Health,
+    HealthRequest,
+    HeartbeatConfig,
+    HeartbeatState,
+    ListAlerts,
+    ListTicks,
+    TickResult,
+    Ticks,
+)
+from jiyi.protocol.conversations.commands import AgentId
+from jiyi.protocol.wire.json_values import JsonObject
+from models.appointments import alerts, health, heartbeats
+from models.db.actions import Context, action
+from models.memory import agents
+from models.memory.agents import AgentName, no_agent
+
+#: Open alerts that a state counts at most.
+COUNTED = 500
+
+
+@action("heartbeat_get", scope="read", mutates=False)
+def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
+    """Get how an agent's heartbeat is configured.
+
+    What it would be if it were switched on, for an agent that was never configured.
+    """
+    row = heartbeats.find(context.connection, _known(context, request.agent_id))
+    return HeartbeatConfig() if row is None else heartbeats.config_of(row)
+
+
+@action("heartbeat_configure", scope="publish")
+def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> HeartbeatState:
+    """Configure an agent's heartbeat.
+
+    Only what is given changes: interval, quiet hours (null: none), time zone, channel, how forward it is, alerts of a tick.
+    """
+    given = request.model_dump(exclude_none=True, exclude={"agent_id"})
+    if given.get("quiet_hours") == "off":
+        given["quiet_hours"] = None
+    return _configured(context, request.agent_id, given)
+
+
+@action("heartbeat_enable", scope="publish")
+def enable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
+    """Switch an agent's heartbeat on.
+
+    It beats first when its interval is over.
+    """
+    return _configured(context, request.agent_id, {"enabled": True})
+
+
+@action("heartbeat_disable", scope="publish")
+def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
+    """Switch an agent's heartbeat off.
+
+    It no longer looks after itself; its schedules go on.
+    """
+    return _configured(context, request.agent_id, {"enabled": False})
+
+
+@action("heartbeat_tick", scope="publish")
+def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
+    """Have an agent look after itself now.
+
+    As at its interval: quiet hours hold, and nothing is told twice in a day.
+    """
+    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
+    _key(context, name)
+    row = heartbeats.find(context.connection, name, lock=True)
+    if row is None:
+        raise InvalidRequest([f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"])
+    tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
+    context.audit(request.agent_id, alerts=len(new_alerts))
+    context.after_commit(partial(alerts.publish_delivered, context.group_id, new_alerts, now))
+    shown = alerts.alert_page(
+        context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(new_alerts))
+    )
+    return TickResult(tick=tick, alerts=[alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}])
+
+
+@action("heartbeat_status", scope="read", mutates=False)
+def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
+    """Tell how an agent's heartbeat is.
+
+    When it beat and beats next, whether it is quiet now, what is open.
+    """
+    return _state(context.connection, _known(context, request.agent_id), datetime.now(UTC))
+
+
+@action("heartbeat_history", scope="read", mutates=False)
+def heartbeat_history(context: Context, request: ListTicks) -> Ticks:
+    """List an agent's latest ticks.
+
+    What each check found, and how many alerts came of it.
+    """
+    return Ticks(ticks=heartbeats.history(context.connection, _known(context, request.agent_id), request.limit))
+
+
+@action("heartbeat_alerts", scope="read", mutates=False)
+def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
+    """List alerts, the newest first.
+
+    Those that were delivered and not acknowledged, reminders among them; or everything.
+    """
+    rows = alerts.alert_page(
+        context.connection, context.group_id, request.agent_id, everything=request.everything, after=request.after, limit=request.limit
+    )
+    return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+
+@action("heartbeat_acknowledge", scope="publish")
+def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowledged:
+    """Acknowledge alerts.
+
+    They are no longer told; those that are not open are passed over.
+    """
+    done = alerts.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
+    context.audit(str(request.ids[0]), alerts=done)
+    return Acknowledged(acknowledged=done)
+
+
+@action("heartbeat_interact", scope="publish")
+def heartbeat_interact(context: Context, request: AgentId) -> HeartbeatState:
+    """Note that somebody talked with an agent.
+
+    For programs that do not record turns: an agent says hello only to those who stayed away.
+    """
+    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
+    _ensure_heartbeat(context, name, now)
+    heartbeats.note_interaction(context.connection, name, now)
+    context.audit(request.agent_id)
+    return _state(context.connection, name, now)
+
+
+@action("heartbeat_correct", scope="publish")
+def heartbeat_correct(context: Context, request: CorrectAgent) -> HeartbeatState:
+    """Note that the user corrected an agent.
+
+    Counted by kind; from three of a kind the next tick tells of it.
+    """
+    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
+    _ensure_heartbeat(context, name, now)
+    heartbeats.correct(context.connection, name, request.kind)
+    context.audit(request.agent_id, kind=request.kind)
+    return _state(context.connection, name, now)
+
+
+@action("health_snapshot", scope="read", mutates=False)
+def health_snapshot(context: Context, request: HealthRequest) -> Health:
+    """Tell how memory, heartbeats and growth are.
+
+    Of the group, or of one agent: one look at everything.
+    """
+    if request.agent_id is not None:
+        _known(context, request.agent_id)
+    return health.of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
+
+
+def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
+    name, now = (context.group_id, agent_id), datetime.now(UTC)
+    agent_key = _key(context, name)
+    row = heartbeats.find(context.connection, name, lock=True)
+    before = HeartbeatConfig() if row is None else heartbeats.config_of(row)
+    config = HeartbeatConfig.model_validate({**before.model_dump(), **given})
+    heartbeats.configure(context.connection, name, agent_key, config, now)
+    context.audit(agent_id, **config.model_dump(mode="json"))
+    return _state(context.connection, name, now)
+
+
+def _ensure_heartbeat(context: Context, name: AgentName, now: datetime) -> None:
+    """A heartbeat, switched off, for an agent without one."""
+    agent_key = _key(context, name)
+    if heartbeats.find(context.connection, name, lock=True) is None:
+        heartbeats.configure(context.connection, name, agent_key, HeartbeatConfig(), now)
+
+
+def _key(context: Context, name: AgentName) -> UUID:
+    """The key of the agent, which is made if there is none."""
+    return agents.lock_agents(context.connection, [name])[name].agent_key
+
+
+def _known(context: Context, agent_id: str) -> AgentName:
+    name = (context.group_id, agent_id)
+    if agents.key_of(context.connection, *name) is None:
+        raise no_agent(*name)
+    return name
+
+
+def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatState:
+    row = heartbeats.find(connection, name)
+    waiting = len(alerts.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED))
+    if row is None:
+        return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
+    return heartbeats.state_of(row, now, waiting)

@@ -1,0 +1,247 @@
+"""Heartbeats as they are stored: configured, due, ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, insert, select, text, update
+
+from engine.appointments.heartbeat import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments.heartbeats import HeartbeatConfig, HeartbeatState, TickState
+from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
+from jiyi.text.words import language_of
+from models.appointments import alerts
+from models.appointments.alerts import NewAlert
+from models.appointments.tables import Heartbeat, HeartbeatTick
+from models.db.rows import columns, fetch
+from models.memory.agents import AgentName
+from models.queue import clock
+
+#: Ticks that are kept of each agent: ten days of one every half hour.
+KEPT_TICKS = 500
+#: Problems that one tick looks at.
+PAINS = 3
+_COLUMNS = Heartbeat.__table__.columns
+
+
+def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[Any] | None:
+    """An agent's heartbeat, or None: it was never configured."""
+    query = select(*_COLUMNS).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def heartbeat_page(connection: Connection, group_id: str, after: str, limit: int) -> list[Row[Any]]:
+    """A group's heartbeats in the order of their agents, after the one named."""
+    which = (Heartbeat.group_id == group_id, Heartbeat.agent_id > after)
+    return list(connection.execute(select(*_COLUMNS).where(*which).order_by(Heartbeat.agent_id).limit(limit)))
+
+
+def time_zone(connection: Connection, name: AgentName) -> str:
+    """The agent's time zone; UTC unless it was configured."""
+    row = find(connection, name)
+    return HeartbeatConfig().tz if row is None else str(row.tz)
+
+
+def configure(connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime) -> None:
+    """Keep a configuration; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
+    known = find(connection, name, lock=True)
+    start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
+    fields = config.model_dump(exclude={"quiet_hours"}) | {"quiet_from": start, "quiet_to": end, "updated_at": now}
+    same = known is not None and known.enabled and known.interval_minutes == config.interval_minutes and known.next_tick_at is not None
+    if not config.enabled:
+        fields |= {"next_tick_at": None}
+    elif not same:
+        fields |= {"next_tick_at": now + timedelta(minutes=config.interval_minutes), "owed_for": None}
+    if known is None:
+        connection.execute(insert(Heartbeat), {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields})
+    else:
+        connection.execute(_update(name).values(**fields))
+
+
+def config_of(row: Row[Any]) -> HeartbeatConfig:
+    quiet = None if row.quiet_from is None else Quiet(start=_clock(row.quiet_from), end=_clock(row.quiet_to))
+    fields = {field: getattr(row, field) for field in HeartbeatConfig.model_fields if field != "quiet_hours"}
+    return HeartbeatConfig(quiet_hours=quiet, **fields)
+
+
+def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatState:
+    """A heartbeat as it is told."""
+    return HeartbeatState(
+        agent_id=row.agent_id,
+        config=config_of(row),
+        last_tick_at=row.last_tick_at,
+        next_tick_at=row.next_tick_at,
+        last_interaction_at=row.last_interaction_at,
+        corrections=dict(row.corrections),
+        quiet_now=is_quiet(now, quiet_of(row), zone_of(row.tz)),
+        open_alerts=open_alerts,
+    )
+
+
+def quiet_of(row: Row[Any]) -> QuietHours | None:
+    return None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
+
+
+def note_interaction(connection: Connection, name: AgentName, now: datetime) -> bool:
+    """Somebody has talked with the agent; False if it has no heartbeat."""
+    return connection.execute(_update(name).values(last_interaction_at=now)).rowcount > 0
+
+
+def correct(connection: Connection, name: AgentName, kind: str) -> dict[str, int]:
+    """Count a correction; returns all that were counted since they were last told."""
+    return dict(connection.execute(_CORRECT, {"group": name[0], "agent": name[1], "kind": kind}).scalar_one())
+
+
+# Ticks
+
+
+def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
+    """The heartbeats of these agents that are switched on, locked until the transaction ends."""
+    which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
+    return list(connection.execute(select(*_COLUMNS).where(*which).order_by(Heartbeat.agent_id).with_for_update()))
+
+
+def note_tick(connection: Connection, name: AgentName, tick: TickState, next_tick_at: datetime | None, told: Sequence[str]) -> None:
+    """Note a tick, once for each time it was due; ``told`` are the kinds of corrections that are told now, and begin anew."""
+    whose = {"group": name[0], "agent": name[1]}
+    connection.execute(insert(HeartbeatTick), {"group_id": name[0], "agent_id": name[1], **tick.model_dump()})
+    connection.execute(_NEXT, {**whose, "next": next_tick_at, "now": tick.ran_at, "told": list(told)})
+    connection.execute(_PRUNE, {**whose, "kept": KEPT_TICKS})
+
+
+def clear_owed(connection: Connection, name: AgentName) -> None:
+    """Its tick is not due yet: the scan owes it anew when it is."""
+    connection.execute(_update(name).values(owed_for=None))
+
+
+def set_right(connection: Connection, now: datetime, limit: int) -> int:
+    """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns how many."""
+    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).rowcount
+
+
+def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
+    which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1], HeartbeatTick.due_at == due_at)
+    return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
+
+
+def history(connection: Connection, name: AgentName, limit: int) -> list[TickState]:
+    """The latest ticks first."""
+    which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1])
+    query = select(*columns(TickState, HeartbeatTick)).where(*which).order_by(HeartbeatTick.due_at.desc()).limit(limit)
+    return fetch(connection, TickState, query)
+
+
+def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
+    """What the agent has to look after."""
+    whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key, "unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
+    counts = connection.execute(_FACTS, whose).one()
+    talked = [moment for moment in (row.last_interaction_at, counts.last_turn_at) if moment is not None]
+    return Facts(
+        unseen=counts.unseen,
+        late_seconds=counts.late,
+        dead_letters=counts.dead,
+        without_vector=counts.without_vector,
+        last_interaction_at=max(talked, default=None),
+        pains=tuple(counts.pains or ()),
+        corrections=_counts(row.corrections),
+        language=language_of(counts.last_turn or ""),
+    )
+
+
+def _counts(corrections: Mapping[str, Any]) -> dict[str, int]:
+    return {kind: int(count) for kind, count in corrections.items()}
+
+
+def _clock(moment: time) -> str:
+    return moment.strftime("%H:%M")
+
+
+def _update(name: AgentName) -> Any:
+    return update(Heartbeat).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+
+
+_SET_RIGHT = text("""
+    UPDATE heartbeats SET next_tick_at = :now + make_interval(mins => interval_minutes), last_tick_at = NULL, owed_for = NULL
+    WHERE (group_id, agent_id) IN (
+        SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+""")
+_CORRECT = text("""
+    UPDATE heartbeats SET corrections = jsonb_set(
+        corrections, ARRAY[CAST(:kind AS text)], to_jsonb(coalesce(CAST(corrections ->> :kind AS integer), 0) + 1)
+    ) WHERE group_id = :group AND agent_id = :agent RETURNING corrections
+""")
+_NEXT = text("""
+    UPDATE heartbeats SET next_tick_at = :next, last_tick_at = :now, corrections = corrections - CAST(:told AS text[])
+    WHERE group_id = :group AND agent_id = :agent
+""")
+_PRUNE = text("""
+    DELETE FROM heartbeat_ticks WHERE group_id = :group AND agent_id = :agent AND due_at < (
+        SELECT due_at FROM heartbeat_ticks WHERE group_id = :group AND agent_id = :agent ORDER BY due_at DESC OFFSET :kept LIMIT 1
+    )
+""")
+_FACTS = text("""
+    WITH turn AS (
+        SELECT created_at, description FROM memory_nodes
+        WHERE group_id = :group AND agent_id = :agent AND kind = 'session' AND provenance ->> 'role' = 'user'
+        ORDER BY node_count DESC LIMIT 1
+    ), without_vector AS (
+        SELECT node_id, stored_at FROM memory_nodes
+        WHERE group_id = :group AND agent_id = :agent AND embedding IS NULL AND archived_at IS NULL AND stored_at > :now - interval '7 days'
+        LIMIT 1000
+    )
+    SELECT
+        (SELECT count(*) FROM alerts WHERE group_id = :group AND agent_id = :agent AND source = 'schedule'
+            AND acknowledged_at IS NULL AND delivered_at < :unseen) AS unseen,
+        (SELECT count(*) FROM dead_letters d WHERE d.group_id = :group AND d.state = 'open' AND (d.subject_id = :key OR EXISTS (
+            SELECT FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.node_id = d.subject_id))) AS dead,
+        (SELECT count(*) FROM without_vector) AS without_vector,
+        CAST(coalesce((SELECT extract(epoch FROM :now - min(w.stored_at)) FROM without_vector w), 0) AS float8) AS late,
+        (SELECT created_at FROM turn) AS last_turn_at,
+        (SELECT description FROM turn) AS last_turn,
+        (SELECT array_agg(summary) FROM (
+            SELECT summary FROM pain_points WHERE group_id = :group AND agent_id = :agent AND status IN ('open', 'proposed')
+            ORDER BY last_seen DESC LIMIT :pains) AS latest) AS pains
+""")
+
+
+def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:
+    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the alerts after the commit."""
+    name = (row.group_id, row.agent_id)
+    all_findings = findings(facts(connection, row, now), now)
+    told = alerts.subjects_since(connection, name, now - AGAIN_AFTER)
+    chosen = to_tell(all_findings, row.proactivity, row.max_alerts, told)
+    zone, quiet = zone_of(row.tz), quiet_of(row)
+    new_alerts = [
+        NewAlert(
+            agent_id=row.agent_id,
+            source=finding.source,
+            subject=finding.subject,
+            title=finding.title,
+            content=finding.content,
+            urgency=finding.urgency,
+            channel=row.channel,
+            deliver_at=loud_from(now, quiet, zone),
+        )
+        for finding in chosen
+    ]
+    alerts.add(connection, row.group_id, new_alerts, now)
+    counts: dict[str, int] = {}
+    for finding in all_findings:
+        counts[finding.source] = counts.get(finding.source, 0) + 1
+    state = TickState(
+        due_at=due_at,
+        ran_at=now,
+        status="alert" if new_alerts else "ok",
+        alerts=len(new_alerts),
+        quiet=is_quiet(now, quiet, zone),
+        checks=counts,
+    )
+    corrections = [finding.subject for finding in chosen if finding.source == "corrections"]
+    following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
+    note_tick(connection, name, state, following, corrections)
+    return state, new_alerts

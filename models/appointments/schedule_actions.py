@@ -1,0 +1,378 @@
+"""Actions on schedules: read a message, take one down, list, pause, resume, delete, and do what a message asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from engine.appointments import replies
+from engine.appointments.changes import Appointment, ChangeTimes, Fit, Likeness, find_meant, move_timing, read_change
+from engine.appointments.parse import Asked, local_now, parse, readable
+from engine.appointments.replies import ShownAppointment, asking_back, confirmation
+from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Timing, Unclear
+from engine.times.clocks import Impossible
+from engine.times.offsets import Lead
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments.schedules import (
+    AskedSchedules,
+    AskSchedules,
+    Certainty,
+    CreatedSchedule,
+    CreateSchedule,
+    Deleted,
+    ListRuns,
+    ListSchedules,
+    ParseSchedule,
+    ScheduleDetails,
+    ScheduleId,
+    ScheduleParse,
+    ScheduleReading,
+    ScheduleRuns,
+    Schedules,
+    ScheduleState,
+    Target,
+)
+from jiyi.protocol.queries import CHANGES
+from jiyi.settings import get_settings
+from models.accounts import audit
+from models.appointments import heartbeats, schedules
+from models.db.actions import Context, action, by_worker
+from models.memory import agents
+
+#: Next runs that a schedule's details tell.
+SHOWN_RUNS = 5
+
+
+@action("schedule_parse", scope="read", mutates=False)
+def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
+    """Read when a message asks for something.
+
+    In Chinese and in English: exact, ambiguous (all readings, the likeliest first), unclear, or no request at all. Stores nothing.
+    """
+    now = request.now or datetime.now(UTC)
+    parsed = parse(request.text, now, request.tz)
+    certainty = _certainty(parsed)
+    return ScheduleParse(
+        certainty=certainty,
+        intent=certainty != "none",
+        readings=[_reading_of(schedule, now, request.runs) for schedule in _schedules(parsed)],
+        reason=parsed.reason if isinstance(parsed, Unclear) else None,
+    )
+
+
+@action("schedule_create", scope="publish")
+def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedule:
+    """Take down a schedule.
+
+    By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
+    unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
+    """
+    now = datetime.now(UTC)
+    tz = request.tz or heartbeats.time_zone(context.connection, (context.group_id, request.agent_id))
+    parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz)
+    return _take_down(context, request, parsed, now)
+
+
+def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None) -> CreatedSchedule:
+    """Keep the likeliest reading of a request that was parsed at ``now``."""
+    if isinstance(parsed, Unclear):
+        question = asking_back(parsed.reason, request.text or "") if parsed.asked else None
+        return CreatedSchedule(certainty=_certainty(parsed), reason=parsed.reason, confirmation=question)
+    name, certainty = (context.group_id, request.agent_id), _certainty(parsed)
+    schedule, *rest = _schedules(parsed)
+    others = [_reading_of(reading, now, 1) for reading in rest]
+    next_run = _timing(schedule).after(now)
+    if next_run is None:
+        raise InvalidRequest(["at: that time has passed; give one that is to come"])
+    agents.lock_agents(context.connection, [name])
+    sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
+    known = schedules.find_same(context.connection, name, schedule)
+    if known is not None:
+        return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
+    if schedules.count(context.connection, name) >= get_settings().schedules_max:
+        raise InvalidRequest(
+            [f"agent_id: {request.agent_id!r} has {get_settings().schedules_max} schedules; delete some, or raise JIYI_SCHEDULES_MAX"]
+        )
+    target = request.target or Target(type=schedule.target, id=None)
+    kept = schedules.add(context.connection, name, schedule, target, request.session_id, next_run)
+    details: dict[str, Any] = {"request": request_id} if request_id else {}
+    context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
+    return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
+
+
+@action("schedule_list", scope="read", mutates=False)
+def list_schedules(context: Context, request: ListSchedules) -> Schedules:
+    """List schedules, the newest first.
+
+    Of one agent or of all, active, paused or ended.
+    """
+    rows = schedules.schedule_page(context.connection, context.group_id, request.agent_id, request.state, request.after, request.limit)
+    return Schedules(schedules=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+
+@action("schedule_get", scope="read", mutates=False)
+def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
+    """Get a schedule with its next runs.
+
+    The times at which it will run, in its time zone.
+    """
+    schedule = _find(context, request)
+    return ScheduleDetails(schedule=schedule, next_runs=schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS))
+
+
+@action("schedule_runs", scope="read", mutates=False)
+def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
+    """List the runs of a schedule, the latest first.
+
+    When each was due, when it ran, and whether it was missed.
+    """
+    _find(context, ScheduleId(id=request.id))
+    return ScheduleRuns(runs=schedules.runs_of(context.connection, context.group_id, request.id, request.limit))
+
+
+@action("schedule_pause", scope="publish")
+def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
+    """Pause a schedule.
+
+    It does not run until it is resumed; times that pass meanwhile are not made good.
+    """
+    return _changed(context, request, "paused", None)
+
+
+@action("schedule_resume", scope="publish")
+def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
+    """Resume a schedule.
+
+    It runs at its next time from now on. One that is over cannot be resumed.
+    """
+    schedule = _find(context, request)
+    next_run = schedules.timing_of(schedule).after(datetime.now(UTC))
+    if next_run is None:
+        raise InvalidRequest(["id: its time has passed; make a new schedule"])
+    return _changed(context, request, "active", next_run)
+
+
+@action("schedule_delete", scope="publish")
+def delete_schedule(context: Context, request: ScheduleId) -> Deleted:
+    """Delete a schedule with its runs.
+
+    Reminders that it delivered stay until they are acknowledged.
+    """
+    if not schedules.remove(context.connection, context.group_id, request.id):
+        raise _unknown(request)
+    context.audit(str(request.id))
+    return Deleted(deleted=True)
+
+
+def _changed(context: Context, request: ScheduleId, state: str, next_run: datetime | None) -> ScheduleState:
+    _find(context, request)
+    schedules.change(context.connection, context.group_id, request.id, state, next_run)
+    context.audit(str(request.id), state=state)
+    return _find(context, request)
+
+
+def _find(context: Context, request: ScheduleId) -> ScheduleState:
+    schedule = schedules.find(context.connection, context.group_id, request.id)
+    if schedule is None:
+        raise _unknown(request)
+    return schedule
+
+
+def _unknown(request: ScheduleId) -> NotFound:
+    return NotFound(f"id: no schedule {request.id}")
+
+
+def _given(request: CreateSchedule, tz: str, now: datetime) -> ParsedSchedule:
+    """The schedule of a request that says it field by field."""
+    assert request.kind is not None
+    step = request.every_seconds
+    return ParsedSchedule(
+        kind=request.kind,
+        cron=request.cron,
+        at=request.at or (now + timedelta(seconds=step) if step is not None else None),
+        every_seconds=step,
+        tz=tz,
+        description=request.cron or (f"every {step} s" if step else str(request.at)),
+        confidence=1.0,
+        task=request.task or "",
+    )
+
+
+def _schedules(parsed: Parsed) -> tuple[ParsedSchedule, ...]:
+    match parsed:
+        case Exact(schedule):
+            return (schedule,)
+        case Ambiguous(readings):
+            return readings
+        case Unclear():
+            return ()
+
+
+def _certainty(parsed: Parsed) -> Certainty:
+    match parsed:
+        case Exact():
+            return "exact"
+        case Ambiguous():
+            return "ambiguous"
+        case Unclear(_, asked):
+            return "unclear" if asked else "none"
+
+
+def _reading_of(parsed: ParsedSchedule, now: datetime, runs: int) -> ScheduleReading:
+    return ScheduleReading(
+        kind=parsed.kind,
+        cron=parsed.cron,
+        at=parsed.at,
+        every_seconds=parsed.every_seconds,
+        tz=parsed.tz,
+        natural_description=parsed.description,
+        confidence=parsed.confidence,
+        task_description=parsed.task,
+        task_target=Target(type=parsed.target),
+        next_runs=schedules.run_times(_timing(parsed), now, runs),
+    )
+
+
+def _timing(parsed: ParsedSchedule) -> Timing:
+    return Timing(parsed.kind, parsed.cron, parsed.at, parsed.every_seconds, parsed.tz)
+
+
+#: Appointments that an answer names.
+MAX_NAMED = 10
+#: Next times by which an appointment is recognised: two weeks of a daily one.
+COMPARED_TIMES = 14
+#: The same request is known again for so long.
+REPEATED_WITHIN = timedelta(days=1)
+
+ask = by_worker(
+    "schedule_ask",
+    AskSchedules,
+    AskedSchedules,
+    scope="publish",
+    queue=CHANGES,
+    doc="""Do what a message asks of the agent's appointments.
+
+    Take down a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
+    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
+    """,
+)
+
+
+def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetime) -> AskedSchedules:
+    """Take down the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
+    if (done := _done_before(context, request)) is not None:
+        return _repeated(request, "new", done)
+    wanted = CreateSchedule(agent_id=request.agent_id, text=request.text, tz=request.tz, session_id=request.session_id)
+    created = _take_down(context, wanted, parsed, now, request.request_id)
+    return AskedSchedules(asked="new", **created.model_dump())
+
+
+def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:
+    """Cancel, move or list what a message means, once for each ``request_id``."""
+    name = (context.group_id, request.agent_id)
+    if (done := _done_before(context, request)) is not None:
+        return _repeated(request, asked, done)
+    planned = schedules.open_of(context.connection, name, get_settings().schedules_max)
+    tz = request.tz or heartbeats.time_zone(context.connection, name)
+    times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
+    if asked == "list":
+        return _list_planned(request, planned, times)
+    meant = _meant(times, asked, planned, likeness)
+    if not meant.sure:
+        return _ask_back(request, asked, meant, planned)
+    schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
+    return _cancel(context, request, schedule) if asked == "cancel" else _move(context, request, schedule, times)
+
+
+def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
+    say = replies.cancelled if asked == "cancel" else replies.kept
+    return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text))
+
+
+def _done_before(context: Context, request: AskSchedules) -> ScheduleState | None:
+    """The schedule that the same request has changed. Locks the agent, so that two requests are done one after the other."""
+    agents.lock_agents(context.connection, [(context.group_id, request.agent_id)])
+    if request.request_id is None:
+        return None
+    since = datetime.now(UTC) - REPEATED_WITHIN
+    target = audit.target_of(context.connection, context.group_id, context.action, "request", str(request.request_id), since)
+    return None if target is None else schedules.find(context.connection, context.group_id, UUID(target))
+
+
+def _meant(times: ChangeTimes, asked: Asked, planned: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
+    had = times.old if asked == "move" else (*times.old, *times.new)
+    telling = [time for time in had if not isinstance(time, Lead | Impossible)]
+    return find_meant(times.rest, telling, [_appointment(time) for time in planned], likeness)
+
+
+def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence[ScheduleState]) -> AskedSchedules:
+    ids = {schedule.id for schedule in meant.appointments}
+    shown = [schedule for schedule in planned if schedule.id in ids] or list(planned)
+    listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
+    say = replies.which_one if ids else replies.none_fits
+    reason = "several appointments fit" if ids else "no appointment fits"
+    return AskedSchedules(
+        asked=asked, certainty="unclear", schedules=shown[:MAX_NAMED], confirmation=say(listed, more, request.text), reason=reason
+    )
+
+
+def _list_planned(request: AskSchedules, planned: Sequence[ScheduleState], times: ChangeTimes) -> AskedSchedules:
+    """All that is planned; of a day or an hour that is named, what fits it."""
+    asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
+    ids = {item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments}
+    shown = [item for item in planned if item.id in ids]
+    sentence = replies.listed([_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text)
+    return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
+
+
+def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState) -> AskedSchedules:
+    """It ends, and can be resumed if that was a mistake."""
+    schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
+    _audit(context, request, schedule, "cancel")
+    return _answer(context, schedule.id, "cancel", replies.cancelled(_as_shown(schedule), request.text))
+
+
+def _move(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
+    now = local_now(datetime.now(UTC), schedule.tz)
+    to = move_timing(schedules.timing_of(schedule), times, now)
+    next_run = None if isinstance(to, Unclear) else to.after(now)
+    if isinstance(to, Unclear) or next_run is None:
+        reason = to.reason if isinstance(to, Unclear) else "that time has passed"
+        sentence = replies.asking_back(reason, request.text)
+        return AskedSchedules(asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason)
+    words = times.words or f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+    schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
+    _audit(context, request, schedule, "move", next_run_at=next_run)
+    changed = schedules.find(context.connection, context.group_id, schedule.id)
+    assert changed is not None
+    return _answer(context, schedule.id, "move", replies.moved(_as_shown(changed), _as_shown(schedule), request.text))
+
+
+def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:
+    changed = schedules.find(context.connection, context.group_id, schedule_id)
+    return AskedSchedules(asked=asked, certainty="exact", schedule=changed, confirmation=sentence)
+
+
+def _audit(context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any) -> None:
+    context.audit(str(schedule.id), agent=request.agent_id, asked=asked, request=request.request_id, **details)
+
+
+def _appointment(schedule: ScheduleState) -> Appointment:
+    zone = zone_of(schedule.tz)
+    times = schedules.run_times(schedules.timing_of(schedule), datetime.now(UTC), COMPARED_TIMES)
+    return Appointment(
+        schedule.id,
+        schedule.task_description or schedule.natural_description,
+        tuple(time.astimezone(zone) for time in times),
+        schedule.kind != "once",
+    )
+
+
+def _as_shown(schedule: ScheduleState) -> ShownAppointment:
+    next_run = schedule.next_run_at or schedules.timing_of(schedule).after(datetime.now(UTC))
+    return ShownAppointment(
+        schedule.task_description, next_run, schedule.tz, "" if schedule.kind == "once" else schedule.natural_description
+    )

@@ -1,0 +1,217 @@
+"""Schedules as they are stored: taken down, listed, run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import Connection, delete, func, insert, select, text, update
+from uuid6 import uuid7
+
+from engine.appointments.schedule import Firing, ParsedSchedule, Timing
+from jiyi.protocol.appointments.cron import next_runs
+from jiyi.protocol.appointments.schedules import ScheduleRunState, ScheduleState, Target
+from models.appointments.tables import Schedule, ScheduleRun
+from models.db.rows import columns, fetch, fetch_one
+from models.memory.agents import AgentName
+from models.queue import clock
+
+#: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
+RUNS_KEPT = timedelta(days=30)
+
+_SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id))
+
+
+def add(
+    connection: Connection, name: AgentName, parsed: ParsedSchedule, target: Target, session_id: str | None, next_run_at: datetime
+) -> ScheduleState:
+    """Keep a schedule of an agent that there is."""
+    schedule_id = uuid7()
+    values = {
+        "schedule_id": schedule_id,
+        "group_id": name[0],
+        "agent_id": name[1],
+        "kind": parsed.kind,
+        "cron": parsed.cron,
+        "at": parsed.at,
+        "every_seconds": parsed.every_seconds,
+        "tz": parsed.tz,
+        "natural_description": parsed.description,
+        "confidence": parsed.confidence,
+        "task_description": parsed.task,
+        "target_type": target.type,
+        "target_id": target.id,
+        "session_id": session_id,
+        "next_run_at": next_run_at,
+    }
+    connection.execute(insert(Schedule), values)
+    schedule = find(connection, name[0], schedule_id)
+    assert schedule is not None
+    return schedule
+
+
+def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleState | None:
+    return fetch_one(connection, ScheduleState, _SHOWN.where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id))
+
+
+def schedule_page(
+    connection: Connection, group_id: str, agent_id: str | None, state: str | None, after: UUID | None, limit: int
+) -> list[ScheduleState]:
+    """The newest first."""
+    query = _SHOWN.where(Schedule.group_id == group_id).order_by(Schedule.schedule_id.desc()).limit(limit)
+    if agent_id is not None:
+        query = query.where(Schedule.agent_id == agent_id)
+    if state is not None:
+        query = query.where(Schedule.state == state)
+    if after is not None:
+        query = query.where(Schedule.schedule_id < after)
+    return fetch(connection, ScheduleState, query)
+
+
+def find_same(connection: Connection, name: AgentName, parsed: ParsedSchedule) -> ScheduleState | None:
+    """An active schedule of an agent that says the same: who asks twice gets one."""
+    query = _SHOWN.where(
+        Schedule.group_id == name[0],
+        Schedule.agent_id == name[1],
+        Schedule.state == "active",
+        Schedule.kind == parsed.kind,
+        Schedule.cron.is_not_distinct_from(parsed.cron),
+        Schedule.every_seconds.is_not_distinct_from(parsed.every_seconds),
+        Schedule.tz == parsed.tz,
+        Schedule.task_description == parsed.task,
+    )
+    if parsed.kind == "once":
+        query = query.where(Schedule.at == parsed.at)
+    return fetch_one(connection, ScheduleState, query.order_by(Schedule.schedule_id).limit(1))
+
+
+def count(connection: Connection, name: AgentName) -> int:
+    """Schedules of an agent that are not over."""
+    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")
+    return connection.execute(select(func.count()).select_from(Schedule).where(*whose)).scalar_one()
+
+
+def change(connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None) -> None:
+    """Pause it, or let it run again from a time on."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+    connection.execute(update(Schedule).where(*which).values(state=state, next_run_at=next_run_at, owed_for=None))
+
+
+def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, description: str, next_run_at: datetime) -> None:
+    """Give it another time."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+    values = {"kind": timing.kind, "cron": timing.cron, "at": timing.at, "every_seconds": timing.every_seconds}
+    values |= {"state": "active", "natural_description": description, "next_run_at": next_run_at, "owed_for": None}
+    connection.execute(update(Schedule).where(*which).values(values))
+
+
+def open_of(connection: Connection, name: AgentName, limit: int) -> list[ScheduleState]:
+    """Schedules of an agent that are not over, the soonest first; paused ones, which have no next run, last."""
+    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")
+    order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
+    return fetch(connection, ScheduleState, _SHOWN.where(*whose).order_by(*order).limit(limit))
+
+
+def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
+    """Delete it with its runs."""
+    return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0
+
+
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[ScheduleRunState]:
+    """The latest first."""
+    which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
+    query = select(*columns(ScheduleRunState, ScheduleRun)).where(*which).order_by(ScheduleRun.due_at.desc()).limit(limit)
+    return fetch(connection, ScheduleRunState, query)
+
+
+def timing_of(schedule: ScheduleState) -> Timing:
+    return Timing(schedule.kind, schedule.cron, schedule.at, schedule.every_seconds, schedule.tz)
+
+
+def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetime]:
+    """Its next runs; none unless it is active."""
+    return run_times(timing_of(schedule), now, count) if schedule.state == "active" else []
+
+
+def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
+    upcoming_times = next_runs(
+        kind=timing.kind, cron=timing.cron, at=timing.at, every_seconds=timing.every_seconds, tz=timing.tz, after=now, count=count
+    )
+    return list(upcoming_times)
+
+
+# Runs
+
+
+def locked(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> Mapping[UUID, ScheduleState]:
+    """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one that is being run."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids), Schedule.state == "active")
+    query = _SHOWN.where(*which).order_by(Schedule.schedule_id).with_for_update()
+    return {schedule.id: schedule for schedule in fetch(connection, ScheduleState, query)}
+
+
+def note_runs(connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime) -> None:
+    """Note runs, each once, and when the schedules run next."""
+    if not done:
+        return
+    rows = [
+        {
+            "id": schedule_id,
+            "group": group_id,
+            "due": run.due_at,
+            "now": now,
+            "missed": run.missed,
+            "skipped": run.skipped,
+            "alert": alert_id,
+            "next": run.next_run_at,
+            "state": "ended" if run.next_run_at is None else "active",
+        }
+        for schedule_id, run, alert_id in done
+    ]
+    connection.execute(_RAN, rows)
+    connection.execute(_NEXT, rows)
+    connection.execute(_FORGET, {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT})
+
+
+def clear_owed(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
+    """They are not due yet: the scan owes them anew when they are."""
+    if schedule_ids:
+        connection.execute(
+            update(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids)).values(owed_for=None)
+        )
+
+
+def set_right(connection: Connection, now: datetime, limit: int) -> int:
+    """Let schedules run again whose last run is still to come: it was noted while the clock was wrong. Returns how many.
+
+    The next run is worked out anew. What has run stays known, and does not run twice for the same time.
+    """
+    changed = 0
+    for row in connection.execute(_AHEAD, {"ahead": now + clock.AHEAD, "limit": limit}).all():
+        following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
+        if following is not None and following < row.next_run_at:
+            change(connection, row.group_id, row.schedule_id, "active", following)
+            changed += 1
+    return changed
+
+
+def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime) -> set[tuple[UUID, datetime]]:
+    """The times from ``since`` on for which these schedules have run."""
+    which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id.in_(schedule_ids), ScheduleRun.due_at >= since)
+    return {(row.schedule_id, row.due_at) for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))}
+
+
+_FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
+_AHEAD = text("""
+    SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz, next_run_at FROM schedules s
+    WHERE state = 'active' AND next_run_at > :ahead AND EXISTS (
+        SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead AND r.due_at < s.next_run_at
+    )
+    ORDER BY schedule_id LIMIT :limit FOR UPDATE OF s SKIP LOCKED
+""")
+_RAN = text("""
+    INSERT INTO schedule_runs (schedule_id, due_at, group_id, fired_at, missed, skipped, alert_id)
+    VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING
+""")
+_NEXT = text("UPDATE schedules SET next_run_at = :next, state = :state WHERE group_id = :group AND schedule_id = :id")

@@ -1,0 +1,144 @@
+"""Tables of schedules and their runs, of heartbeats and their ticks, and of the alerts that wait until somebody acknowledges them."""
+
+from __future__ import annotations
+
+from datetime import datetime, time
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Text, Time, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp, of_agent
+
+
+class Schedule(Base):
+    """What an agent is to do at a time, or again and again."""
+
+    __tablename__ = "schedules"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("kind IN ('cron', 'once', 'interval')", name="kind"),
+        CheckConstraint("state IN ('active', 'paused', 'ended')", name="state"),
+        CheckConstraint("target_type IN ('reminder', 'agent', 'hand', 'workflow')", name="target_type"),
+        Index(None, "group_id", "agent_id", "schedule_id"),
+        Index("schedules_due_idx", "next_run_at", postgresql_where=text("state = 'active'")),
+        HOT,
+    )
+
+    schedule_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text, server_default=text("'active'"))
+    kind: Mapped[str] = mapped_column(Text)
+    cron: Mapped[str | None] = mapped_column(Text)
+    at: Mapped[datetime | None] = mapped_column(Timestamp)
+    every_seconds: Mapped[int | None]
+    tz: Mapped[str] = mapped_column(Text)
+    natural_description: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    confidence: Mapped[float] = mapped_column(server_default=text("1"))
+    task_description: Mapped[str] = mapped_column(Text)
+    target_type: Mapped[str] = mapped_column(Text, server_default=text("'reminder'"))
+    target_id: Mapped[str | None] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    next_run_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: The ``next_run_at`` that the work ``fire_schedule`` is owed for.
+    owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class ScheduleRun(Base):
+    """One run of a schedule, once for each time it was due."""
+
+    __tablename__ = "schedule_runs"
+    __table_args__ = (ForeignKeyConstraint(["schedule_id"], ["schedules.schedule_id"], ondelete="CASCADE"),)
+
+    schedule_id: Mapped[UUID] = mapped_column(primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    fired_at: Mapped[datetime] = mapped_column(Timestamp)
+    missed: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: It was noticed too late to be made good: nothing was delivered.
+    skipped: Mapped[bool] = mapped_column(server_default=text("false"))
+    alert_id: Mapped[UUID | None]
+
+
+class Heartbeat(Base):
+    """How often an agent looks after itself, and how it speaks up."""
+
+    __tablename__ = "heartbeats"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
+        CheckConstraint("proactivity IN ('silent', 'light', 'standard', 'autonomous')", name="proactivity"),
+        Index("heartbeats_due_idx", "next_tick_at", postgresql_where=text("enabled")),
+        HOT,
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_key: Mapped[UUID]
+    enabled: Mapped[bool] = mapped_column(server_default=text("true"))
+    interval_minutes: Mapped[int] = mapped_column(server_default=text("30"))
+    #: Both or neither: without them no hour is quiet.
+    quiet_from: Mapped[time | None] = mapped_column(Time, server_default=text("'22:00'"))
+    quiet_to: Mapped[time | None] = mapped_column(Time, server_default=text("'08:00'"))
+    tz: Mapped[str] = mapped_column(Text, server_default=text("'UTC'"))
+    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    proactivity: Mapped[str] = mapped_column(Text, server_default=text("'standard'"))
+    max_alerts: Mapped[int] = mapped_column(server_default=text("5"))
+    next_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
+    last_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    last_interaction_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Kind of correction → how often the user made it since it was last told.
+    corrections: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class HeartbeatTick(Base):
+    """One tick, once for each time it was due; the latest of each agent are kept."""
+
+    __tablename__ = "heartbeat_ticks"
+    __table_args__ = (of_agent(), CheckConstraint("status IN ('ok', 'alert')", name="status"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
+    ran_at: Mapped[datetime] = mapped_column(Timestamp)
+    status: Mapped[str] = mapped_column(Text)
+    alerts: Mapped[int] = mapped_column(server_default=text("0"))
+    quiet: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: Check → what it found.
+    checks: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+
+
+class Alert(Base):
+    """Something that an agent tells its people: a reminder that was due, or what a heartbeat found. It stays until acknowledged."""
+
+    __tablename__ = "alerts"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("urgency IN ('low', 'medium', 'high')", name="urgency"),
+        CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
+        Index(None, "group_id", "agent_id", "alert_id"),
+        Index("alerts_waiting_idx", "deliver_at", postgresql_where=text("delivered_at IS NULL")),
+    )
+
+    alert_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    #: ``schedule``, or the check that found it.
+    source: Mapped[str] = mapped_column(Text)
+    #: What tells it from others of its source: the same is not told twice in a day.
+    subject: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    title: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    urgency: Mapped[str] = mapped_column(Text)
+    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: Not before: in quiet hours alerts wait.
+    deliver_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    delivered_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    acknowledged_at: Mapped[datetime | None] = mapped_column(Timestamp)

@@ -1,0 +1,376 @@
+"""Skills and workflows: read, decided on by people, voted on; each action is said once and made for either kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, and_, func, select, text
+from uuid6 import uuid7
+
+from jiyi.chat.hint import hint
+from jiyi.errors import Conflict, NotFound
+from jiyi.protocol.events import Vote
+from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, Status
+from jiyi.protocol.growth.artifacts import (
+    ArtifactId,
+    ArtifactRows,
+    ArtifactsQuery,
+    ArtifactState,
+    Deciding,
+    EvolutionQuery,
+    EvolutionRows,
+    GiveFeedback,
+    GivenFeedback,
+    Hint,
+    HintQuery,
+    PatternRows,
+    PatternsQuery,
+    PatternState,
+    PendingHint,
+    TrustQuery,
+    TrustRows,
+    TrustState,
+    VoteRows,
+    VotesQuery,
+    VoteState,
+)
+from models.db.actions import Action, Context, action
+from models.db.conditions import equal_if_given
+from models.db.rows import columns
+from models.growth import feedback
+from models.growth.tables import Artifact, TrustRow
+from models.memory.agents import AgentName
+
+#: Patterns of an agent among which an artifact's own is looked for, the most used ones.
+MAX_PATTERNS = 500
+
+
+def find_artifact(
+    connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
+) -> ArtifactState | None:
+    """One artifact of the group; None if there is none, or (unless ``deleted``) it was deleted."""
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.artifact_id == artifact_id)
+    row = connection.execute(wanted if deleted else wanted.where(_A.status != "deleted")).mappings().one_or_none()
+    return None if row is None else ArtifactState.model_validate(dict(row))
+
+
+def artifact_page(
+    connection: Connection,
+    group_id: str,
+    kind: ArtifactKind,
+    *,
+    agent_id: str | None = None,
+    status: Status | None = None,
+    before: UUID | None = None,
+    limit: int,
+) -> list[ArtifactState]:
+    """Artifacts of a kind, newest first."""
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.status != "deleted")
+    wanted = wanted.where(*equal_if_given((_A.agent_id, agent_id), (_A.status, status)))
+    if before is not None:
+        wanted = wanted.where(_A.artifact_id < before)
+    rows = connection.execute(wanted.order_by(_A.artifact_id.desc()).limit(limit)).mappings()
+    return [ArtifactState.model_validate(dict(row)) for row in rows]
+
+
+def patterns_of(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[PatternState]:
+    """The agent's patterns, the most used first."""
+    rows = connection.execute(_PATTERNS, {"group": group_id, "agent": agent_id, "limit": limit})
+    return [PatternState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def pattern_of(connection: Connection, group_id: str, artifact: ArtifactState) -> PatternState | None:
+    """The pattern that an artifact came of: of its kind, with evidence in common. None if it is not there any more."""
+    of_agent = patterns_of(connection, group_id, artifact.agent_id, MAX_PATTERNS)
+    return next(
+        (pattern for pattern in of_agent if pattern.artifact == artifact.artifact and set(pattern.evidence) & set(artifact.evidence)), None
+    )
+
+
+def pending_candidate(connection: Connection, name: AgentName) -> PendingHint | None:
+    """The agent's candidate that waits for somebody's decision, the one with most evidence."""
+    row = connection.execute(_PENDING, {"group": name[0], "agent": name[1]}).mappings().one_or_none()
+    return None if row is None else PendingHint.model_validate(dict(row))
+
+
+def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[VoteState]:
+    """Votes on an artifact, newest first."""
+    rows = connection.execute(_VOTES, {"group": group_id, "id": artifact_id, "limit": limit})
+    return [VoteState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[TrustState]:
+    """How far the group's artifacts are trusted, those with the most votes first."""
+    rows = connection.execute(_TRUST, {"group": group_id, "agent": agent_id, "limit": limit})
+    return [TrustState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+_A, _T = Artifact, TrustRow
+_VOTES_COUNTED = func.coalesce(_T.positive + _T.negative, 0)
+_SHOWN = select(*columns(ArtifactState, _A, _T, id=_A.artifact_id, trust_score=_T.score, votes=_VOTES_COUNTED)).outerjoin_from(
+    _A, _T, and_(_T.artifact_id == _A.artifact_id, _T.group_id == _A.group_id)
+)
+_PATTERNS = text("""
+    SELECT p.artifact, encode(p.pattern_hash, 'hex') AS pattern_hash, p.title, p.wordings, p.common_steps, p.tools_used,
+        p.industry_context, p.total_reuse, p.sessions, p.confidence, p.evidence, p.updated_at
+    FROM patterns p WHERE p.group_id = :group AND p.agent_id = :agent ORDER BY p.total_reuse DESC, p.pattern_hash LIMIT :limit
+""")
+_PENDING = text("""
+    SELECT artifact_id AS id, artifact, name, description FROM artifacts
+    WHERE group_id = :group AND agent_id = :agent AND status = 'pending' ORDER BY evidence_count DESC, artifact_id LIMIT 1
+""")
+_VOTES = text("""
+    SELECT feedback_id AS id, artifact_id, signal, sentiment, comment, given_by, given_at FROM feedback
+    WHERE group_id = :group AND artifact_id = :id ORDER BY given_at DESC, feedback_id DESC LIMIT :limit
+""")
+_TRUST = text("""
+    SELECT t.artifact_id AS id, a.artifact, t.agent_id, a.name, t.positive, t.negative, t.neutral, t.positive + t.negative AS total,
+        t.score AS trust_score, t.recommendation, t.updated_at AS last_updated
+    FROM trust t JOIN artifacts a USING (artifact_id, group_id)
+    WHERE t.group_id = :group AND (CAST(:agent AS text) IS NULL OR t.agent_id = :agent)
+    ORDER BY t.positive + t.negative DESC, t.artifact_id LIMIT :limit
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What may be decided: of which status, and what is so afterwards. ``enabled`` None: as it was."""
+
+    kind: EvolutionKind
+    of: tuple[Status, ...]
+    to: Status | None = None
+    enabled: bool | None = None
+
+
+ACCEPT = Decision("accepted", of=("pending",), to="accepted")
+DECLINE = Decision("declined", of=("pending",), to="declined")
+ENABLE = Decision("enabled", of=("accepted",), enabled=True)
+DISABLE = Decision("disabled", of=("accepted",), enabled=False)
+ARCHIVE = Decision("archived", of=("accepted",), to="archived", enabled=False)
+#: Its texts go; that it was there stays, so that it does not come back before its evidence has doubled.
+DELETE = Decision("deleted", of=("refused", "pending", "accepted", "declined", "archived"), to="deleted", enabled=False)
+
+#: What people can do, by its verb, in the order in which it is offered.
+DECISIONS = {"accept": ACCEPT, "decline": DECLINE, "enable": ENABLE, "disable": DISABLE, "archive": ARCHIVE, "delete": DELETE}
+
+
+def possible_decisions(artifact: ArtifactState) -> list[str]:
+    """The verbs of what may be decided about it now."""
+    of_status = [verb for verb, decision in DECISIONS.items() if artifact.status in decision.of]
+    return [verb for verb in of_status if verb != ("enable" if artifact.enabled else "disable")]
+
+
+def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decision: Decision, reason: str | None = None) -> ArtifactState:
+    """Do what was decided, with its audit row and its evolution event.
+
+    Raises:
+        NotFound: the group has no such artifact.
+        Conflict: its status does not allow it; says which it is and who decided that.
+    """
+    parameters = {"group": context.group_id, "id": artifact_id, "artifact": artifact}
+    row = context.connection.execute(_LOCK, parameters).one_or_none()
+    if row is None or row.status == "deleted":
+        raise NotFound(f"id: no {artifact} {artifact_id} in the group {context.group_id!r}")
+    if row.status not in decision.of:
+        raise Conflict(
+            f"id: the {artifact} is {row.status}{_by(row.decided_by)}; only what is {' or '.join(decision.of)} can be {decision.kind}"
+        )
+    if decision.enabled is not None and decision.to is None and row.enabled == decision.enabled:
+        raise Conflict(f"id: the {artifact} is {decision.kind} already{_by(row.decided_by)}")
+    now = datetime.now(UTC)
+    changed = {"status": decision.to or row.status, "enabled": row.enabled if decision.enabled is None else decision.enabled}
+    context.connection.execute(_DECIDE, parameters | changed | {"by": context.actor.name, "now": now})
+    if decision is DELETE:
+        for statement in _BLANK:
+            context.connection.execute(statement, parameters)
+    context.audit(str(artifact_id), agent_id=row.agent_id, artifact=artifact, **({} if reason is None else {"reason": reason}))
+    event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=artifact, artifact_id=artifact_id)
+    feedback.record_event(context.connection, context.group_id, context.actor.name, event)
+    state = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
+    assert state is not None
+    return state
+
+
+def _by(name: str | None) -> str:
+    return "" if name is None else f", decided by {name}"
+
+
+_LOCK = text("""
+    SELECT agent_id, status, enabled, decided_by FROM artifacts
+    WHERE group_id = :group AND artifact_id = :id AND artifact = :artifact FOR UPDATE
+""")
+_DECIDE = text("""
+    UPDATE artifacts SET status = :status, enabled = :enabled, decided_by = :by, decided_at = :now, decided_evidence = evidence_count,
+        updated_at = :now WHERE group_id = :group AND artifact_id = :id
+""")
+_BLANK = (
+    text("""
+        UPDATE artifacts SET name = '', description = '', triggers = '{}', tools = '{}', body = '', issues = '[]'
+        WHERE group_id = :group AND artifact_id = :id
+    """),
+    text("DELETE FROM feedback WHERE group_id = :group AND artifact_id = :id"),
+    text("DELETE FROM trust WHERE group_id = :group AND artifact_id = :id"),
+)
+
+
+#: What people call each kind.
+NOUNS: dict[ArtifactKind, str] = {"skill": "skill", "pipeline": "workflow"}
+DOCS: dict[EvolutionKind, str] = {
+    "accepted": """Confirm a candidate.
+
+    It is registered from now on, and still disabled. Refused for what is not pending: who comes second is told who came first.""",
+    "declined": """Decline a candidate.
+
+    It comes back when its evidence has doubled.""",
+    "enabled": """Enable a {noun}.
+
+    Only one that was confirmed; agents' programs may use it from now on.""",
+    "disabled": """Disable a {noun}.
+
+    It stays registered, and can be enabled again.""",
+    "archived": """Archive a {noun}.
+
+    One that was confirmed goes out of use for good; it stays to be read.""",
+    "deleted": """Delete a {noun}.
+
+    Its texts, its votes and its trust go; it comes back when its evidence has doubled.""",
+}
+
+
+def listing(name: str, kind: ArtifactKind) -> Action[ArtifactsQuery, ArtifactRows]:
+    doc = f"""List {NOUNS[kind]}s.
+
+    Newest first, page by page, from candidates that the gate refused to those in use; with their trust."""
+
+    @action(name, scope="read", mutates=False, doc=doc)
+    def list_artifacts(context: Context, request: ArtifactsQuery) -> ArtifactRows:
+        rows = artifact_page(context.connection, context.group_id, kind, **request.model_dump())
+        return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+    return list_artifacts
+
+
+def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
+    doc = f"""Get one {NOUNS[kind]}.
+
+    Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted."""
+
+    @action(name, scope="read", mutates=False, doc=doc)
+    def get(context: Context, request: ArtifactId) -> ArtifactState:
+        artifact = find_artifact(context.connection, context.group_id, kind, request.id)
+        if artifact is None:
+            raise NotFound(f"id: no {NOUNS[kind]} {request.id} in the group {context.group_id!r}")
+        return artifact
+
+    return get
+
+
+def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId, ArtifactState]:
+    """A decision for which nobody asks why."""
+
+    @action(name, scope="admin", doc=_doc(what, kind))
+    def decide(context: Context, request: ArtifactId) -> ArtifactState:
+        return carry_out(context, kind, request.id, what)
+
+    return decide
+
+
+def reasoned_decision(name: str, kind: ArtifactKind, what: Decision) -> Action[Deciding, ArtifactState]:
+    """A decision that may give its reason."""
+
+    @action(name, scope="admin", doc=_doc(what, kind))
+    def decide(context: Context, request: Deciding) -> ArtifactState:
+        return carry_out(context, kind, request.id, what, request.reason)
+
+    return decide
+
+
+def _doc(what: Decision, kind: ArtifactKind) -> str:
+    return DOCS[what.kind].format(noun=NOUNS[kind])
+
+
+@action("feedback_give", scope="publish")
+def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
+    """Vote on a skill or a workflow.
+
+    Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is refused.
+    """
+    vote = Vote.model_validate(request.model_dump(exclude={"id"}))
+    owner = feedback.lock_owner(context.connection, context.group_id, vote)
+    if owner is None:
+        raise NotFound(f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may have been deleted")
+    feedback_id = request.id or uuid7()
+    trust = feedback.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
+    context.audit(str(vote.artifact_id), agent_id=owner[1], artifact=vote.artifact, sentiment=vote.sentiment, signal=vote.signal)
+    return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
+
+
+@action("feedback_list", scope="read", mutates=False)
+def list_votes(context: Context, request: VotesQuery) -> VoteRows:
+    """List the votes on a skill or a workflow.
+
+    Newest first, with the signal that each comes from.
+    """
+    return VoteRows(rows=votes_on(context.connection, context.group_id, request.id, request.limit))
+
+
+@action("feedback_trust", scope="read", mutates=False)
+def list_trust(context: Context, request: TrustQuery) -> TrustRows:
+    """Tell how far skills and workflows are trusted.
+
+    Score (positive + 1) / (total + 2), votes, and what is recommended from five votes on: archive, optimise or promote. Nothing
+    acts on a recommendation.
+    """
+    return TrustRows(rows=trust_of_group(context.connection, context.group_id, request.agent_id, request.limit))
+
+
+@action("evolution_patterns", scope="read", mutates=False)
+def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
+    """List an agent's patterns.
+
+    Experiences of the same problem with the steps that half of them share, and chains of tools that worked; the most used first.
+    """
+    return PatternRows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
+
+
+@action("evolution_events", scope="read", mutates=False)
+def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
+    """List what happened to skills and workflows.
+
+    Proposed, refused, accepted, voted on …: newest first, from the audit log, page by page.
+    """
+    rows = feedback.evolution_events(context.connection, context.group_id, **request.model_dump())
+    return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+
+@action("evolution_hint", scope="read", mutates=False)
+def pending_hint(context: Context, request: HintQuery) -> Hint:
+    """Tell which candidate waits.
+
+    A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
+    """
+    candidate = pending_candidate(context.connection, (context.group_id, request.agent_id))
+    if candidate is None:
+        return Hint()
+    return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)
+
+
+def _lifecycle(subject: str, kind: ArtifactKind) -> Mapping[str, Action[Any, Any]]:
+    """The actions of a kind by their verbs."""
+    return {
+        "list": listing(f"{subject}_list", kind),
+        "get": getting(f"{subject}_get", kind),
+        "accept": reasoned_decision(f"{subject}_accept", kind, ACCEPT),
+        "decline": reasoned_decision(f"{subject}_decline", kind, DECLINE),
+        "enable": decision(f"{subject}_enable", kind, ENABLE),
+        "disable": decision(f"{subject}_disable", kind, DISABLE),
+        "archive": reasoned_decision(f"{subject}_archive", kind, ARCHIVE),
+        "delete": decision(f"{subject}_delete", kind, DELETE),
+    }
+
+
+SKILL_ACTIONS, WORKFLOW_ACTIONS = _lifecycle("skill", "skill"), _lifecycle("workflow", "pipeline")

@@ -1,1 +1,0 @@
-"""Patterns, and the skills and workflows that come of them, with their trust, in the database."""

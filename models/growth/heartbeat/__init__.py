@@ -1,1 +1,0 @@
-"""Heartbeats of agents and their alerts: tables, and what is done with them."""

@@ -1,0 +1,239 @@
+"""The files that say who an agent is: versions, proposals to change one, snapshots; ``USER`` follows the profile.
+
+Nothing is overwritten, the latest version is in force. A proposal is approved only while the version that it rests on is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, select, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+from engine.growth.identity import notes_of, render_user_file
+from jiyi.errors import Conflict
+from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, Snapshot, VersionBrief
+from jiyi.settings import get_settings
+from models.conversations import profiles
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch, fetch_one
+from models.growth import tables, tracking
+from models.growth.tables import IdentitySnapshot, IdentityVersion
+from models.memory.agents import AgentName, bind_name
+
+
+def current_file(connection: Connection, name: AgentName, file: File) -> IdentityFile:
+    """The file in force; version 0 and empty where nothing was written yet."""
+    return fetch_one(connection, IdentityFile, _LATEST, **_of(name, file)) or IdentityFile(file=file, version=0, content="")
+
+
+def file_version(connection: Connection, name: AgentName, file: File, number: int) -> IdentityFile | None:
+    """One version; 0 is the empty file that was there before all others."""
+    if number == 0:
+        return IdentityFile(file=file, version=0, content="")
+    return fetch_one(connection, IdentityFile, _VERSION, **_of(name, file), version=number)
+
+
+def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
+    """The four files in force."""
+    return {file: current_file(connection, name, file) for file in FILES}
+
+
+def file_states(connection: Connection, name: AgentName) -> list[FileState]:
+    """The four files without their texts, each with how many proposals wait."""
+    states = {row.file: row for row in fetch(connection, FileState, _STATES, group=name[0], agent=name[1])}
+    return [states.get(file) or FileState(file=file, version=0, characters=0, updated_at=None, pending=0) for file in FILES]
+
+
+def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[VersionBrief]:
+    """Versions without their texts, the newest first."""
+    wanted = _HISTORY if before is None else _HISTORY.where(_V.version < before)
+    return fetch(connection, VersionBrief, wanted.limit(limit), **_of(name, file))
+
+
+def write_version(
+    connection: Connection, name: AgentName, file: File, content: str, *, reason: str, author: str, proposal_id: UUID | None = None
+) -> IdentityFile:
+    """The next version; nothing is written where the file says just that already. Call it under the agent's lock."""
+    before = current_file(connection, name, file)
+    if before.content == content:
+        return before
+    fields = {"version": before.version + 1, "content": content, "reason": reason, "author": author, "proposal": proposal_id}
+    connection.execute(_WRITE, _of(name, file) | fields)
+    tracking.note(connection, name, "identity", grown=1)
+    if file == "USER":
+        connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - get_settings().identity_user_versions})
+    return current_file(connection, name, file)
+
+
+def _of(name: AgentName, file: File) -> dict[str, str]:
+    return {**bind_name(name), "file": file}
+
+
+_V = IdentityVersion
+_OF_FILE = (_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"), _V.file == bindparam("file"))
+_LATEST = select(*columns(IdentityFile, _V)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_VERSION = select(*columns(IdentityFile, _V)).where(*_OF_FILE, _V.version == bindparam("version"))
+_STATES = text("""
+    SELECT f.file, coalesce(v.version, 0) AS version, coalesce(char_length(v.content), 0) AS characters, v.created_at AS updated_at,
+        (SELECT count(*) FROM identity_proposals p
+         WHERE p.group_id = :group AND p.agent_id = :agent AND p.file = f.file AND p.status = 'pending') AS pending
+    FROM unnest(ARRAY['SOUL', 'AGENTS', 'USER', 'HEARTBEAT']) AS f(file)
+    LEFT JOIN LATERAL (
+        SELECT version, content, created_at FROM identity_versions
+        WHERE group_id = :group AND agent_id = :agent AND file = f.file ORDER BY version DESC LIMIT 1
+    ) AS v ON true
+""")
+_HISTORY = select(*columns(VersionBrief, _V, characters=func.char_length(_V.content))).where(*_OF_FILE).order_by(_V.version.desc())
+_WRITE = text("""
+    INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id, created_at)
+    VALUES (:group, :agent, :file, :version, :content, :reason, :author, :proposal, clock_timestamp())
+""")
+_PRUNE = delete(_V).where(*_OF_FILE, _V.version <= bindparam("oldest"))
+
+
+def add_proposal(
+    connection: Connection,
+    name: AgentName,
+    base: IdentityFile,
+    suggested: str,
+    reason: str,
+    author: str,
+    *,
+    evidence: Sequence[UUID] = (),
+    reflection_id: UUID | None = None,
+) -> IdentityProposal:
+    """Store it, to be decided on."""
+    fields = {"id": uuid7(), "group": name[0], "agent": name[1], "file": base.file, "reason": reason, "base": base.version}
+    more = {"current": base.content, "suggested": suggested, "author": author, "evidence": list(evidence), "reflection": reflection_id}
+    connection.execute(_ADD, fields | more)
+    tracking.note(connection, name, "identity_proposal", grown=1)
+    proposal = find_proposal(connection, name[0], fields["id"])
+    assert proposal is not None  # it was just stored
+    return proposal
+
+
+def find_proposal(connection: Connection, group_id: str, proposal_id: object) -> IdentityProposal | None:
+    return fetch_one(connection, IdentityProposal, _ONE_PROPOSAL, group=group_id, id=proposal_id)
+
+
+def proposal_page(connection: Connection, group_id: str, request: ListProposals) -> list[IdentityProposal]:
+    """One more than asked for, if there are more: the latest first."""
+    given = equal_if_given((_P.agent_id, request.agent_id), (_P.file, request.file), (_P.status, request.status))
+    wanted = _SHOWN_PROPOSAL.where(_P.group_id == group_id, *given)
+    if request.before is not None:
+        wanted = wanted.where(_P.proposal_id < request.before)
+    return fetch(connection, IdentityProposal, wanted.order_by(_P.proposal_id.desc()).limit(request.limit + 1))
+
+
+def suggested_lines(connection: Connection, name: AgentName, file: File) -> list[str]:
+    """What pending and rejected proposals of a file suggest to add: lines that the file then had not."""
+    rows = connection.execute(_SUGGESTIONS, {"group": name[0], "agent": name[1], "file": file})
+    added = [line for row in rows for line in row.suggested.splitlines() if line not in row.current.splitlines()]
+    return [line.strip("- ") for line in added if line.strip()]
+
+
+def approve_proposal(connection: Connection, proposal: IdentityProposal, name: AgentName, by: str, note: str) -> IdentityFile:
+    """The suggested text becomes the next version. Call it under the agent's lock.
+
+    Raises:
+        Conflict: it was decided on, or the file has changed since it was proposed: then it stays pending.
+    """
+    base = current_file(connection, name, proposal.file)
+    if base.version != proposal.base_version:
+        raise Conflict(
+            f"proposal_id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in force now; "
+            "read that, and propose the change anew"
+        )
+    decide_proposal(connection, proposal, name[0], "approved", by, note)
+    tracking.note(connection, name, "identity_proposal", used=1)
+    why, whence = proposal.reason, proposal.proposal_id
+    return write_version(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=whence)
+
+
+def decide_proposal(connection: Connection, proposal: IdentityProposal, group_id: str, status: str, by: str, note: str) -> None:
+    """Approve or reject it.
+
+    Raises:
+        Conflict: somebody else has decided on it already.
+    """
+    fields = {"group": group_id, "id": proposal.proposal_id, "status": status, "by": by, "note": note}
+    if connection.execute(_DECIDE, fields).rowcount == 0:
+        now = find_proposal(connection, group_id, proposal.proposal_id)
+        was = "decided on" if now is None else f"{now.status} by {now.decided_by}"
+        raise Conflict(f"proposal_id: it was {was} already")
+
+
+_P, _VERSIONS = tables.IdentityProposal, tables.IdentityVersion
+_OF_ITS_FILE = (_VERSIONS.group_id == _P.group_id, _VERSIONS.agent_id == _P.agent_id, _VERSIONS.file == _P.file)
+_IN_FORCE = func.coalesce(select(func.max(_VERSIONS.version)).where(*_OF_ITS_FILE).scalar_subquery(), 0)
+_SHOWN_PROPOSAL = select(*columns(IdentityProposal, _P, stale=and_(_P.status == "pending", _P.base_version != _IN_FORCE)))
+_ONE_PROPOSAL = _SHOWN_PROPOSAL.where(_P.group_id == bindparam("group"), _P.proposal_id == bindparam("id"))
+_ADD = text("""
+    INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version, current, suggested, author, evidence,
+        reflection_id)
+    VALUES (:id, :group, :agent, :file, :reason, :base, :current, :suggested, :author, :evidence, :reflection)
+""")
+_DECIDE = text("""
+    UPDATE identity_proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp(), note = :note
+    WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
+""")
+_SUGGESTIONS = text("""
+    SELECT suggested, current FROM identity_proposals
+    WHERE group_id = :group AND agent_id = :agent AND file = :file AND status IN ('pending', 'rejected')
+    ORDER BY proposal_id DESC LIMIT 100
+""")
+
+
+def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:
+    """Note what is in force. Call it under the agent's lock."""
+    now = {file: current.version for file, current in current_files(connection, name).items()}
+    fields = {"id": uuid7(), "group": name[0], "agent": name[1], "name": called, "versions": now, "author": author}
+    connection.execute(_TAKE, fields)
+    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
+    assert snapshot is not None  # it was just stored
+    return snapshot
+
+
+def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) -> Snapshot | None:
+    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
+    return snapshot if snapshot is not None and snapshot.agent_id == name[1] else None
+
+
+def snapshot_page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[Snapshot]:
+    """The agent's, the latest first."""
+    wanted = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
+    if before is not None:
+        wanted = wanted.where(_S.snapshot_id < before)
+    return fetch(connection, Snapshot, wanted.order_by(_S.snapshot_id.desc()).limit(limit))
+
+
+_S = IdentitySnapshot
+_SHOWN_SNAPSHOT = select(*columns(Snapshot, _S))
+_ONE_SNAPSHOT = _SHOWN_SNAPSHOT.where(_S.group_id == bindparam("group"), _S.snapshot_id == bindparam("id"))
+_TAKE = text("""
+    INSERT INTO identity_snapshots (snapshot_id, group_id, agent_id, name, versions, author)
+    VALUES (:id, :group, :agent, :name, :versions, :author)
+""").bindparams(bindparam("versions", type_=JSONB))
+
+
+#: Who wrote a version that only follows the profile.
+BY_PROFILE = "profile"
+
+
+def follow_profile(connection: Connection, name: AgentName) -> IdentityFile:
+    """Write what the profile says now, with what people added; nothing where it says the same. Call it under the agent's lock."""
+    notes = notes_of(current_file(connection, name, "USER").content)
+    return _write_user(connection, name, notes, "the profile has changed", BY_PROFILE)
+
+
+def note_user(connection: Connection, name: AgentName, notes: str, author: str) -> IdentityFile:
+    """Replace what people added. Call it under the agent's lock."""
+    return _write_user(connection, name, notes, "notes", author)
+
+
+def _write_user(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
+    content = render_user_file(profiles.find(connection, name), notes, get_settings().identity_max_chars)
+    return write_version(connection, name, "USER", content, reason=reason, author=author)

@@ -1,1 +1,0 @@
-"""Versions of the files that say who an agent is, proposals to change them, snapshots."""

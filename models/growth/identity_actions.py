@@ -1,0 +1,265 @@
+"""Actions on the files that say who an agent is: read, compare, propose, approve, reject, roll back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from engine.growth.identity import compose_prompt
+from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.growth.identity import (
+    FILES,
+    ChangedFiles,
+    ComposedPrompt,
+    ComposePrompt,
+    DecideProposal,
+    Difference,
+    DiffFiles,
+    File,
+    FileHistory,
+    FileStates,
+    GetFile,
+    IdentityFile,
+    IdentityProposal,
+    ListProposals,
+    ListSnapshots,
+    OfAgent,
+    ProposalPage,
+    ProposeChange,
+    Rollback,
+    Snapshot,
+    SnapshotPage,
+    TakeSnapshot,
+    UpdateUser,
+    VersionPage,
+    diff,
+)
+from jiyi.settings import get_settings
+from jiyi.text.budget import estimate_tokens
+from models.db.actions import Context, action
+from models.growth import identity
+from models.memory.agents import AgentName, key_of, lock_agents, no_agent
+
+
+@action("identity_list", scope="read", mutates=False)
+def list_files(context: Context, request: OfAgent) -> FileStates:
+    """List an agent's files.
+
+    SOUL, AGENTS, USER and HEARTBEAT: the version in force, how long it is, and how many proposals wait.
+    """
+    name = _there(context, request.agent_id)
+    return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=get_settings().identity_max_chars)
+
+
+@action("identity_get", scope="read", mutates=False)
+def get_file(context: Context, request: GetFile) -> IdentityFile:
+    """Get a file.
+
+    In force, or the version named; version 0 and empty where nothing was written yet.
+    """
+    name = _there(context, request.agent_id)
+    if request.version is None:
+        return identity.current_file(context.connection, name, request.file)
+    return _version_of(context, name, request.file, request.version)
+
+
+@action("identity_prompt", scope="read", mutates=False)
+def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
+    """Compose the files for a prompt.
+
+    SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
+    """
+    files = identity.current_files(context.connection, _there(context, request.agent_id))
+    composed = compose_prompt({file: current.content for file, current in files.items()}, request.max_tokens)
+    return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
+
+
+@action("identity_history", scope="read", mutates=False)
+def history(context: Context, request: FileHistory) -> VersionPage:
+    """List a file's versions.
+
+    Newest first, each with who wrote it and why.
+    """
+    name = _there(context, request.agent_id)
+    versions = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
+    more = len(versions) > request.limit
+    return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
+
+
+@action("identity_diff", scope="read", mutates=False)
+def compare(context: Context, request: DiffFiles) -> Difference:
+    """Compare two versions of a file, or a proposal with what is in force.
+
+    The lines that were added and removed, with those around them.
+    """
+    name = _there(context, request.agent_id)
+    if request.file is not None:
+        new = identity.current_file(context.connection, name, request.file)
+        if request.new is not None:
+            new = _version_of(context, name, request.file, request.new)
+        old = _version_of(context, name, request.file, max(0, new.version - 1) if request.old is None else request.old)
+        return Difference(file=request.file, old=old.version, new=new.version, lines=diff(old.content, new.content))
+    proposal = identity.find_proposal(context.connection, context.group_id, request.proposal_id)
+    if proposal is None or proposal.agent_id != request.agent_id:
+        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity_proposals")
+    base = identity.current_file(context.connection, name, proposal.file) if proposal.status == "pending" else None
+    before, number = (base.content, base.version) if base else (proposal.current, proposal.base_version)
+    return Difference(file=proposal.file, old=number, new=None, lines=diff(before, proposal.suggested))
+
+
+@action("identity_proposals", scope="read", mutates=False)
+def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
+    """List proposals.
+
+    The latest first, with reason, current and suggested text, and whether the file has changed since.
+    """
+    rows = identity.proposal_page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return ProposalPage(proposals=rows[: request.limit], next=rows[request.limit - 1].proposal_id if more else None)
+
+
+@action("identity_versions", scope="read", mutates=False)
+def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
+    """List snapshots.
+
+    The latest first, each with the version of each file that was in force.
+    """
+    name = _there(context, request.agent_id)
+    rows = identity.snapshot_page(context.connection, name, request.before, request.limit + 1)
+    more = len(rows) > request.limit
+    return SnapshotPage(snapshots=rows[: request.limit], next=rows[request.limit - 1].snapshot_id if more else None)
+
+
+def _there(context: Context, agent_id: str) -> AgentName:
+    name = (context.group_id, agent_id)
+    if key_of(context.connection, *name) is None:
+        raise no_agent(*name)
+    return name
+
+
+def _version_of(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
+    version = identity.file_version(context.connection, name, file, number)
+    if version is None:
+        raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity_history")
+    return version
+
+
+@action("identity_propose", scope="publish")
+def propose(context: Context, request: ProposeChange) -> IdentityProposal:
+    """Propose a change of a file.
+
+    SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it. With `base_version`, refused if
+    another version is in force.
+    """
+    name = _locked(context, request.agent_id)
+    base = identity.current_file(context.connection, name, request.file)
+    _still(request.file, base, request.base_version)
+    if base.content == request.suggested:
+        raise InvalidRequest([f"suggested: is what {request.file} says already"])
+    proposal = identity.add_proposal(context.connection, name, base, request.suggested, request.reason, context.actor.name)
+    context.audit(request.agent_id, proposal_id=proposal.proposal_id, file=request.file)
+    return proposal
+
+
+@action("identity_approve", scope="admin")
+def approve(context: Context, request: DecideProposal) -> IdentityFile:
+    """Approve a proposal.
+
+    What it suggests becomes the next version of the file. In conflict if somebody else has decided, or the file has changed since.
+    """
+    proposal = _proposal(context, request.proposal_id)
+    name = _locked(context, proposal.agent_id)
+    written = identity.approve_proposal(context.connection, proposal, name, context.actor.name, request.note)
+    context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file, version=written.version)
+    return written
+
+
+@action("identity_reject", scope="admin")
+def reject(context: Context, request: DecideProposal) -> IdentityProposal:
+    """Reject a proposal.
+
+    The file stays as it is. In conflict if somebody else has decided already.
+    """
+    proposal = _proposal(context, request.proposal_id)
+    _locked(context, proposal.agent_id)
+    identity.decide_proposal(context.connection, proposal, context.group_id, "rejected", context.actor.name, request.note)
+    context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file)
+    return _proposal(context, request.proposal_id)
+
+
+@action("identity_update_user", scope="publish")
+def update_user(context: Context, request: UpdateUser) -> IdentityFile:
+    """Add to the file USER.
+
+    What people say of the user in their own words; it replaces what they said before. The rest of the file follows the profile.
+    """
+    name = _locked(context, request.agent_id)
+    written = identity.note_user(context.connection, name, request.notes, context.actor.name)
+    context.audit(request.agent_id, file="USER", version=written.version)
+    return written
+
+
+@action("identity_snapshot", scope="publish")
+def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
+    """Take a snapshot of the files.
+
+    Notes which version of each is in force, to go back to it with identity_rollback.
+    """
+    name = _locked(context, request.agent_id)
+    taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
+    context.audit(request.agent_id, snapshot_id=taken.snapshot_id)
+    return taken
+
+
+@action("identity_rollback", scope="admin")
+def rollback(context: Context, request: Rollback) -> ChangedFiles:
+    """Go back to an earlier version.
+
+    Of one file, or of all to a snapshot. What they said then is written as new versions, so that this can be taken back as well.
+    """
+    name = _locked(context, request.agent_id)
+    changed = []
+    for file, number in _wanted(context, name, request).items():
+        before = identity.current_file(context.connection, name, file)
+        _still(file, before, request.base_version)
+        then = identity.file_version(context.connection, name, file, number)
+        if then is None:
+            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity_history")
+        reason = request.reason or f"back to version {number}"
+        written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
+        changed += [written] if written.version != before.version else []
+    context.audit(
+        request.agent_id, files={written_file.file: written_file.version for written_file in changed}, snapshot_id=request.snapshot_id
+    )
+    return ChangedFiles(files=changed)
+
+
+def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, int]:
+    if request.snapshot_id is None:
+        assert request.file is not None  # as its model has checked
+        assert request.version is not None
+        return {request.file: request.version}
+    taken = identity.find_snapshot(context.connection, name, request.snapshot_id)
+    if taken is None:
+        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity_versions")
+    return {file: taken.versions[file] for file in FILES if file in taken.versions}
+
+
+def _still(file: File, now: IdentityFile, read: int | None) -> None:
+    if read is not None and read != now.version:
+        raise Conflict(f"base_version: version {now.version} of {file} is in force, not {read}; read it first")
+
+
+def _locked(context: Context, agent_id: str) -> AgentName:
+    """Nobody else changes the agent's files until this is committed."""
+    name = (context.group_id, agent_id)
+    if key_of(context.connection, *name) is None:
+        raise no_agent(*name)
+    lock_agents(context.connection, [name])
+    return name
+
+
+def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
+    proposal = identity.find_proposal(context.connection, context.group_id, proposal_id)
+    if proposal is None:
+        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity_proposals")
+    return proposal

@@ -1,0 +1,188 @@
+"""What can be done with pain points: list, get, report, resolve, propose."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+from engine.growth.pains import category_of, severity_of
+from jiyi.chat.secrets import masked
+from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.growth.overrides import override_in
+from jiyi.protocol.growth.pains import (
+    FoundPain,
+    ListPains,
+    PainChanged,
+    PainDetail,
+    PainEvidence,
+    PainId,
+    PainPage,
+    PainPoint,
+    ProposalAsked,
+    ProposedSolution,
+    ProposeSolution,
+    ReportPain,
+    ResolvePain,
+    SolutionProposal,
+)
+from models.conversations.actions import finish
+from models.db.actions import Context, action
+from models.growth import pains
+from models.growth.followup_work import SOLVE_PAIN
+from models.growth.pains import PainReport
+from models.memory.agents import key_of, lock_agents, no_agent
+
+#: Evidence that one answer shows, the newest.
+EVIDENCE_SHOWN = 100
+
+
+@action("pain_list", scope="read", mutates=False)
+def list_pains(context: Context, request: ListPains) -> PainPage:
+    """List pain points.
+
+    What hurts users, those felt last first: how often it was told, how sure that makes it, and whether something is proposed.
+    """
+    rows = pains.pain_page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return PainPage(pains=rows[: request.limit], next=rows[request.limit - 1].pain_id if more else None)
+
+
+@action("pain_get", scope="read", mutates=False)
+def get_pain(context: Context, request: PainId) -> PainDetail:
+    """Get a pain point.
+
+    With the turns that told of it and what was proposed against it.
+    """
+    pain = _known(context, request.pain_id)
+    reports = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)
+    return PainDetail(
+        **dict(pain),
+        evidence=[PainEvidence(**report.model_dump(exclude={"user_id"})) for report in reports],
+        proposals=pains.proposals_of(context.connection, context.group_id, pain.pain_id),
+    )
+
+
+@action("pain_report", scope="publish")
+def report_pain(context: Context, request: ReportPain) -> PainChanged:
+    """Report a pain point.
+
+    Something hurts a user, and was not said in a conversation. One that is alike is made surer by it; a report that is sent
+    again with the same id counts once.
+    """
+    _agent_there(context, request.agent_id)
+    summary = masked(request.summary)
+    pain_found = FoundPain(
+        summary=summary, category=request.category or category_of(summary), severity=request.severity or severity_of(summary), turn=0
+    )
+    report = PainReport(source_id=request.report_id or uuid4(), quote=summary, said_at=datetime.now(UTC), user_id=request.user_id)
+    name = (context.group_id, request.agent_id)
+    lock_agents(context.connection, [name])
+    pain = pains.merge_pain(context.connection, name, pain_found, report)
+    _owe_proposal(context, pain)
+    context.audit(str(pain.pain_id), agent=request.agent_id, occurrences=pain.occurrence_count)
+    return PainChanged(pain=pain)
+
+
+@action("pain_resolve", scope="publish")
+def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
+    """Resolve a pain point.
+
+    `confirmed`: its proposal helped, and becomes an experience. `rejected`: it did not, and another one comes when twice as many turns
+    tell of it. `dismissed`: nothing more is proposed. `reopened`: it is open again. Who is late learns that it was decided already.
+    """
+    pain = _locked(context, request.pain_id)
+    name = (context.group_id, pain.agent_id)
+    uri = None
+    if request.resolution in ("confirmed", "rejected"):
+        uri = _decide(context, pain, request)
+    else:
+        _withdraw(context, pain)
+        pains.set_status(context.connection, name, pain.pain_id, "dismissed" if request.resolution == "dismissed" else "open")
+    context.audit(str(pain.pain_id), agent=pain.agent_id, resolution=request.resolution, experience=uri)
+    return PainChanged(pain=_known(context, pain.pain_id), experience=uri)
+
+
+@action("pain_propose", scope="publish")
+def propose_solution(context: Context, request: ProposeSolution) -> ProposalAsked:
+    """Propose what to do about a pain point.
+
+    With `steps`, these; without, a worker thinks of some, from what helped before and what was advised. Nothing comes of a
+    proposal before somebody confirms it.
+    """
+    pain = _locked(context, request.pain_id)
+    if pain.status in ("solved", "dismissed"):
+        raise Conflict(f"pain_id: the pain point is {pain.status}; reopen it first (pain_resolve)")
+    proposal = None
+    if request.steps:
+        for number, step in enumerate(request.steps):
+            if (override := override_in(step)) is not None:
+                raise InvalidRequest(
+                    [f"steps.{number}: reads like an attempt to override instructions ({override!r}); say it in other words"]
+                )
+        solution = ProposedSolution(title=request.title or pain.summary, steps=request.steps)
+        proposal = pains.add_proposal(context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name)
+        if proposal is None:
+            raise Conflict("pain_id: another proposal waits for somebody to decide on it; see pain_get")
+    elif pain.status == "proposed":
+        raise Conflict("pain_id: a proposal waits for somebody to decide on it; see pain_get")
+    else:
+        context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
+    context.audit(str(pain.pain_id), agent=pain.agent_id, steps=len(request.steps))
+    return ProposalAsked(pain=_known(context, pain.pain_id), proposal=proposal)
+
+
+def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | None:
+    """The address of the experience, where it was confirmed."""
+    name, proposal = (context.group_id, pain.agent_id), _pending(context, pain, request.proposal_id)
+    if request.resolution == "confirmed":
+        done = pains.confirm_proposal(context.connection, name, pain, proposal, context.actor.name, datetime.now(UTC))
+        assert done is not None  # it is pending, under the agent's lock
+        stored, uri = done
+        finish(context, stored)
+        return uri
+    pains.decide_proposal(context.connection, context.group_id, proposal.proposal_id, "rejected", context.actor.name)
+    pains.set_status(context.connection, name, pain.pain_id, "open")
+    return None
+
+
+def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> SolutionProposal:
+    proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
+    named = next((proposal for proposal in proposals if proposal.proposal_id == wanted), None)
+    if wanted is not None and named is None:
+        raise NotFound(f"proposal_id: the pain point has no proposal {wanted}")
+    if named is not None and named.status != "pending":
+        raise Conflict(f"proposal_id: it was {named.status} by {named.decided_by} already")
+    pending = named or next((proposal for proposal in proposals if proposal.status == "pending"), None)
+    if pending is None:
+        raise Conflict("pain_id: nothing is proposed that could be decided on; see pain_propose")
+    return pending
+
+
+def _withdraw(context: Context, pain: PainPoint) -> None:
+    """No proposal waits any more."""
+    for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
+        if proposal.status == "pending":
+            pains.decide_proposal(context.connection, context.group_id, proposal.proposal_id, "rejected", context.actor.name)
+
+
+def _owe_proposal(context: Context, pain: PainPoint) -> None:
+    if pains.wants_proposal(context.connection, context.group_id, pain):
+        context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
+
+
+def _agent_there(context: Context, agent_id: str) -> None:
+    if key_of(context.connection, context.group_id, agent_id) is None:
+        raise no_agent(context.group_id, agent_id)
+
+
+def _known(context: Context, pain_id: UUID) -> PainPoint:
+    pain = pains.find_pain(context.connection, context.group_id, pain_id)
+    if pain is None:
+        raise NotFound(f"pain_id: no pain point {pain_id} in the group {context.group_id!r}; see pain_list")
+    return pain
+
+
+def _locked(context: Context, pain_id: UUID) -> PainPoint:
+    """As it is once nobody else changes it."""
+    lock_agents(context.connection, [(context.group_id, _known(context, pain_id).agent_id)])
+    return _known(context, pain_id)

@@ -1,0 +1,322 @@
+"""Pain points as they are stored: found in new turns, merged with those alike, with proposals that end them as experiences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, and_, bindparam, func, literal, select, text, tuple_
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.orm import aliased
+from uuid6 import uuid7
+
+from engine.conversations.memories import Source, pattern_hash
+from engine.growth.pains import Offer, most_alike
+from jiyi.protocol.conversations.types import ExtractedExperience, Message, uri_of
+from jiyi.protocol.growth.pains import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
+from jiyi.settings import get_settings
+from models.conversations import experiences, extractions
+from models.conversations.extractions import StoredTurn
+from models.db.base import EMPTY_LIST
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch, fetch_one
+from models.growth import tables, tracking
+from models.growth.candidates import AGGREGATE
+from models.memory import agents
+from models.memory.agents import AgentName, bind_name
+from models.memory.inbox import Stored
+from models.queue import pending_work
+
+
+class PainReport(BaseModel):
+    """By which turn, or report, a pain was told."""
+
+    source_id: UUID
+    quote: str
+    said_at: datetime
+    session_id: str | None = None
+    #: Whom it hurts; the agent's user, unless named.
+    user_id: str | None = None
+
+
+def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report: PainReport) -> PainPoint:
+    """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once.
+
+    One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
+    """
+    user = report.user_id or name[1]
+    known = [known_pain for known_pain in latest_pains(connection, name, get_settings().pain_max_known) if known_pain.user_id == user]
+    place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
+    if place is None:
+        pain_id: UUID = uuid7()
+        fields = {"id": pain_id, "user": user, "at": report.said_at, **pain.model_dump(include={"summary", "category", "severity"})}
+        connection.execute(_ADD_PAIN, bind_name(name) | fields)
+        tracking.note(connection, name, "pain", grown=1)
+        severity = pain.severity
+    else:
+        pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
+    evidence = {"pain": pain_id, "source": report.source_id, "session": report.session_id, "quote": report.quote, "at": report.said_at}
+    if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
+        _count(connection, name, pain_id, severity)
+    changed = find_pain(connection, name[0], pain_id)
+    assert changed is not None  # it is locked by its agent
+    return changed
+
+
+def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
+    """Count anew what tells of it, after some of that has gone."""
+    pain = find_pain(connection, name[0], pain_id)
+    if pain is not None:
+        _count(connection, name, pain_id, pain.severity)
+
+
+def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
+    turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
+    confidence = confidence_of(turns, get_settings().pain_confidence_step)
+    connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
+
+
+def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
+    """Change the status; from the moment it is ``solved`` its evidence counts anew."""
+    connection.execute(_STATUS, bind_name(name) | {"pain": pain_id, "status": status})
+
+
+def find_pain(connection: Connection, group_id: str, pain_id: UUID) -> PainPoint | None:
+    return fetch_one(connection, PainPoint, _ONE, group=group_id, pain=pain_id)
+
+
+def latest_pains(connection: Connection, name: AgentName, limit: int) -> list[PainPoint]:
+    """The agent's pain points, those felt last first."""
+    return fetch(connection, PainPoint, _LATEST, **bind_name(name), limit=limit)
+
+
+def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> list[PainReport]:
+    """What was told of it, the newest first."""
+    return fetch(connection, PainReport, _QUOTES, group=group_id, pain=pain_id, limit=limit)
+
+
+_P = tables.PainPoint
+_SHOWN = select(*columns(PainPoint, _P))
+_ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain"))
+_OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
+_LATEST = _OF_AGENT.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(bindparam("limit"))
+_QUOTES = text("""
+    SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
+    WHERE e.group_id = :group AND e.pain_id = :pain ORDER BY e.said_at DESC, e.source_id DESC LIMIT :limit
+""")
+_ADD_PAIN = text("""
+    INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, first_seen, last_seen)
+    VALUES (:id, :group, :agent, :user, :summary, :category, :severity, :at, :at)
+""")
+_EVIDENCE = text("""
+    INSERT INTO pain_evidence (group_id, pain_id, source_id, session_id, quote, said_at)
+    VALUES (:group, :pain, :source, :session, :quote, :at) ON CONFLICT DO NOTHING
+""")
+_TURNS = text("""
+    SELECT count(*) FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
+    WHERE e.group_id = :group AND e.pain_id = :pain AND (p.solved_at IS NULL OR e.said_at > p.solved_at)
+""")
+# Times are those of the turns, which may come in any order.
+_COUNT = text("""
+    UPDATE pain_points p SET occurrence_count = :turns, confidence = :confidence, severity = :severity,
+        first_seen = coalesce(e.first, p.first_seen), last_seen = coalesce(e.last, p.last_seen),
+        status = CASE WHEN p.status = 'solved' AND :turns > 0 THEN 'open' ELSE p.status END
+    FROM (SELECT min(said_at) AS first, max(said_at) AS last FROM pain_evidence WHERE group_id = :group AND pain_id = :pain) AS e
+    WHERE p.group_id = :group AND p.agent_id = :agent AND p.pain_id = :pain
+""")
+# Turns carry the time of the agent's world: what was told up to the last of them is what was solved.
+_STATUS = text("""
+    UPDATE pain_points SET status = :status, solved_at = CASE WHEN :status = 'solved' THEN last_seen ELSE solved_at END
+    WHERE group_id = :group AND agent_id = :agent AND pain_id = :pain
+""")
+
+
+def pain_page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:
+    """One more than asked for, if there are more: those felt last first."""
+    query = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
+    if request.before is not None:
+        last = aliased(_P)
+        place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == request.before)
+        query = query.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
+    return fetch(connection, PainPoint, query.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
+
+
+#: Proposals of an agent that are looked at to see which of them helped, the latest.
+MAX_OFFERS = 50
+#: How sure an experience is that somebody confirmed.
+CONFIRMED = 0.9
+#: A rejected proposal comes back when so many times the turns tell of the pain.
+AGAIN_FROM = 2
+#: Kept with the experience as what it comes from.
+BY_CONFIRMATION = "proposal"
+
+
+def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bool:
+    """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no to as much."""
+    if pain.status != "open" or pain.confidence < get_settings().pain_propose_confidence:
+        return False
+    before = connection.execute(_TURNS_BEFORE, {"group": group_id, "pain": pain.pain_id}).scalar_one()
+    return before is None or pain.occurrence_count >= AGAIN_FROM * before
+
+
+def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, solution: ProposedSolution, by: str) -> SolutionProposal | None:
+    """Store it, to be decided on; None if one waits already. Call it under the agent's lock."""
+    fields = {"id": uuid7(), "group": name[0], "pain": pain.pain_id, "title": solution.title, "by": by, "turns": pain.occurrence_count}
+    if connection.execute(_ADD, fields).rowcount == 0:
+        return None
+    steps = [{"group": name[0], "id": fields["id"], "number": number, "step": step} for number, step in enumerate(solution.steps, 1)]
+    connection.execute(_ADD_STEP, steps)
+    set_status(connection, name, pain.pain_id, "proposed")
+    tracking.note(connection, name, "proposal", grown=1)
+    return find_proposal(connection, name[0], fields["id"])
+
+
+def find_proposal(connection: Connection, group_id: str, proposal_id: object) -> SolutionProposal | None:
+    return fetch_one(connection, SolutionProposal, _ONE_PROPOSAL, group=group_id, id=proposal_id)
+
+
+def proposals_of(connection: Connection, group_id: str, pain_id: UUID) -> list[SolutionProposal]:
+    """All of them, the latest first."""
+    return fetch(connection, SolutionProposal, _OF_PAIN, group=group_id, pain=pain_id)
+
+
+def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
+    """The agent's proposals that wait, the latest first."""
+    rows = connection.execute(_OFFERS, {"group": name[0], "agent": name[1], "limit": MAX_OFFERS})
+    return [Offer(row.proposal_id, row.summary, row.steps) for row in rows]
+
+
+def decide_proposal(connection: Connection, group_id: str, proposal_id: UUID, status: str, by: str) -> bool:
+    """False if it was decided on meanwhile."""
+    return connection.execute(_DECIDE, {"group": group_id, "id": proposal_id, "status": status, "by": by}).rowcount == 1
+
+
+def confirm_proposal(
+    connection: Connection, name: AgentName, pain: PainPoint, proposal: SolutionProposal, by: str, now: datetime, turns: Sequence[UUID] = ()
+) -> tuple[Stored, str] | None:
+    """It helped: it becomes an experience, whose address comes back, and the pain point is solved. None if it was decided on.
+
+    ``turns`` are those that say so. Call it under the agent's lock.
+    """
+    if not decide_proposal(connection, name[0], proposal.proposal_id, "confirmed", by):
+        return None
+    reports = quotes(connection, name[0], pain.pain_id, 1)
+    evidence = list(turns) or [report.source_id for report in reports] or [proposal.proposal_id]
+    experience = ExtractedExperience(
+        pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED, turns=list(range(len(evidence)))
+    )
+    source = Source(
+        group_id=name[0],
+        agent_id=name[1],
+        session_id=reports[0].session_id or "" if reports else "",
+        messages=[Message(role="user", text=pain.summary, at=now)] * len(evidence),
+        turn_ids=evidence,
+        llm=proposal.made_by,
+        prompt=BY_CONFIRMATION,
+    )
+    stored = experiences.keep(connection, name, experience, source, now)
+    pending_work.owe(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
+    stored.owed[AGGREGATE] += 1
+    set_status(connection, name, pain.pain_id, "solved")
+    tracking.note(connection, name, "proposal", used=1)
+    tracking.note(connection, name, "experience", grown=1)
+    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary).hex())
+
+
+_PROPOSAL, _PAIN, _STEP = tables.Proposal, tables.PainPoint, tables.ProposalStep
+_IN_ORDER = func.jsonb_agg(aggregate_order_by(_STEP.step, _STEP.number), type_=JSONB)
+_AGGREGATED = select(_IN_ORDER).where(_STEP.group_id == _PROPOSAL.group_id, _STEP.proposal_id == _PROPOSAL.proposal_id)
+_STEPS = func.coalesce(_AGGREGATED.scalar_subquery(), EMPTY_LIST, type_=JSONB).label("steps")
+_SHOWN_PROPOSAL = select(*columns(SolutionProposal, _PROPOSAL, steps=_STEPS))
+_ONE_PROPOSAL = _SHOWN_PROPOSAL.where(_PROPOSAL.group_id == bindparam("group"), _PROPOSAL.proposal_id == bindparam("id"))
+_OF_PAIN = _SHOWN_PROPOSAL.where(_PROPOSAL.group_id == bindparam("group"), _PROPOSAL.pain_id == bindparam("pain")).order_by(
+    _PROPOSAL.created_at.desc(), _PROPOSAL.proposal_id.desc()
+)
+_OFFERS = (
+    select(_PROPOSAL.proposal_id, _PAIN.summary, _STEPS)
+    .join(_PAIN, and_(_PAIN.group_id == _PROPOSAL.group_id, _PAIN.pain_id == _PROPOSAL.pain_id))
+    .where(
+        _PROPOSAL.group_id == bindparam("group"),
+        _PAIN.agent_id == bindparam("agent"),
+        _PROPOSAL.status == literal("pending", literal_execute=True),
+    )
+    .order_by(_PROPOSAL.created_at.desc())
+    .limit(bindparam("limit"))
+)
+_ADD = text("""
+    INSERT INTO proposals (proposal_id, group_id, pain_id, title, made_by, turns) VALUES (:id, :group, :pain, :title, :by, :turns)
+    ON CONFLICT (group_id, pain_id) WHERE status = 'pending' DO NOTHING
+""")
+_ADD_STEP = text("INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES (:group, :id, :number, :step)")
+_DECIDE = text("""
+    UPDATE proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp()
+    WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
+""")
+_TURNS_BEFORE = text("SELECT max(turns) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
+
+
+#: Answers that are looked through for advice, the latest.
+MAX_ANSWERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurns:
+    """What one run looks at: the cursor as it was seen, and turns with those before them by session."""
+
+    seen: int
+    turns: list[StoredTurn]
+    context: dict[str, list[StoredTurn]]
+
+
+def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
+    """The next turns, each session's with what was said right before."""
+    seen = pain_cursor(connection, name)
+    end = extractions.cursor(connection, name)
+    turns = [turn for turn in extractions.new_turns(connection, name, seen, limit) if turn.node_count <= end]
+    context = {
+        session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
+        for session_id, of_session in extractions.sessions_of(turns).items()
+    }
+    return NewTurns(seen, turns, context)
+
+
+def pain_cursor(connection: Connection, name: AgentName) -> int:
+    """``node_count`` of the last turn that was looked through for pain."""
+    looked_to = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
+    return 0 if looked_to is None else int(looked_to)
+
+
+def move_cursor(connection: Connection, name: AgentName, seen: int, to: int) -> bool:
+    """Move it from where it was seen; False if another run has moved it."""
+    return connection.execute(_MOVE, {"group": name[0], "agent": name[1], "seen": seen, "to": to}).rowcount == 1
+
+
+def is_behind(connection: Connection, name: AgentName) -> bool:
+    """Whether extraction has come further; call it under the agent's lock."""
+    return pain_cursor(connection, name) < extractions.cursor(connection, name)
+
+
+def answers_after(connection: Connection, name: AgentName, pain_id: UUID) -> list[str]:
+    """What assistants answered right after the turns that told of a pain point, the newest first."""
+    parameters = {"group": name[0], "agent": name[1], "pain": pain_id, "limit": MAX_ANSWERS}
+    return list(connection.execute(_ANSWERS, parameters).scalars())
+
+
+_CURSOR = text("SELECT looked_to FROM pain_cursors WHERE group_id = :group AND agent_id = :agent")
+_MOVE = text("""
+    INSERT INTO pain_cursors AS c (group_id, agent_id, looked_to) VALUES (:group, :agent, :to)
+    ON CONFLICT (group_id, agent_id) DO UPDATE SET looked_to = :to WHERE c.looked_to = :seen
+""")
+_ANSWERS = text("""
+    SELECT a.description FROM pain_evidence e
+    JOIN memory_nodes n ON n.group_id = e.group_id AND n.node_id = e.source_id AND n.agent_id = :agent
+    CROSS JOIN LATERAL (
+        SELECT m.description, m.provenance ->> 'role' AS role FROM memory_nodes m
+        WHERE m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind = 'session' AND m.session_id = n.session_id
+          AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
+    ) AS a
+    WHERE e.group_id = :group AND e.pain_id = :pain AND a.role = 'assistant' ORDER BY e.said_at DESC LIMIT :limit
+""")

@@ -1,1 +1,0 @@
-"""Pain points, their evidence and the proposals against them."""

@@ -1,1 +1,0 @@
-"""When an agent looks at itself, and what came of it."""

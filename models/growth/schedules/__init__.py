@@ -1,1 +1,0 @@
-"""Schedules of agents: their tables, and what is done with them."""

@@ -1,0 +1,380 @@
+"""Tables of growth: trajectories, skills and workflows with their votes, pain points, identity, self-review, tallies."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Boolean, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_LIST, HOT, NOW, Base, Timestamp, of_agent
+
+
+class TrajectoryEvent(Base):
+    """A step as it came."""
+
+    __tablename__ = "trajectory_events"
+    __table_args__ = (
+        of_agent(),
+        Index(None, "group_id", "session_key", "step_index"),
+        Index("trajectory_events_prune_idx", "received_at"),
+        Index("trajectory_events_agent_idx", "group_id", "agent_id"),
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    event_id: Mapped[UUID] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str] = mapped_column(Text)
+    #: Stands for agent and session where one column has to (``pending_work.subject_id``).
+    session_key: Mapped[UUID]
+    step_index: Mapped[int]
+    step_type: Mapped[str] = mapped_column(Text)
+    tool: Mapped[str | None] = mapped_column(Text)
+    input_summary: Mapped[str] = mapped_column(Text)
+    output_summary: Mapped[str] = mapped_column(Text)
+    ok: Mapped[bool | None]
+    tokens: Mapped[int | None]
+    duration_ms: Mapped[int | None]
+    occurred_at: Mapped[datetime] = mapped_column(Timestamp)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: Nothing that belongs to it is expected: its session has ended, or was compacted after it.
+    closed: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: What it was compressed to.
+    trajectory_id: Mapped[UUID | None]
+
+
+class TrajectoryRow(Base):
+    """What a session's steps came to."""
+
+    __tablename__ = "trajectories"
+    __table_args__ = (of_agent(), Index(None, "group_id", "agent_id", "trajectory_id"))
+
+    trajectory_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str] = mapped_column(Text)
+    request_type: Mapped[str] = mapped_column(Text)
+    request: Mapped[str] = mapped_column(Text)
+    tools_used: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    #: How it ended: success, partial, failed, abandoned.
+    completion: Mapped[str] = mapped_column(Text)
+    satisfaction: Mapped[str | None] = mapped_column(Text)
+    tokens: Mapped[int]
+    steps: Mapped[int]
+    duration_ms: Mapped[int]
+    execution_chain: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    #: Events that it was made of: an erasure of one takes it along.
+    step_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    started_at: Mapped[datetime] = mapped_column(Timestamp)
+    ended_at: Mapped[datetime] = mapped_column(Timestamp)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+NO_TEXTS, NO_IDS = text("'{}'::text[]"), text("'{}'::uuid[]")
+
+
+class PatternRow(Base):
+    """What experiences of one problem, or successful runs of one chain of tools, have in common."""
+
+    __tablename__ = "patterns"
+    __table_args__ = (of_agent(),)
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: What may come of it: ``skill`` or ``pipeline``.
+    artifact: Mapped[str] = mapped_column(Text, primary_key=True)
+    pattern_hash: Mapped[bytes] = mapped_column(BYTEA, primary_key=True)
+    title: Mapped[str] = mapped_column(Text)
+    wordings: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
+    common_steps: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
+    tools_used: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
+    industry_context: Mapped[str | None] = mapped_column(Text)
+    total_reuse: Mapped[int]
+    sessions: Mapped[int] = mapped_column(server_default=text("0"))
+    confidence: Mapped[float]
+    #: Memories, or trajectories, that it rests on.
+    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
+    updated_at: Mapped[datetime] = mapped_column(Timestamp)
+
+
+class Artifact(Base):
+    """A skill or a workflow, from candidate to archive; prompt text or YAML only, and disabled until somebody enables it."""
+
+    __tablename__ = "artifacts"
+    __table_args__ = (of_agent(), Index("artifacts_once_idx", "group_id", "agent_id", "artifact", "pattern_hash", unique=True))
+
+    artifact_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    artifact: Mapped[str] = mapped_column(Text)
+    pattern_hash: Mapped[bytes] = mapped_column(BYTEA)
+    name: Mapped[str] = mapped_column(Text)
+    description: Mapped[str] = mapped_column(Text)
+    triggers: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
+    tools: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
+    body: Mapped[str] = mapped_column(Text)
+    confidence: Mapped[float]
+    #: What the gate found.
+    issues: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    status: Mapped[str] = mapped_column(Text)
+    enabled: Mapped[bool] = mapped_column(server_default=text("false"))
+    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
+    #: How often the pattern was seen; and how often it had been when it was decided upon.
+    evidence_count: Mapped[int] = mapped_column(server_default=text("0"))
+    decided_evidence: Mapped[int] = mapped_column(server_default=text("0"))
+    decided_by: Mapped[str | None] = mapped_column(Text)
+    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class VoteRow(Base):
+    """One vote on an artifact, once."""
+
+    __tablename__ = "feedback"
+    __table_args__ = (of_agent(), Index(None, "artifact_id"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: That of the event, if it came as one.
+    feedback_id: Mapped[UUID] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text)
+    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("artifacts.artifact_id", ondelete="CASCADE"))
+    signal: Mapped[str] = mapped_column(Text)
+    sentiment: Mapped[str] = mapped_column(Text)
+    comment: Mapped[str | None] = mapped_column(Text)
+    given_by: Mapped[str] = mapped_column(Text)
+    given_at: Mapped[datetime] = mapped_column(Timestamp)
+
+
+class TrustRow(Base):
+    """What the votes on an artifact come to."""
+
+    __tablename__ = "trust"
+    __table_args__ = (of_agent(),)
+
+    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("artifacts.artifact_id", ondelete="CASCADE"), primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    positive: Mapped[int] = mapped_column(server_default=text("0"))
+    negative: Mapped[int] = mapped_column(server_default=text("0"))
+    neutral: Mapped[int] = mapped_column(server_default=text("0"))
+    #: ``(positive + 1) / (positive + negative + 2)``.
+    score: Mapped[float]
+    #: ``archive``, ``optimise`` or ``promote``; nothing acts on it.
+    recommendation: Mapped[str | None] = mapped_column(Text)
+    updated_at: Mapped[datetime] = mapped_column(Timestamp)
+
+
+def of_pain() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["pain_id", "group_id"], ["pain_points.pain_id", "pain_points.group_id"], ondelete="CASCADE")
+
+
+class PainCursor(Base):
+    """How far an agent's turns were looked through for pain; moved in the transaction that stores what they told."""
+
+    __tablename__ = "pain_cursors"
+    __table_args__ = (of_agent(), HOT)
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: ``node_count`` of the last turn that was looked through.
+    looked_to: Mapped[int] = mapped_column(server_default=text("0"))
+
+
+class PainPoint(Base):
+    """What hurts a user of an agent; alike ones are one."""
+
+    __tablename__ = "pain_points"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("status IN ('open', 'proposed', 'solved', 'dismissed')", name="status"),
+        CheckConstraint("severity IN ('low', 'medium', 'high')", name="severity"),
+        Index(None, "group_id", "agent_id", "last_seen"),
+    )
+
+    pain_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text)
+    #: Whom it hurts: the agent's user, unless named.
+    user_id: Mapped[str] = mapped_column(Text)
+    summary: Mapped[str] = mapped_column(Text)
+    category: Mapped[str] = mapped_column(Text, server_default=text("'other'"))
+    severity: Mapped[str] = mapped_column(Text, server_default=text("'medium'"))
+    #: Distinct turns, or reports, that told of it since it was last solved.
+    occurrence_count: Mapped[int] = mapped_column(server_default=text("0"))
+    confidence: Mapped[float] = mapped_column(server_default=text("0"))
+    status: Mapped[str] = mapped_column(Text, server_default=text("'open'"))
+    first_seen: Mapped[datetime] = mapped_column(Timestamp)
+    last_seen: Mapped[datetime] = mapped_column(Timestamp)
+    #: Evidence up to then was answered by a proposal that helped.
+    solved_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class PainEvidence(Base):
+    """A turn, or a report, that told of a pain point: each once."""
+
+    __tablename__ = "pain_evidence"
+    __table_args__ = (of_pain(), Index(None, "group_id", "source_id"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    pain_id: Mapped[UUID] = mapped_column(primary_key=True)
+    #: The turn's memory, or a report's own id.
+    source_id: Mapped[UUID] = mapped_column(primary_key=True)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    quote: Mapped[str] = mapped_column(Text)
+    said_at: Mapped[datetime] = mapped_column(Timestamp)
+
+
+class Proposal(Base):
+    """What might be done about a pain point; nothing comes of it before somebody confirms it."""
+
+    __tablename__ = "proposals"
+    __table_args__ = (
+        of_pain(),
+        CheckConstraint("status IN ('pending', 'confirmed', 'rejected')", name="status"),
+        Index("proposals_one_pending_idx", "group_id", "pain_id", unique=True, postgresql_where=text("status = 'pending'")),
+    )
+
+    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    pain_id: Mapped[UUID]
+    title: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
+    #: Which LLM made it, by which prompt; or who did.
+    made_by: Mapped[str] = mapped_column(Text)
+    #: How many turns had told of the pain by then: a rejected one comes back when they double.
+    turns: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    decided_by: Mapped[str | None] = mapped_column(Text)
+
+
+class ProposalStep(Base):
+    """One step of a proposal."""
+
+    __tablename__ = "proposal_steps"
+    __table_args__ = (
+        ForeignKeyConstraint(["proposal_id", "group_id"], ["proposals.proposal_id", "proposals.group_id"], ondelete="CASCADE"),
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
+    #: From 1.
+    number: Mapped[int] = mapped_column(primary_key=True)
+    step: Mapped[str] = mapped_column(Text)
+
+
+_FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
+
+
+class IdentityVersion(Base):
+    """A file as it was from some moment on; the latest version is in force. Its key is what two approvals at once collide on."""
+
+    __tablename__ = "identity_versions"
+    __table_args__ = (of_agent(), CheckConstraint(_FILES, name="file"), CheckConstraint("version > 0", name="version"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    file: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: From 1.
+    version: Mapped[int] = mapped_column(primary_key=True)
+    content: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    author: Mapped[str] = mapped_column(Text)
+    #: The proposal that was approved, if it came of one.
+    proposal_id: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class IdentityProposal(Base):
+    """A file as somebody, or the agent itself, would have it, and why; it rests on the version that was in force then."""
+
+    __tablename__ = "identity_proposals"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint(_FILES, name="file"),
+        CheckConstraint("status IN ('pending', 'approved', 'rejected')", name="status"),
+        Index(None, "group_id", "agent_id", "created_at"),
+    )
+
+    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text)
+    file: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    #: What was in force: 0 for a file that was not there yet.
+    base_version: Mapped[int] = mapped_column(server_default=text("0"))
+    current: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    suggested: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
+    author: Mapped[str] = mapped_column(Text)
+    #: Turns that it rests on, and the reflection that it came of.
+    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    reflection_id: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    decided_by: Mapped[str | None] = mapped_column(Text)
+    #: What whoever decided said about it.
+    note: Mapped[str] = mapped_column(Text, server_default=text("''"))
+
+
+class IdentitySnapshot(Base):
+    """Which version of each file was in force at a moment that somebody may want to go back to."""
+
+    __tablename__ = "identity_snapshots"
+    __table_args__ = (of_agent(), Index(None, "group_id", "agent_id", "created_at"))
+
+    snapshot_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Text)
+    #: File → version.
+    versions: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    author: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+_TRUE, _FALSE = text("true"), text("false")
+
+
+class SelfReflection(Base):
+    """An agent's settings, NULL where the deployment's hold, and what has happened since its last look at itself."""
+
+    __tablename__ = "self_reflections"
+    __table_args__ = (of_agent(), CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"), Index(None, "last_at"), HOT)
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    conversations: Mapped[int | None]
+    hours: Mapped[int | None]
+    #: Proposals wait for somebody.
+    require_approval: Mapped[bool] = mapped_column(Boolean, server_default=_TRUE)
+    #: The agent may propose changes of its SOUL.
+    allow_soul_modification: Mapped[bool] = mapped_column(Boolean, server_default=_FALSE)
+    #: Ask the LLM; and have the rules answer while it is away.
+    use_llm: Mapped[bool] = mapped_column(Boolean, server_default=_TRUE)
+    fallback: Mapped[bool] = mapped_column(Boolean, server_default=_TRUE)
+    #: Conversations that have ended since, ``node_count`` of the last turn that was seen, when that was.
+    ended: Mapped[int] = mapped_column(server_default=text("0"))
+    seen_to: Mapped[int] = mapped_column(server_default=text("0"))
+    last_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: Somebody asked for one.
+    asked: Mapped[bool] = mapped_column(Boolean, server_default=_FALSE)
+
+
+class GrowthTally(Base):
+    """How many of a kind of thing an agent grew on a day (UTC), and how often one was used."""
+
+    __tablename__ = "growth_tallies"
+    __table_args__ = (of_agent(), HOT)
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    #: Such as ``experience``, ``pain``, ``proposal``, ``identity``, ``thought``.
+    what: Mapped[str] = mapped_column(Text, primary_key=True)
+    grown: Mapped[int] = mapped_column(server_default=text("0"))
+    used: Mapped[int] = mapped_column(server_default=text("0"))

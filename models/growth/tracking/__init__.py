@@ -1,1 +1,0 @@
-"""What grew, and what of it was used."""

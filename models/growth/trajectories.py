@@ -1,0 +1,267 @@
+"""Trajectories: steps as they come in, when each session's are due to be compressed, what they come to, and the actions that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID, uuid5
+
+from sqlalchemy import Connection, Uuid, any_, bindparam, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from uuid6 import uuid7
+
+from engine.growth.trajectories import Trajectory
+from jiyi.errors import NotFound
+from jiyi.protocol.events import SessionEnded, StepRecorded
+from jiyi.protocol.growth.steps import Step
+from jiyi.protocol.growth.trajectories import (
+    StepRows,
+    StepsQuery,
+    StepState,
+    TrajectoriesQuery,
+    TrajectoryId,
+    TrajectoryRows,
+    TrajectoryState,
+)
+from jiyi.settings import get_settings
+from models.db.actions import Context, action
+from models.db.bulk_copy import packed_time
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch
+from models.growth.tables import TrajectoryEvent, TrajectoryRow
+from models.memory.agents import AgentName
+from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+
+#: Owed by a session with steps that were not compressed.
+COMPRESS = "compress"
+#: Namespace of the keys of sessions.
+SESSIONS = UUID("3f0c8d6e-52a1-5b7e-8f7e-6d1f5f3f9a10")
+
+
+class StepRow(NamedTuple):
+    """A row of ``trajectory_events``."""
+
+    group_id: str
+    event_id: bytes
+    agent_id: str
+    session_id: str
+    session_key: bytes
+    step_index: int
+    step_type: str
+    tool: str | None
+    input_summary: str
+    output_summary: str
+    ok: bool | None
+    tokens: int | None
+    duration_ms: int | None
+    occurred_at: bytes
+
+
+def session_key(agent_id: str, session_id: str) -> UUID:
+    """What stands for an agent's session within its group."""
+    return uuid5(SESSIONS, f"{agent_id}\x00{session_id}")
+
+
+def step_row(event: StepRecorded) -> StepRow:
+    """The row of a step."""
+    step, session_id = event.payload, event.session_id or ""
+    return StepRow(
+        event.group_id,
+        event.event_id.bytes,
+        event.agent_id,
+        session_id,
+        session_key(event.agent_id, session_id).bytes,
+        step.index,
+        step.step_type,
+        step.tool,
+        step.input,
+        step.output,
+        step.ok,
+        step.tokens,
+        step.ms,
+        packed_time(event.occurred_at),
+    )
+
+
+register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._fields, row=step_row))
+
+
+@after_events
+def owe_compressions(batch: StoredBatch) -> list[Owed]:
+    """Owe compression for the sessions of new steps, and of those that have ended."""
+    due = owe_compression(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
+    return [] if due is None else [Owed(COMPRESS, due=due)]
+
+
+def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]) -> datetime | None:
+    """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended; returns when it is first due.
+
+    Call it under the agents' lock. Work that is in hand is left alone: whoever has it looks once more under that lock.
+    """
+    over = {(event.group_id, session_key(event.agent_id, event.session_id)) for event in ended if event.session_id is not None}
+    came = {(event.group_id, session_key(event.agent_id, event.session_id or "")) for event in steps}
+    for group_id, key in sorted(over):
+        connection.execute(_CLOSE, {"group": group_id, "key": key, "before": None})
+    for event in steps:
+        if event.payload.compacted:
+            key = session_key(event.agent_id, event.session_id or "")
+            connection.execute(_CLOSE, {"group": event.group_id, "key": key, "before": event.payload.index})
+    due: list[datetime] = []
+    for group_id, key in sorted(over | came):
+        at = compression_due_at(connection, group_id, key)
+        if at is not None:
+            parameters = {"kind": COMPRESS, "subject": key, "group": group_id, "due": at}
+            connection.execute(_OWE, parameters)
+            connection.execute(_MOVE, parameters)
+            due.append(at)
+    return min(due, default=None)
+
+
+def compression_due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
+    """When the session's steps are to be compressed: those that are closed now, others after a silence; None if there are none."""
+    row = connection.execute(_WAITING, {"group": group_id, "key": key}).one()
+    if not row.steps:
+        return None
+    now = datetime.now(UTC)
+    silence = timedelta(minutes=get_settings().trajectory_silence_minutes)
+    return now if row.closed else min(row.last, now) + silence  # what is still to come was noted while a clock was wrong
+
+
+_CLOSE = text("""
+    UPDATE trajectory_events SET closed = true
+    WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL AND NOT closed
+      AND (CAST(:before AS integer) IS NULL OR step_index < :before)
+""")
+_WAITING = text("""
+    SELECT count(*) AS steps, coalesce(bool_or(closed), false) AS closed, max(received_at) AS last
+    FROM trajectory_events WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL
+""")
+_OWE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at) VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+""")
+# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
+_MOVE = text("""
+    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 FOR UPDATE SKIP LOCKED
+    )
+""")
+
+
+#: Steps of one trajectory: of a session with more the rest becomes the next one.
+MAX_STEPS = 2_000
+
+
+class Session(NamedTuple):
+    """Whose steps they are."""
+
+    group_id: str
+    agent_id: str
+    session_id: str
+
+    @property
+    def agent(self) -> AgentName:
+        return self.group_id, self.agent_id
+
+
+def session_of(connection: Connection, key: UUID) -> Session | None:
+    """The session with steps of this key, of the groups of the scope; None if its steps are gone."""
+    row = connection.execute(_SESSION, {"key": key}).one_or_none()
+    return None if row is None else Session(*row)
+
+
+def steps_of(connection: Connection, session: Session, key: UUID, silent_since: datetime) -> list[Step]:
+    """Steps that are to be compressed: those that are closed; all, if none has come since then."""
+    parameters = {"group": session.group_id, "key": key, "silent": silent_since, "limit": MAX_STEPS}
+    return [Step(**row) for row in connection.execute(_OPEN_STEPS, parameters).mappings()]
+
+
+def store_trajectory(connection: Connection, session: Session, steps: Sequence[Step], trajectory: Trajectory) -> UUID:
+    """Store the trajectory of these steps, which are compressed from now on; returns its id."""
+    trajectory_id = uuid7()
+    ids = [step.event_id for step in steps]
+    values = trajectory.model_dump(exclude={"execution_chain", "outcome"}) | {"completion": trajectory.outcome}
+    chain: list[dict[str, Any]] = [link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain]
+    parameters = {"id": trajectory_id, "group": session.group_id, "agent": session.agent_id, "session": session.session_id}
+    connection.execute(_STORE, parameters | values | {"chain": chain, "ids": ids})
+    connection.execute(_COMPRESSED, {"group": session.group_id, "ids": ids, "id": trajectory_id})
+    return trajectory_id
+
+
+_SESSION = text("SELECT group_id, agent_id, session_id FROM trajectory_events WHERE session_key = :key LIMIT 1")
+_OPEN_STEPS = text("""
+    SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input, output_summary AS output, ok, tokens,
+        duration_ms AS ms FROM trajectory_events e
+    WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL AND (closed OR NOT EXISTS (
+        SELECT FROM trajectory_events l WHERE l.group_id = :group AND l.session_key = :key AND l.received_at > :silent
+    ))
+    ORDER BY step_index, occurred_at, event_id LIMIT :limit
+""")
+_STORE = text("""
+    INSERT INTO trajectories (trajectory_id, group_id, agent_id, session_id, request_type, request, tools_used, completion,
+        satisfaction, tokens, steps, duration_ms, execution_chain, step_ids, started_at, ended_at)
+    VALUES (:id, :group, :agent, :session, :request_type, :request, :tools_used, :completion,
+        :satisfaction, :tokens, :steps, :duration_ms, :chain, :ids, :started_at, :ended_at)
+""").bindparams(bindparam("chain", type_=JSONB))
+_COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
+
+
+@action("trajectory_list", scope="read", mutates=False)
+def list_trajectories(context: Context, request: TrajectoriesQuery) -> TrajectoryRows:
+    """List an agent's trajectories.
+
+    What sessions' steps were compressed to, newest first, page by page: request, tools, how it ended, and the chain of steps.
+    """
+    rows = trajectory_page(context.connection, context.group_id, request.agent_id, request.session_id, request.before, request.limit)
+    return TrajectoryRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+
+@action("trajectory_get", scope="read", mutates=False)
+def get_trajectory(context: Context, request: TrajectoryId) -> TrajectoryState:
+    """Get one trajectory.
+
+    By its id, which patterns and workflows name as evidence.
+    """
+    row = context.connection.execute(_ONE, {"group": context.group_id, "id": request.id}).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"id: no trajectory {request.id} in the group {context.group_id!r}")
+    return TrajectoryState.model_validate(dict(row))
+
+
+@action("trajectory_steps", scope="read", mutates=False)
+def list_steps(context: Context, request: StepsQuery) -> StepRows:
+    """List a session's raw steps.
+
+    In their order, as far as they are still kept: they are deleted after seven days.
+    """
+    key = session_key(request.agent_id, request.session_id)
+    return StepRows(rows=fetch(context.connection, StepState, _STEPS, group=context.group_id, key=key, limit=request.limit))
+
+
+def trajectory_page(
+    connection: Connection, group_id: str, agent_id: str, session_id: str | None, before: UUID | None, limit: int
+) -> list[TrajectoryState]:
+    """An agent's trajectories, newest first."""
+    wanted = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id, *equal_if_given((_T.session_id, session_id)))
+    if before is not None:
+        wanted = wanted.where(_T.trajectory_id < before)
+    rows = connection.execute(wanted.order_by(_T.trajectory_id.desc()).limit(limit)).mappings()
+    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+
+
+def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[TrajectoryState]:
+    """Those of the trajectories that are there, newest first."""
+    rows = connection.execute(_SOME, {"group": group_id, "ids": list(ids)}).mappings()
+    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+
+
+_T = TrajectoryRow
+_SHOWN = select(*columns(TrajectoryState, _T, id=_T.trajectory_id, outcome=_T.completion))
+_ONE = _SHOWN.where(_T.group_id == bindparam("group"), _T.trajectory_id == bindparam("id"))
+_AMONG = _T.trajectory_id == any_(bindparam("ids", type_=ARRAY(Uuid)))
+_SOME = _SHOWN.where(_T.group_id == bindparam("group"), _AMONG).order_by(_T.trajectory_id.desc())
+_STEPS = text("""
+    SELECT event_id, step_index, step_type, tool, input_summary, output_summary, ok, tokens, duration_ms, occurred_at, trajectory_id
+    FROM trajectory_events WHERE group_id = :group AND session_key = :key ORDER BY step_index, occurred_at, event_id LIMIT :limit
+""")

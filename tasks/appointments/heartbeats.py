@@ -1,0 +1,42 @@
+"""Heartbeats that are due beat: agents look after themselves, and speak up if there is something to say."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from models.appointments import alerts, heartbeats
+from models.appointments.alerts import NewAlert
+from models.appointments.due import HEARTBEAT
+from models.db.connection import unit_of_work
+from models.queue import clock
+from tasks.framework.work import Batch, work_task
+
+#: Agents that one transaction sees to.
+HEARTBEAT_BATCH = 50
+
+
+@work_task(HEARTBEAT, queue="growth", batch=HEARTBEAT_BATCH, time_limit=60)
+def heartbeat(batch: Batch) -> None:
+    """Let agents look after their reminders, memories, open problems and people.
+
+    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and the receipt are one
+    transaction, which holds the heartbeat's lock.
+    """
+    with unit_of_work() as connection:
+        now = clock.now(connection)
+    tick_due(batch, now)
+
+
+def tick_due(batch: Batch, now: datetime) -> None:
+    group_id = batch.scope.groups[0]
+    told: list[NewAlert] = []
+    with batch.finish() as (connection, owed):
+        for row in heartbeats.locked(connection, group_id, owed):
+            due_at = row.next_tick_at
+            if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
+                continue
+            if due_at > now:  # it was configured anew: the scan owes it when that comes
+                heartbeats.clear_owed(connection, (group_id, row.agent_id))
+                continue
+            told += heartbeats.tick(connection, row, due_at, now)[1]
+    alerts.publish_delivered(group_id, told, now)

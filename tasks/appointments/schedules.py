@@ -1,0 +1,99 @@
+"""Schedules: what a message asks of them is judged and done, and those that are due run, once for each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from engine.appointments.parse import judge_request
+from engine.appointments.schedule import MAKE_GOOD, Firing, firing
+from engine.heads.local import heads
+from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules, ScheduleState
+from models.appointments import alerts, heartbeats, schedule_actions, schedules
+from models.appointments.alerts import NewAlert
+from models.appointments.due import FIRE
+from models.db.actions import Actor, Context
+from models.db.connection import unit_of_work
+from models.queue import clock
+from tasks.framework.rpc import implements
+from tasks.framework.work import Batch, work_task
+
+#: Schedules that one transaction runs.
+FIRE_BATCH = 100
+#: What the title of a reminder says before its task.
+ALERT_SOURCE = "schedule"
+
+
+@work_task(FIRE, queue="growth", batch=FIRE_BATCH, time_limit=60)
+def fire_schedule(batch: Batch) -> None:
+    """Deliver what is due, and note the run.
+
+    Safe to repeat because a run is a row of its schedule and time, and that row, the alert, the next time and the receipt are one
+    transaction, which holds the schedule's lock.
+    """
+    with unit_of_work() as connection:
+        now = clock.now(connection)
+    fire(batch, now)
+
+
+def fire(batch: Batch, now: datetime) -> None:
+    group_id = batch.scope.groups[0]
+    told: list[NewAlert] = []
+    with batch.finish() as (connection, owed):
+        due = schedules.locked(connection, group_id, owed)
+        known = schedules.known_runs(connection, group_id, list(due), now - 2 * MAKE_GOOD)
+        done, waiting = [], []
+        for schedule_id, schedule in due.items():
+            if schedule.next_run_at is None:
+                continue
+            run = firing(schedules.timing_of(schedule), schedule.next_run_at, now)
+            if run is None:  # it was resumed for later: the scan owes it when that comes
+                waiting.append(schedule_id)
+                continue
+            alert = None if run.skipped or (schedule_id, run.due_at) in known else _alert(schedule, run, now)
+            if alert is not None:
+                told.append(alert)
+            done.append((schedule_id, run, None if alert is None else alert.alert_id))
+        alerts.add(connection, group_id, told, now)
+        schedules.note_runs(connection, group_id, done, now)
+        schedules.clear_owed(connection, group_id, waiting)
+    alerts.publish_delivered(group_id, told, now)
+
+
+def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
+    """What was asked for is no disturbance: it comes in quiet hours, too."""
+    return NewAlert(
+        agent_id=schedule.agent_id,
+        source=ALERT_SOURCE,
+        subject=f"{schedule.id}/{run.due_at.isoformat()}",
+        title=schedule.task_description or schedule.natural_description,
+        content=schedule.natural_description,
+        urgency="high",
+        channel="all",
+        deliver_at=now,
+    )
+
+
+@implements(schedule_actions.ask)
+def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
+    """Safe to repeat because what was done for a ``request_id`` is not done again."""
+    judge, now = heads(), datetime.now(UTC)
+    asked, parsed = judge_request(request.text, now, partial(_time_zone, actor, request), judge)
+    if asked is None:
+        return AskedSchedules(certainty="none")
+    likeness = None if judge is None else judge.likeness
+
+    def perform(context: Context, request: AskSchedules) -> AskedSchedules:
+        if parsed is not None:
+            return schedule_actions.do_new(context, request, parsed, now)
+        return schedule_actions.do_request(context, request, asked, likeness)
+
+    return replace(schedule_actions.ask, function=perform).perform(actor, request)
+
+
+def _time_zone(actor: Actor, request: AskSchedules) -> str:
+    if request.tz is not None:
+        return request.tz
+    with unit_of_work() as connection:
+        return heartbeats.time_zone(connection, (actor.group_id, request.agent_id))

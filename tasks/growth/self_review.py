@@ -1,0 +1,125 @@
+"""Self-review as a part of a reflection (the task is ``tasks.reflection.reflect``), and the file ``USER``, which follows the profile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from engine.growth.self_review import MetaMemory, SelfReflected
+from engine.providers.llm_prompts import signature
+from engine.providers.llms import LLM
+from engine.providers.questions import A, Question, SelfReflection, Triple
+from engine.reflection.reflect import Thought
+from engine.rules.provider import Rules
+from jiyi.errors import LLMUnavailable
+from jiyi.settings import get_settings
+from jiyi.text.words import language_of
+from models.conversations.extractions import StoredTurn
+from models.db.connection import unit_of_work
+from models.growth import identity, self_review, self_review_schedule
+from models.growth.followup_work import FOLLOW_PROFILE
+from models.growth.self_review_schedule import ReviewSchedule
+from models.memory import agents
+from models.memory.agents import AgentName, lock_agents
+from models.reflection.reflections import StartedReflection
+from tasks.framework.work import Batch, work_task
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SelfReview:
+    """What it starts from, and what came of it."""
+
+    name: AgentName
+    known: ReviewSchedule
+    turns: list[StoredTurn]
+    files: str
+    found: SelfReflected = field(default_factory=SelfReflected)
+    thoughts: list[Thought] = field(default_factory=list)
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to be told of it."""
+        return self.found != SelfReflected()
+
+
+def begin(connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
+    """None if the agent is not to look at itself now: neither called for, nor asked, nor due."""
+    known = self_review_schedule.find_schedule(connection, name)
+    if not (called_for or known.rhythm.asked or known.due):
+        return None
+    turns = self_review.turns_since(connection, name, known.seen_to, get_settings().self_reflect_max_turns)
+    return SelfReview(name, known, turns, self_review.files_text(connection, name))
+
+
+def ask(look: SelfReview, llm: LLM) -> None:
+    """Ask what the turns say about the agent. Raises as ``llm`` does, where the rules may not stand in."""
+    if not look.turns:
+        return
+    asked = _AgentLLM(look.known, llm)
+    utterances = [(turn.message.role, turn.message.text) for turn in look.turns]
+    language = language_of("\n".join(text for _, text in utterances))
+    question = SelfReflection(agent_id=look.name[1], group_id=look.name[0], language=language, text=look.files, utterances=utterances)
+    look.found = asked.ask(question)
+    look.thoughts = [_thought(asked, look, meta_memory, signature(question, language)) for meta_memory in look.found.meta_memories]
+
+
+def finish(connection: Connection, look: SelfReview, begun: StartedReflection) -> bool:
+    """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
+    self_review.store_findings(connection, look.name, begun.reflection_id, look.found, look.turns, look.known.settings)
+    seen_to = look.turns[-1].node_count if look.turns else look.known.seen_to
+    return self_review_schedule.finish_review(connection, look.name, look.known, seen_to)
+
+
+def _thought(asked: _AgentLLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
+    facts = asked.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(meta_memory.text), text=meta_memory.text))
+    return Thought(
+        description=meta_memory.text,
+        subject=facts.subject,
+        predicate=facts.predicate,
+        object=facts.object,
+        poignancy=meta_memory.importance,
+        evidence=_ids(look.turns, meta_memory.evidence),
+        prompt=prompt,
+    )
+
+
+def _ids(turns: Sequence[StoredTurn], lines: Sequence[int]) -> list[UUID]:
+    return [turns[line].node_id for line in dict.fromkeys(lines)]
+
+
+class _AgentLLM:
+    """The agent's LLM: the rules where it wants none, or where they may stand in for one that is away."""
+
+    def __init__(self, known: ReviewSchedule, llm: LLM) -> None:
+        self._settings = known.settings
+        self._llm: LLM = llm if known.settings.use_llm else Rules()
+
+    def ask(self, question: Question[A]) -> A:
+        try:
+            return self._llm.ask(question)
+        except LLMUnavailable as error:
+            if not self._settings.fallback:
+                raise
+            log.warning("the LLM is away (%s): answered by rules", error)
+            return Rules().ask(question)
+
+
+@work_task(FOLLOW_PROFILE, queue="growth", batch=20, time_limit=60)
+def follow_profile(batch: Batch) -> None:
+    """Write what an agent's profile says of its user into the file ``USER``.
+
+    Safe to repeat because the version and the receipt are one transaction, and a file that says the same stays as it is.
+    """
+    with unit_of_work() as connection:
+        names = {key: name for key in batch.subject_ids if (name := agents.name_of(connection, key)) is not None}
+    with batch.finish() as (connection, owed):
+        lock_agents(connection, [names[key] for key in owed if key in names])
+        for key in owed:
+            if key in names and agents.key_of(connection, *names[key]) == key:
+                identity.follow_profile(connection, names[key])

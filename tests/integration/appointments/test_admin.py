@@ -1,0 +1,86 @@
+"""The admin's pages of appointments and heartbeats: next runs, the box to try a sentence, alerts; none of another group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jiyi.protocol.appointments.heartbeats import CorrectAgent
+from jiyi.protocol.appointments.schedules import CreateSchedule
+from jiyi.protocol.conversations.commands import AgentId
+from models.appointments import heartbeat_actions, schedule_actions
+from models.db.actions import Actor
+from tests.integration.conftest import SignIn
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+AGENT = "小伴"
+
+
+@pytest.fixture
+def scheduled(group: str) -> str:
+    """The id of a schedule of the group."""
+    made = schedule_actions.create_schedule.perform(Actor(group, "test"), CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房"))
+    assert made.schedule is not None
+    return str(made.schedule.id)
+
+
+@pytest.fixture
+def beating(group: str) -> str:
+    """The group of an agent that has something to say."""
+    who = Actor(group, "test")
+    for _ in range(3):
+        heartbeat_actions.heartbeat_correct.perform(who, CorrectAgent(agent_id=AGENT, kind="语气"))
+    heartbeat_actions.configure_heartbeat.perform(
+        who, heartbeat_actions.configure_heartbeat.request(agent_id=AGENT, enabled=True, quiet_hours=None)
+    )
+    heartbeat_actions.tick_heartbeat.perform(who, AgentId(agent_id=AGENT))
+    return group
+
+
+def test_appointments_with_their_next_runs(group: str, scheduled: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[group])
+    page = browser.get("/growth/schedules", query_string={"group": group})
+    assert page.status_code == 200
+    for text in ("查房", "每天早上9点", scheduled):
+        assert text in page.text, text
+    found: Any = browser.get("/growth/schedules.json", query_string={"group": group}).json
+    assert [len(row["next_runs"]) for row in found["schedules"]] == [3]
+    one = browser.get(f"/growth/schedules/{scheduled}", query_string={"group": group})
+    assert one.status_code == 200
+    assert "0 9 * * *" in one.text
+
+
+def test_the_box_says_how_a_sentence_is_read_and_stores_nothing(group: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[group])
+    page = browser.get("/growth/schedules", query_string={"group": group, "text": "每天3点提醒我喝水", "tz": "Asia/Shanghai"})
+    assert page.status_code == 200
+    for text in ("0 15 * * *", "0 3 * * *", "喝水", "ambiguous"):
+        assert text in page.text, text
+    found: Any = browser.get("/growth/schedules.json", query_string={"group": group}).json
+    assert found["schedules"] == []
+    wrong = browser.get("/growth/schedules", query_string={"group": group, "text": "每天3点提醒我", "tz": "Mars/Olympus"})
+    assert wrong.status_code == 400
+
+
+def test_heartbeats_and_what_they_have_to_say(beating: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[beating])
+    page = browser.get("/growth/heartbeats", query_string={"group": beating})
+    assert page.status_code == 200
+    assert AGENT in page.text
+    assert "语气" in page.text
+    one = browser.get(f"/growth/heartbeats/{AGENT}", query_string={"group": beating})
+    assert one.status_code == 200
+    assert "corrections" in one.text
+
+
+def test_another_groups_appointments_are_not_shown(group: str, scheduled: str, sign_in: SignIn) -> None:
+    stranger = sign_in("viewer", groups=[f"{group}-other"])
+    assert stranger.get(f"/growth/schedules/{scheduled}").status_code in (403, 404)
+    assert "查房" not in stranger.get("/growth/schedules").text
+
+
+def test_a_viewer_changes_nothing(group: str, scheduled: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[group])
+    assert browser.post(f"/growth/schedules/{scheduled}/delete", query_string={"group": group}).status_code == 403

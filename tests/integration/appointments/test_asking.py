@@ -1,0 +1,121 @@
+"""What is asked of appointments in words, in both languages, through the loop and a running service."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from jiyi import Client
+from jiyi.chat.loop import ConversationLoop
+from jiyi.protocol.appointments.schedules import AskedSchedules, Schedules
+from models.accounts import audit
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+
+AGENT, TZ, SECONDS = "小伴", "Asia/Shanghai", 60.0
+
+pytest.importorskip("onnxruntime", reason="needs the `local` extra")
+
+
+def state(client: Client) -> dict[str, tuple[str, str | None]]:
+    """What is to be done → state and cron."""
+    found = client.growth.command("schedule_list", SECONDS, agent_id=AGENT)
+    assert isinstance(found, Schedules)
+    return {one.task_description: (one.state, one.cron) for one in found.schedules}
+
+
+def done(client: Client) -> list[str]:
+    """What was asked and done, oldest first."""
+    with for_groups(client.group), unit_of_work() as connection:
+        found = audit.entries(connection, client.group, None, 50, action="schedule_ask")
+    return [entry.details.get("asked", "new") for entry in reversed(found)]
+
+
+@pytest.mark.parametrize(
+    ("taken", "several", "unknown", "moves", "lists", "cancels"),
+    [
+        (
+            ("每天早上9点提醒我查房", "每天下午3点提醒我给花浇水", "每天晚上8点提醒我给狗洗澡"),
+            "取消提醒",
+            "把钢琴课的提醒取消吧",
+            "把浇水的提醒改到4点",
+            "我有哪些提醒",
+            "查房的提醒取消吧",
+        ),
+        (
+            (
+                "remind me every day at 9am to check the ward",
+                "remind me every day at 3pm to water the ferns",
+                "remind me every day at 8pm to wash the dog",
+            ),
+            "cancel the reminder",
+            "cancel the reminder for the piano lesson",
+            "move the reminder for the ferns to 4pm",
+            "what reminders do I have?",
+            "cancel the reminder for the ward",
+        ),
+    ],
+    ids=["zh", "en"],
+)
+def test_appointments_are_made_moved_listed_and_cancelled_in_words(
+    client: Client, taken: tuple[str, ...], several: str, unknown: str, moves: str, lists: str, cancels: str
+) -> None:
+    with ConversationLoop(client, tz=TZ, seconds=SECONDS) as loop:
+        for said in taken:
+            assert loop.before(AGENT, "You are kind.", said).reply is not None
+        before = state(client)
+        assert len(before) == len(taken)
+        ward, water, dog = [next(task for task, (_, cron) in before.items() if cron == f"0 {hour} * * *") for hour in (9, 15, 20)]
+
+        for unclear in (several, unknown):
+            asked = loop.before(AGENT, "You are kind.", unclear)
+            assert asked.reply is not None
+            assert all(task in asked.reply for task in before)
+            assert "[schedule] " in asked.system_prompt
+            assert state(client) == before
+
+        assert "16:00" in (loop.before(AGENT, "", moves).reply or "")
+        assert state(client) == before | {water: ("active", "0 16 * * *")}
+
+        told = loop.before(AGENT, "You are kind.", lists)
+        assert told.reply is not None
+        assert all(task in told.reply and task in told.system_prompt for task in before)
+
+        gone = loop.before(AGENT, "You are kind.", cancels)
+        assert gone.reply is not None
+        assert ward in gone.reply
+        assert ward in gone.system_prompt
+        assert state(client) == {ward: ("ended", "0 9 * * *"), water: ("active", "0 16 * * *"), dog: ("active", "0 20 * * *")}
+        assert done(client) == ["new", "new", "new", "move", "cancel"]
+
+        for idle in ("今天天气怎么样", "The meeting was cancelled"):
+            assert loop.before(AGENT, "You are kind.", idle).reply is None
+        assert len(done(client)) == 5
+
+
+def test_the_same_request_twice_cancels_one(client: Client) -> None:
+    def ask(text: str, request_id: object = None) -> AskedSchedules:
+        found = client.growth.command("schedule_ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id)
+        assert isinstance(found, AskedSchedules)
+        return found
+
+    ask("每天早上9点提醒我查房")
+    again = str(uuid4())
+    first = ask("取消提醒", again)
+    ask("每天晚上8点提醒我给狗洗澡")
+    second = ask("取消提醒", again)
+    assert first.schedule is not None
+    assert second.schedule == first.schedule
+    assert second.confirmation == first.confirmation
+    assert {one for one, _ in state(client).values()} == {"ended", "active"}
+    resumed = client.growth.command("schedule_resume", SECONDS, id=first.schedule.id)
+    assert resumed.model_dump()["state"] == "active"
+
+
+def test_another_groups_appointments_are_neither_seen_nor_changed(client: Client) -> None:
+    client.growth.schedule(AGENT, "每天早上9点提醒我查房", tz=TZ, timeout=SECONDS)
+    with Client(f"{client.group}-other") as stranger:
+        found = stranger.growth.schedule(AGENT, "查房的提醒取消吧", tz=TZ, timeout=SECONDS)
+    assert (found.asked, found.schedule, found.schedules) == ("cancel", None, [])
+    assert [one for one, _ in state(client).values()] == ["active"]

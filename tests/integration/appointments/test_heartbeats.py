@@ -1,0 +1,169 @@
+"""Heartbeats end to end: configured, due, ticked once, silent in quiet hours; and the health of the whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
+from jiyi.protocol.conversations.commands import AgentId
+from models.appointments import heartbeat_actions
+from models.appointments.due import HEARTBEAT
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from tasks.appointments import heartbeats
+from tasks.appointments.due_scan import due_scan
+from tasks.framework import work
+from tasks.framework.jobs import Run
+from tests.integration.conversations.talk import say
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
+
+AGENT = AgentId(agent_id="helper")
+
+
+def me(group: str) -> Actor:
+    return Actor(group, "test")
+
+
+def configure(group: str, **fields: Any) -> Any:
+    return heartbeat_actions.configure_heartbeat.perform(me(group), ConfigureHeartbeat(agent_id="helper", **fields))
+
+
+def corrected(group: str) -> None:
+    """Something to say: three corrections of one kind."""
+    for _ in range(3):
+        heartbeat_actions.heartbeat_correct.perform(me(group), CorrectAgent(agent_id="helper", kind="tone"))
+
+
+def due(group: str) -> None:
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(_DUE, {"group": group, "due": datetime.now(UTC) - timedelta(seconds=1)})
+
+
+def scan(now: datetime | None = None) -> dict[str, Any]:
+    run = Run("due_scan", now or datetime.now(UTC))
+    with run.scope():
+        due_scan(run)
+    return run.summary
+
+
+def beat() -> int:
+    return work.run_until_idle(HEARTBEAT, heartbeats.heartbeat)
+
+
+def alerts(group: str, **options: Any) -> list[Any]:
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).alerts
+
+
+def quiet_now() -> dict[str, str]:
+    """Quiet hours around now."""
+    now = datetime.now(UTC)
+    return {"start": (now - timedelta(hours=1)).strftime("%H:%M"), "end": (now + timedelta(hours=2)).strftime("%H:%M")}
+
+
+def test_zc_134_configured_switched_on_and_off(group: str) -> None:
+    made = configure(group, tz="Asia/Shanghai", interval_minutes=60, quiet_hours=None, channel="all")
+    assert (made.config.enabled, made.next_tick_at) == (False, None)
+    on = heartbeat_actions.enable_heartbeat.perform(me(group), AGENT)
+    assert on.config.enabled
+    assert on.next_tick_at is not None
+    assert timedelta(minutes=59) < on.next_tick_at - datetime.now(UTC) <= timedelta(minutes=60)
+    assert (on.config.tz, on.config.quiet_hours, on.config.channel) == ("Asia/Shanghai", None, "all")
+    assert heartbeat_actions.get_heartbeat.perform(me(group), AGENT) == on.config
+    off = heartbeat_actions.disable_heartbeat.perform(me(group), AGENT)
+    assert (off.config.enabled, off.next_tick_at) == (False, None)
+
+
+def test_a_due_heartbeat_ticks_once(group: str) -> None:
+    configure(group, enabled=True, quiet_hours=None)
+    due(group)
+    assert scan()[HEARTBEAT] == 1
+    assert scan()[HEARTBEAT] == 0
+    assert beat() == 1
+    assert beat() == 0
+    [tick] = heartbeat_actions.heartbeat_history.perform(me(group), ListTicks(agent_id="helper")).ticks
+    assert (tick.status, tick.alerts) == ("ok", 0)
+    state = heartbeat_actions.heartbeat_status.perform(me(group), AGENT)
+    assert state.last_tick_at is not None
+    assert state.next_tick_at is not None
+    assert state.next_tick_at > datetime.now(UTC)
+
+
+def test_zc_135_what_a_tick_finds_becomes_an_alert_once_in_a_day(group: str) -> None:
+    configure(group, enabled=True, quiet_hours=None)
+    corrected(group)
+    due(group)
+    scan()
+    beat()
+    [alert] = alerts(group)
+    assert (alert.source, alert.urgency, alert.channel) == ("corrections", "medium", "ui")
+    corrected(group)
+    again = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    assert (again.tick.status, again.alerts) == ("ok", [])
+    assert len(alerts(group, everything=True)) == 1
+
+
+def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> None:
+    configure(group, enabled=True, quiet_hours=quiet_now())
+    corrected(group)
+    due(group)
+    scan()
+    beat()
+    assert alerts(group) == []
+    [waiting] = alerts(group, everything=True)
+    assert waiting.delivered_at is None
+    assert waiting.deliver_at > datetime.now(UTC)
+    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).quiet_now
+    assert scan()["delivered"] == 0
+    assert scan(waiting.deliver_at)["delivered"] == 1
+    assert len(alerts(group)) == 1
+
+
+def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> None:
+    say(group, "Hello there.", start=datetime.now(UTC) - timedelta(days=2))
+    configure(group, enabled=True, quiet_hours=None, proactivity="autonomous")
+    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    assert [one.source for one in result.alerts] == ["idle"]
+    heartbeat_actions.heartbeat_interact.perform(me(group), AGENT)
+    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).last_interaction_at is not None
+
+
+def test_silent_agents_look_after_things_and_say_nothing(group: str) -> None:
+    configure(group, enabled=True, quiet_hours=None, proactivity="silent")
+    corrected(group)
+    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    assert (result.tick.checks, result.alerts) == ({"corrections": 1}, [])
+
+
+def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
+    say(group, "Hello there.")
+    assert not heartbeat_actions.get_heartbeat.perform(me(group), AGENT).enabled
+    with pytest.raises(InvalidRequest, match="no heartbeat"):
+        heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    with pytest.raises(NotFound):
+        heartbeat_actions.heartbeat_status.perform(me(group), AgentId(agent_id="nobody"))
+
+
+def test_null_switches_quiet_hours_off_and_keeps_everything_else(group: str) -> None:
+    configure(group, tz="Asia/Shanghai")
+    found = configure(group, tz=None, quiet_hours=None)
+    assert (found.config.tz, found.config.quiet_hours) == ("Asia/Shanghai", None)
+    assert configure(group, interval_minutes=5).config.quiet_hours is None
+
+
+def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:
+    configure(group, enabled=True)
+    found = heartbeat_actions.health_snapshot.perform(me(group), HealthRequest())
+    assert found.heartbeat["enabled"] == 1
+    assert {"nodes", "overdue", "dead_letters"} <= found.memory.keys()
+    assert {"schedules", "missed_runs"} <= found.growth.keys()
+    assert heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat["enabled"] == 0
+
+
+_DUE = text("UPDATE heartbeats SET next_tick_at = :due, owed_for = NULL WHERE group_id = :group")

@@ -1,0 +1,305 @@
+"""Schedules end to end: taken down, fired once for each time, made good, delivered until acknowledged."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from threading import Barrier, Thread
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
+from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from models.appointments import heartbeat_actions, schedule_actions
+from models.appointments.due import FIRE
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.queue import stream
+from tasks.appointments import schedules
+from tasks.appointments.due_scan import due_scan
+from tasks.framework import work
+from tasks.framework.jobs import Run
+from tasks.framework.work import Batch
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
+
+AGENT = "小伴"
+
+
+def me(group: str) -> Actor:
+    return Actor(group, "test")
+
+
+def create(group: str, said: str = "每天早上9点提醒我查房", **fields: Any) -> UUID:
+    found = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text=said, **fields))
+    assert found.schedule is not None, found.reason
+    return found.schedule.id
+
+
+def due(schedule_id: UUID, ago: timedelta = timedelta(seconds=1)) -> datetime:
+    """Make a schedule due."""
+    moment = datetime.now(UTC) - ago
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(_DUE, {"id": schedule_id, "due": moment})
+    return moment
+
+
+def scan(now: datetime | None = None) -> dict[str, Any]:
+    run = Run("due_scan", now or datetime.now(UTC))
+    with run.scope():
+        due_scan(run)
+    return run.summary
+
+
+def fire() -> int:
+    return work.run_until_idle(FIRE, schedules.fire_schedule)
+
+
+def alerts(group: str) -> list[Any]:
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(limit=100)).alerts
+
+
+def runs(group: str, schedule_id: UUID) -> list[Any]:
+    return schedule_actions.schedule_runs.perform(me(group), ListRuns(id=schedule_id)).runs
+
+
+def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> None:
+    found = schedule_actions.create_schedule.perform(
+        me(group), CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房", tz="Asia/Shanghai", session_id="s")
+    )
+    assert found.certainty == "exact"
+    assert found.schedule is not None
+    assert (found.schedule.cron, found.schedule.task_description, found.schedule.target_type) == ("0 9 * * *", "查房", "reminder")
+    assert found.confirmation is not None
+    assert "查房" in found.confirmation
+    listed = schedule_actions.list_schedules.perform(me(group), ListSchedules(agent_id=AGENT))
+    assert [one.id for one in listed.schedules] == [found.schedule.id]
+    details = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=found.schedule.id))
+    assert len(details.next_runs) == schedule_actions.SHOWN_RUNS
+    assert details.next_runs[0] == found.schedule.next_run_at
+
+
+def test_what_is_unclear_is_asked_back_and_not_stored(group: str) -> None:
+    found = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text="每天25点提醒我"))
+    assert (found.certainty, found.schedule) == ("unclear", None)
+    assert found.confirmation is not None
+    nothing = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text="今天天气怎么样"))
+    assert (nothing.certainty, nothing.confirmation) == ("none", None)
+    assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).schedules == []
+
+
+def test_a_due_schedule_is_delivered_until_acknowledged_and_told_in_the_stream(group: str) -> None:
+    due(create(group))
+    assert scan()[FIRE] == 1
+    assert fire() == 1
+    [alert] = alerts(group)
+    assert (alert.source, alert.title, alert.agent_id, alert.channel) == ("schedule", "查房", AGENT, "all")
+    assert [one.kind for one in stream.read(group, "0")].count("alert.delivered") == 1
+    assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 1
+    assert alerts(group) == []
+    assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 0
+
+
+def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
+    schedule_id = create(group)
+    moment = due(schedule_id)
+    scan()
+    scan()
+    assert fire() == 1
+    scan()
+    assert fire() == 0
+    [run] = runs(group, schedule_id)
+    assert (run.due_at, run.missed, run.skipped) == (moment, False, False)
+    assert len(alerts(group)) == 1
+
+
+def test_once_ends_when_it_was_fired(group: str) -> None:
+    schedule_id = create(group, "10分钟后提醒我关火")
+    due(schedule_id)
+    scan()
+    fire()
+    found = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id))
+    assert (found.schedule.state, found.schedule.next_run_at, found.next_runs) == ("ended", None, [])
+
+
+def test_what_was_missed_within_a_day_runs_once_marked_as_missed(group: str) -> None:
+    schedule_id = create(group, "每10分钟提醒我喝水")
+    due(schedule_id, timedelta(hours=3))
+    scan()
+    fire()
+    [run] = runs(group, schedule_id)
+    assert (run.missed, run.skipped) == (True, False)
+    assert len(alerts(group)) == 1
+    after = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id)).schedule.next_run_at
+    assert after is not None
+    assert after > datetime.now(UTC)
+
+
+def test_what_was_missed_longer_ago_is_only_noted(group: str) -> None:
+    schedule_id = create(group, "10分钟后提醒我关火")
+    due(schedule_id, timedelta(hours=25))
+    scan()
+    fire()
+    [run] = runs(group, schedule_id)
+    assert (run.missed, run.skipped, run.alert_id) == (True, True, None)
+    assert alerts(group) == []
+
+
+def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+    fire()
+    earlier = datetime.now(UTC) - timedelta(hours=2)
+    assert FIRE not in {kind for kind, count in scan(earlier).items() if count}
+    with for_groups(group), unit_of_work() as connection:
+        connection.execute(_OWE, {"id": schedule_id, "group": group})
+    batch = Batch(FIRE, [schedule_id])
+    with for_groups(group):
+        batch = Batch(FIRE, [schedule_id])
+        schedules.fire(batch, earlier)
+    assert len(runs(group, schedule_id)) == 1
+    assert len(alerts(group)) == 1
+
+
+def test_two_beats_and_500_schedules_due_each_once(group: str) -> None:
+    ids = [create(group, f"每天早上9点提醒我查房{number}") for number in range(500)]
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(_ALL_DUE, {"ids": ids, "due": datetime.now(UTC) - timedelta(seconds=2)})
+    together = Barrier(2)
+    found: list[int] = []
+
+    def one_beat() -> None:
+        together.wait()
+        found.append(int(scan()[FIRE]))
+
+    threads = [Thread(target=one_beat) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(found) == 500
+    workers = [Thread(target=fire) for _ in range(3)]
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
+    fire()
+    with for_groups(group), unit_of_work() as connection:
+        counted = connection.execute(_COUNTED, {"group": group}).one()
+    assert (counted.runs, counted.alerts) == (500, 500)
+
+
+def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+
+    def die(*_: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as broken:
+        broken.setattr("models.appointments.schedules.note_runs", die)
+        with pytest.raises(SystemExit):
+            work.run_due(work.KINDS[FIRE], schedules.fire_schedule)
+    assert alerts(group) == []
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = clock_timestamp()"))
+    assert fire() == 1
+    assert len(alerts(group)) == 1
+    assert len(runs(group, schedule_id)) == 1
+
+
+def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+    fire()
+    heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alerts(group)[0].id]))
+    with for_groups(group), unit_of_work() as connection:
+        for statement in _LONG_AGO:
+            connection.execute(statement, {"group": group})
+    due(schedule_id)
+    scan()
+    fire()
+    assert len(runs(group, schedule_id)) == 1
+    everything = heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(everything=True)).alerts
+    assert [one.acknowledged_at for one in everything] == [None]
+
+
+def test_a_paused_schedule_does_not_run_and_a_resumed_one_does(group: str) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+    assert schedule_actions.pause_schedule.perform(me(group), ScheduleId(id=schedule_id)).state == "paused"
+    assert fire() == 1
+    assert alerts(group) == []
+    resumed = schedule_actions.resume_schedule.perform(me(group), ScheduleId(id=schedule_id))
+    assert resumed.state == "active"
+    assert resumed.next_run_at is not None
+    assert resumed.next_run_at > datetime.now(UTC)
+
+
+def test_a_deleted_schedule_does_not_run(group: str) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+    assert schedule_actions.delete_schedule.perform(me(group), ScheduleId(id=schedule_id)).deleted
+    assert fire() == 1
+    assert alerts(group) == []
+    with pytest.raises(NotFound, match="no schedule"):
+        schedule_actions.delete_schedule.perform(me(group), ScheduleId(id=schedule_id))
+
+
+def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> None:
+    made = schedule_actions.create_schedule.perform(
+        me(group), CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * 1-5", task="stand-up", tz="Europe/Berlin")
+    )
+    assert made.schedule is not None
+    assert made.schedule.tz == "Europe/Berlin"
+    for wrong in (
+        {"kind": "cron", "task": "x"},
+        {"kind": "cron", "cron": "0 25 * * *", "task": "x"},
+        {"kind": "interval", "every_seconds": 1, "task": "x"},
+        {"text": "每天早上9点提醒我", "tz": "Mars/Olympus"},
+        {},
+    ):
+        with pytest.raises(ValueError, match=r"cron|every_seconds|time zone|kind"):
+            CreateSchedule(agent_id=AGENT, **wrong)
+    with pytest.raises(InvalidRequest, match="passed"):
+        schedule_actions.create_schedule.perform(
+            me(group), CreateSchedule(agent_id=AGENT, kind="once", at=datetime(2020, 1, 1, tzinfo=UTC), task="x")
+        )
+
+
+def test_parsing_stores_nothing_and_tells_all_readings(group: str) -> None:
+    found = schedule_actions.parse_schedule.perform(me(group), ParseSchedule(text="每天3点提醒我", tz="Asia/Shanghai"))
+    assert (found.certainty, found.intent, len(found.readings)) == ("ambiguous", True, 2)
+    assert all(len(one.next_runs) == 3 for one in found.readings)
+    assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).schedules == []
+
+
+def test_another_group_sees_and_changes_nothing(group: str) -> None:
+    schedule_id = create(group)
+    stranger = Actor(f"{group}-other", "test")
+    assert schedule_actions.list_schedules.perform(stranger, ListSchedules()).schedules == []
+    for action in (schedule_actions.get_schedule, schedule_actions.pause_schedule, schedule_actions.delete_schedule):
+        with pytest.raises(NotFound):
+            action.perform(stranger, ScheduleId(id=schedule_id))
+
+
+_LONG_AGO = (
+    text("UPDATE schedule_runs SET due_at = due_at - interval '31 days' WHERE group_id = :group"),
+    text("UPDATE alerts SET acknowledged_at = acknowledged_at - interval '91 days' WHERE group_id = :group"),
+)
+_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
+_ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
+_OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
+_COUNTED = text("""
+    SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,
+        (SELECT count(*) FROM alerts WHERE group_id = :group) AS alerts
+""")

@@ -1,0 +1,189 @@
+"""What messages ask of appointments: judged, which one is meant, and to when it is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, cast
+from unittest.mock import Mock
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from engine.appointments import parse as parsing
+from engine.appointments.changes import ALIKE, Appointment, Fit, find_meant, move_timing, read_change
+from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_request, parse, readable
+from engine.appointments.schedule import Exact, Timing, Unclear
+from engine.heads.judgements import Heads, Judged
+from engine.times.clocks import Impossible
+from engine.times.offsets import Lead
+
+SHANGHAI = "Asia/Shanghai"
+ZONE = ZoneInfo(SHANGHAI)
+#: A Wednesday.
+NOW = datetime(2026, 3, 4, 10, tzinfo=ZONE)
+LEAST = 0.5
+BY_WORDS, IDLE = "明天早上8点提醒我吃药", "今天天气怎么样"
+
+
+class Sure:
+    """A head that is as sure of each label as it is told."""
+
+    def __init__(self, **probabilities: float) -> None:
+        self.probabilities = {"new": 0.0, "cancel": 0.0, "move": 0.0, "list": 0.0, "none": 0.0, **probabilities}
+
+    def requests(self, texts: Sequence[str]) -> list[Judged | None]:
+        return [Judged("", 0.0, self.probabilities) for _ in texts]
+
+    def least(self, _name: str, _label: str, _precision: float) -> float:
+        return LEAST
+
+
+def judged(text: str, **probabilities: float) -> Asked | None:
+    heads = cast("Heads", Sure(**probabilities)) if probabilities else None
+    return judge_request(text, NOW, lambda: SHANGHAI, heads)[0]
+
+
+@pytest.mark.parametrize("asked", ["new", "cancel", "move", "list"])
+def test_a_request_is_one_where_the_head_is_sure(asked: str) -> None:
+    assert judged(IDLE, **{asked: LEAST}) == asked
+    assert judged(IDLE, **{asked: LEAST - 0.01}) is None
+
+
+def test_where_it_is_not_sure_the_patterns_of_a_new_one_count() -> None:
+    assert judged(BY_WORDS, new=0.1, none=SURE_NOT - 0.01) == "new"
+    assert judged(BY_WORDS, new=0.1, none=SURE_NOT) is None
+    assert judged(BY_WORDS, cancel=0.4, new=0.3) is None
+
+
+def test_without_the_local_model_and_in_long_messages_the_patterns_decide() -> None:
+    assert judged(BY_WORDS) == "new"
+    assert judged("取消明天的牙医") is None
+    assert judged("好长。" * (JUDGED_CHARS // 3) + BY_WORDS, none=1.0) == "new"
+
+
+@pytest.mark.parametrize("text", ["", " ", "😀", "x", "何" * 20_000])
+def test_bad_input_asks_nothing(text: str) -> None:
+    assert judged(text) is None
+
+
+@pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
+def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int
+) -> None:
+    read = Mock(wraps=parsing.find_elements)
+    monkeypatch.setattr(parsing, "find_elements", read)
+    assert (judged("晚上九点，吃药", **probabilities) is None) == ("new" not in probabilities and "cancel" not in probabilities)
+    assert read.call_count == times
+
+
+@pytest.mark.parametrize(("text", "hour"), [("六点半喊我起来，赶车", 6), ("buzz me at quarter past four, school run", 16)])
+def test_what_is_known_to_ask_needs_only_a_time(text: str, hour: int) -> None:
+    found = parse(text, NOW, SHANGHAI, asks=True)
+    assert not isinstance(found, Unclear)
+    assert (found.schedule if isinstance(found, Exact) else found.schedules[0]).cron.split()[1] == str(hour)  # type: ignore[union-attr]
+
+
+def test_what_is_known_to_ask_and_has_no_time_is_asked_back() -> None:
+    assert parse("say OVEN when it is done", NOW, SHANGHAI, asks=True) == Unclear("it does not say when", asked=True)
+    assert not isinstance(parse("I get up at 6", NOW, SHANGHAI, asks=True), Unclear)
+    assert parse("I get up at 6", NOW, SHANGHAI) == Unclear("nothing is asked for at a time")
+
+
+def appointment(task: str, *times: tuple[int, int, int], again: bool = False) -> Appointment:
+    return Appointment(uuid4(), task, tuple(datetime(2026, 3, day, hour, minute, tzinfo=ZONE) for day, hour, minute in times), again)
+
+
+THERE = (
+    appointment("看牙医", (5, 15, 0)),
+    appointment("交房租", *((day, 9, 0) for day in range(5, 19)), again=True),
+    appointment("call mom", (6, 18, 0)),
+    appointment("water the ferns", *((day, 8, 0) for day in range(5, 19)), again=True),
+    appointment("dentist for me", (9, 11, 0)),
+    appointment("dentist for the cat", (12, 16, 0)),
+)
+
+
+def meant(text: str, **given: Any) -> Fit:
+    times = read_change(readable(text), NOW)
+    return find_meant(times.rest, [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)], THERE, **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "sure"),
+    [
+        ("cancel the ferns reminder", ["water the ferns"], True),
+        ("取消明天的牙医", ["看牙医"], True),
+        ("取消明天下午三点的提醒", ["看牙医"], True),
+        ("cancel my 6pm", ["call mom"], True),
+        ("cancel the cat's dentist", ["dentist for the cat"], True),
+        ("cancel the dentist on Monday", ["dentist for me"], True),
+        ("cancel the dentist", ["dentist for me", "dentist for the cat"], False),
+        ("取消周日的牙医", ["看牙医"], False),
+        ("cancel the haircut", [], False),
+        ("取消提醒", [one.task for one in THERE], False),
+    ],
+)
+def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
+    found = meant(text)
+    assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
+
+
+def test_the_only_appointment_is_meant_by_no_words_at_all_but_not_by_others() -> None:
+    assert find_meant("取消提醒", (), THERE[:1]).sure
+    assert not find_meant("cancel the haircut", (), THERE[:1]).sure
+
+
+def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
+    def likeness(_text: str, others: Sequence[str]) -> list[float]:
+        return [ALIKE if other == "交房租" else 0.0 for other in others]
+
+    assert meant("drop the landlord thing", likeness=likeness).appointments == (THERE[1],)
+    assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE] * len(others)).sure
+    assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE - 0.01] * len(others)).sure
+
+
+ONCE = Timing("once", None, datetime(2026, 3, 5, 15, tzinfo=ZONE), None, SHANGHAI)
+WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "cron"),
+    [
+        ("move the dentist to 5pm", "2026-03-05 17:00", "0 17 * * 1"),
+        ("move the dentist from 3 to 5", "2026-03-05 17:00", "0 17 * * 1"),
+        ("move the call to mom to 5pm", "2026-03-05 17:00", "0 17 * * 1"),
+        ("牙医改到周五", "2026-03-06 15:00", "0 9 * * 5"),
+        ("把明天下午3点的牙医改到5点", "2026-03-05 17:00", "0 17 * * 1"),
+        ("推迟半小时", "2026-03-05 15:30", "30 9 * * 1"),
+        ("看牙提前一小时", "2026-03-05 14:00", "0 8 * * 1"),
+        ("push the dentist back an hour", "2026-03-05 16:00", "0 10 * * 1"),
+        ("make it an hour earlier", "2026-03-05 14:00", "0 8 * * 1"),
+        ("postpone the dentist by 30 minutes", "2026-03-05 15:30", "30 9 * * 1"),
+        ("instead of Thursday do the dentist on Friday at 10am", "2026-03-06 10:00", "0 10 * * 5"),
+        ("叫我起床改到四点半", "2026-03-05 04:30", "30 4 * * 1"),
+        ("wake me at ten past three, not at quarter past two", "2026-03-05 15:10", "10 15 * * 1"),
+    ],
+)
+def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
+    times = read_change(readable(text), NOW)
+    once, weekly = move_timing(ONCE, times, NOW), move_timing(WEEKLY, times, NOW)
+    assert isinstance(once, Timing)
+    assert once.at is not None
+    assert once.at.strftime("%Y-%m-%d %H:%M") == at
+    assert isinstance(weekly, Timing)
+    assert weekly.cron == cron
+
+
+@pytest.mark.parametrize("text", ["move the dentist", "牙医改到25点", "把牙医改一下", "move it to February 30"])
+def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
+    found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
+    assert isinstance(found, Unclear)
+    assert found.asked
+
+
+def test_one_time_of_what_comes_daily_cannot_be_moved() -> None:
+    daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)
+    assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
+    assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)
