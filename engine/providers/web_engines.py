@@ -8,6 +8,7 @@ cannot mean another machine a moment later; an address that the operator has set
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Mapping
@@ -20,8 +21,9 @@ import httpx2
 from pydantic import SecretStr
 
 from engine.providers.public_addresses import is_public
-from engine.providers.web_search import MAX_CONTENT_CHARS, MAX_QUERY_CHARS, SearchOptions, SearchResult, hits_of, words
+from engine.providers.web_search import MAX_CONTENT_CHARS, MAX_QUERY_CHARS, SETTING, SearchOptions, SearchResult, WebSearch, hits_of, words
 from jiyi.errors import SearchUnavailable
+from jiyi.settings import Settings
 
 #: Largest answer, in bytes: twenty results with two thousand characters each are a tenth of it.
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -233,3 +235,27 @@ def _tavily_problem(status: int, answer: Any, key: str) -> str:
             return f"has had too many requests, or the plan's limit is used up ({status})"
     detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
     return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"
+
+
+#: Where a key is looked for after the setting.
+TAVILY_KEY = "TAVILY_API_KEY"
+
+
+def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
+    """The engine, or None and what to set to have one.
+
+    Raises:
+        SearchUnavailable: the address that is set is none.
+    """
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
+    if name == "off":
+        return None, f"no web search is set up: set {SETTING} to tavily or searxng"
+    if name == "searxng":
+        if not base_url:
+            return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
+        return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
+    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
+    if not key:
+        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
+    address = Address(base_url or TAVILY_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
+    return Tavily(address, SecretStr(key), seconds), ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.providers.embedders import ADAPTED_MODELS
+from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval.corpus import Corpus, Rows
 from engine.retrieval.relevance import Relevance, Words, information
 from engine.retrieval.scoring import MIN_NORM, Floats, deviation, mean

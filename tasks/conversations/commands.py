@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.providers import llms
-from engine.providers.embedders import complete, embedder, embedder_of
+from engine.providers.embedder_specs import complete
+from engine.providers.embedders import embedder, embedder_of
 from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction

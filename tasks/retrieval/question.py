@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.providers.embedders import chosen, embedder, embedder_of, model_of, query_vectors, remembered
+from engine.providers.embedder_specs import chosen, model_of
+from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
 from engine.retrieval.dialogue import Part, parts_of
 from engine.retrieval.ranking import Weights
 from engine.retrieval.sentences import sentences_of

@@ -433,6 +433,7 @@ NOT_FOR_PROMPTS = {
     "engine.conversations.profiles": "words are looked for in it",
     "engine.growth.reflections.changes": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.identity.user_file": "a file of people; identity.prompt quotes it",
+    "tasks.retrieval.reranking": "the question to a reranker",
     "engine.memory": "a memory's own text, and files in the original's format",
     "engine.reflection": "the language is looked for in it",
     "engine.stores.items": "an item's own text",

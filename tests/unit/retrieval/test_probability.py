@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.embedders import ADAPTED_MODELS
+from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval import probability
 from engine.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures, probabilities
 from engine.retrieval.relevance import hybrid
