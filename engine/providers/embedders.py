@@ -5,13 +5,17 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
+from pydantic import SecretStr
 
-from engine.providers.embedder_specs import Embedder, chosen, complete, endpoint, model_of
+from engine.providers.embedder_specs import LOCAL, Embedder, chosen, complete, endpoint, model_of
+from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
+from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
 from jiyi.text.words import normalise
@@ -167,3 +171,37 @@ def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32
         while len(_known) > get_settings().query_cache:
             _known.popitem(last=False)
     return known | new
+
+
+#: What messages call the place where it is declared.
+DECLARED = "embedding"
+#: Embedders of tenants that one process keeps.
+KEPT_OF_TENANTS = 32
+
+
+@once_each(KEPT_OF_TENANTS)
+def own_embedder(vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str) -> Embedder:
+    """The embedder of a declaration. Raises :class:`SettingsError`."""
+    if vendor in LOCAL:
+        return embedder_of(f"{vendor}:{model}" if model else vendor)
+    from engine.providers.remote_embedder import RemoteEmbedder
+
+    settings = get_settings()
+    endpoint = resolve(Spec(vendor, model, dimensions), "embeddings", DECLARED, base_url, api_key or "none")
+    key = SecretStr(api_key) if api_key else None
+    operators = bool(base_url) and base_url == settings.embedder_base_url
+    return RemoteEmbedder(replace(endpoint, api_key=key, tenant="" if operators else tenant), settings)
+
+
+def declaration_problem(vendor: str, model: str, base_url: str, api_key: str) -> str | None:
+    """What is missing of a declaration: its field and a sentence; None if nothing is."""
+    if vendor in LOCAL:
+        return None
+    preset = PRESETS[vendor]
+    if preset.needs_key and not api_key:
+        return f"api_key: {vendor} needs one; the service's own keys are not lent"
+    try:
+        resolve(Spec(vendor, model), "embeddings", DECLARED, base_url, "none")
+    except SettingsError as error:
+        return f"{'base_url' if 'BASE_URL' in str(error) else 'model'}: {error}"
+    return None
