@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from engine.conversations.profiles import lines
 from jiyi.chat.secrets import masked
-from jiyi.protocol.conversations.profiles import Profile, lines
+from jiyi.protocol.conversations.types import Profile
 from jiyi.protocol.growth.identity_files import tidy
 from jiyi.text.words import Language, language_of
 

@@ -25,6 +25,7 @@ import pytest
 from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, Style, render
+from engine.conversations.profiles import LABELS
 from engine.growth.identity import prompt as identity
 from engine.growth.skills.drafting import draft
 from engine.providers.llm_prompts import block_of
@@ -36,7 +37,6 @@ from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
 from jiyi.protocol.conversations.compaction import ChatMessage
-from jiyi.protocol.conversations.profiles import LABELS
 from jiyi.protocol.growth.schedules import CreatedSchedule
 from jiyi.protocol.growth.skill_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
