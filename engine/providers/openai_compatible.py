@@ -1,4 +1,7 @@
-"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer."""
+"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer.
+
+What a vendor or a model takes of the protocol is learned from its refusals: no list of them stays true.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Co
         "which": which,
         "grown": found,
         "pattern": reads.pattern_of(connection, group, found),
-        "memories": entries.some(connection, group, latest) if which == "skills" else [],
+        "memories": entries.memories(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.some(connection, group, latest) if which == "workflows" else [],
         "votes": reads.votes(connection, group, artifact_id, SHOWN),
         "happened": evolution.events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
