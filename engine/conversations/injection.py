@@ -1,4 +1,4 @@
-"""The text that goes before an answer: the best memories that fit into a budget, with a floor for each kind, as Markdown, JSON or a template.
+"""The text that goes before an answer: the best memories that fit into a budget, with a floor for each kind.
 
 Every text of a memory is quoted (:mod:`jiyi.text.prompting`), so that nothing remembered passes for the prompt around it.
 """
