@@ -32,7 +32,8 @@ from sqlalchemy import text
 from bench.latency import QUESTIONS, WORDS_A_QUESTION, WORDS_A_TEXT, fill, made_up, sentences
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
-from engine.providers.embedders import Embedder, embedder_of
+from engine.providers.embedder_specs import Embedder
+from engine.providers.embedders import embedder_of
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.settings import RelevanceMode

@@ -9,7 +9,7 @@ from kombu import Exchange, Queue
 
 from engine.heads import local
 from engine.operations import log_redaction
-from engine.providers import embedders
+from engine.providers import embedder_specs
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
@@ -20,7 +20,7 @@ from workers.intake.compression import limit_kombu
 settings = get_settings()
 limit_kombu(settings.max_message_bytes)
 local.learned()  # weights that cannot be used are better refused now than by each task
-embedders.chosen(settings)  # an embedder that nobody knows is better said now than by each task
+embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
 TASK_TIME_LIMIT = 120

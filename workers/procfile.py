@@ -10,7 +10,7 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.providers.embedders import LOCAL, chosen
+from engine.providers.embedder_specs import LOCAL, chosen
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.budget import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues

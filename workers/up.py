@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from engine.providers.embedders import chosen
+from engine.providers.embedder_specs import chosen
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.settings import RUN_ENV, default_home, get_settings
 from workers import bootstrap, ephemeral

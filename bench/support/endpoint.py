@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.providers.embedders import Embedder, embedder
+from engine.providers.embedder_specs import Embedder
+from engine.providers.embedders import embedder
 from jiyi.protocol.wire.vectors import Float32
 
 

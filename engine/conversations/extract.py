@@ -1,7 +1,8 @@
-"""What the new messages of a conversation tell, found by rules: no model, the same answer each time.
+"""What the new messages of a conversation tell: memories, experiences (a problem, the steps against it, how it ended), profile signals.
 
-What a message states is one memory, or several where it says different things of the user, each with the weaker statements
-that follow it. Every memory stands alone: who said it, days as dates, and the question that a short answer answers.
+What a message states is one memory, or several where it says different things of the user, each with the weaker statements that follow it.
+Every memory stands alone: who said it, days as dates, and the question that a short answer answers. A problem without an end is no
+experience yet; with what solved it, it names both turns.
 """
 
 from __future__ import annotations

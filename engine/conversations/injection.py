@@ -1,4 +1,7 @@
-"""Which memories go before an answer: the best that fit into a budget, with a floor for each kind."""
+"""The text that goes before an answer: the best memories that fit into a budget, with a floor for each kind.
+
+Every text of a memory is quoted (:mod:`jiyi.text.prompting`), so that nothing remembered passes for the prompt around it.
+"""
 
 from __future__ import annotations
 

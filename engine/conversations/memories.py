@@ -1,4 +1,4 @@
-"""What was extracted, as the events that it becomes."""
+"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem are one."""
 
 from __future__ import annotations
 

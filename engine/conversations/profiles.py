@@ -1,4 +1,4 @@
-"""What the user's messages tell about them in general, by rules."""
+"""A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it is shown."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.statements import READ_CHARS, statements
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
-from jiyi.protocol.conversations.types import PROFILE_ENTRIES, Message, ProfileSignals, Style
+from jiyi.protocol.conversations.types import PROFILE_ENTRIES, Message, Profile, ProfileSignals, Style
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, stem
-from jiyi.text.words import CJK, normalise
+from jiyi.text.words import CJK, Language, normalise
 
 MAX_WORD_CHARS = 60
 
@@ -120,3 +120,51 @@ def _keywords(text: str) -> tuple[list[str], list[str]]:
         if of_which is not None:
             of_which.append(word)
     return naming, doing
+
+
+LABELS: dict[Language, dict[str, str]] = {
+    "en": {
+        "industry": "industry",
+        "role": "role",
+        "expertise_level": "expertise",
+        "communication_style": "style",
+        "recent_topics": "recent topics",
+        "pain_points": "pain points",
+        "preferred_tools": "tools",
+    },
+    "zh": {
+        "industry": "行业",
+        "role": "角色",
+        "expertise_level": "专业水平",
+        "communication_style": "沟通风格",
+        "recent_topics": "近期话题",
+        "pain_points": "痛点",
+        "preferred_tools": "常用工具",
+    },
+}
+
+
+def merged(known: Profile, signals: ProfileSignals) -> Profile:
+    """The profile with what was told: a new value replaces the old one, lists grow at their head."""
+    changed = {}
+    for name in ProfileSignals.model_fields:
+        new, old = getattr(signals, name), getattr(known, name)
+        changed[name] = _merged_entries(new, old) if isinstance(new, list) else new or old
+    return known.model_copy(update=changed)
+
+
+def lines(profile: Profile, language: Language) -> list[str]:
+    """The profile in lines, without what is not known."""
+    told = []
+    for name, label in LABELS[language].items():
+        value = getattr(profile, name)
+        if value:
+            told.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}")
+    return told
+
+
+def _merged_entries(new: Sequence[str], old: Sequence[str]) -> list[str]:
+    entries: dict[str, str] = {}
+    for entry in (*new, *old):
+        entries.setdefault(normalise(entry).strip(), entry)
+    return list(entries.values())[:PROFILE_ENTRIES]

@@ -1,6 +1,7 @@
-"""Writing an ONNX model: the few messages of its protobuf schema that a network of ours has.
+"""multilingual-e5-small computed by ONNX Runtime: the encoder as an ONNX model, and texts cut into windows that are computed together.
 
-The package ``onnx`` would write them too, for 30 MB more. The numbers are those of the fields in ``onnx.proto``.
+The model's file is written here: the package ``onnx`` would write it too, for 30 MB more. The numbers are those of the fields in
+``onnx.proto``.
 """
 
 from __future__ import annotations

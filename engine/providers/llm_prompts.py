@@ -1,6 +1,7 @@
-"""Questions put into words: the prompt files, and the messages made of them.
+"""Questions put into words: a prompt file says what to do and holds no data, and the data go into a block that nothing in it can end.
 
-A prompt file says what to do and holds no data; memories go into a message of their own (:mod:`engine.providers.llm_prompts`).
+The block has a greatest length: long texts are shortened, all to the same length, and if even that is too much the last ones are left out.
+Both is said in the block.
 """
 
 from __future__ import annotations

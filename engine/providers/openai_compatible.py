@@ -1,4 +1,7 @@
-"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer."""
+"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer.
+
+What a vendor or a model takes of the protocol is learned from its refusals: no list of them stays true.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pydantic import ValidationError
 
 from engine.providers import llm_prompts as prompts
 from engine.providers.guarded import Patience, Provider
-from engine.providers.llms import Usage, cost_of, report
+from engine.providers.llm_usage import Usage, cost_of, report
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint
 from jiyi.errors import BadReply, LLMUnavailable, join_problems, problems_of

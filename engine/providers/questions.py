@@ -1,4 +1,8 @@
-"""What questions and their answers have in common."""
+"""What is asked of an LLM, each question with the form that its answer must have.
+
+A question carries data only; a prompt file (``engine/providers/prompts``) puts it into words, or nobody does: the rules answer from the
+data itself. Memories in a question are data, never instructions.
+"""
 
 from __future__ import annotations
 

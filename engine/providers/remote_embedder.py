@@ -5,22 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from threading import BoundedSemaphore
 from typing import Any
 
 import numpy as np
-from pydantic import SecretStr
 
 from engine.providers.breakers import note_error
-from engine.providers.embedders import LOCAL, Embedder, dimensions_of, embedder_of, unit_rows
+from engine.providers.embedder_specs import dimensions_of, unit_rows
 from engine.providers.guarded import Patience, Provider
-from engine.providers.spec import Endpoint, Spec, resolve
-from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.once import once_each
-from jiyi.protocol.presets import PRESETS
+from engine.providers.spec import Endpoint
+from jiyi.errors import EmbeddingUnavailable, TextRefused
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
@@ -165,37 +161,3 @@ def cut(text: str, max_tokens: int) -> str:
         if used > max_tokens:
             return text[:position]
     return text
-
-
-#: What messages call the place where it is declared.
-DECLARED = "embedding"
-#: Embedders of tenants that one process keeps.
-KEPT = 32
-
-
-@once_each(KEPT)
-def own_embedder(vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str) -> Embedder:
-    """The embedder of a declaration. Raises :class:`SettingsError`."""
-    if vendor in LOCAL:
-        return embedder_of(f"{vendor}:{model}" if model else vendor)
-    from engine.providers.remote_embedder import RemoteEmbedder
-
-    settings = get_settings()
-    endpoint = resolve(Spec(vendor, model, dimensions), "embeddings", DECLARED, base_url, api_key or "none")
-    key = SecretStr(api_key) if api_key else None
-    operators = bool(base_url) and base_url == settings.embedder_base_url
-    return RemoteEmbedder(replace(endpoint, api_key=key, tenant="" if operators else tenant), settings)
-
-
-def declaration_problem(vendor: str, model: str, base_url: str, api_key: str) -> str | None:
-    """What is missing of a declaration: its field and a sentence; None if nothing is."""
-    if vendor in LOCAL:
-        return None
-    preset = PRESETS[vendor]
-    if preset.needs_key and not api_key:
-        return f"api_key: {vendor} needs one; the service's own keys are not lent"
-    try:
-        resolve(Spec(vendor, model), "embeddings", DECLARED, base_url, "none")
-    except SettingsError as error:
-        return f"{'base_url' if 'BASE_URL' in str(error) else 'model'}: {error}"
-    return None

@@ -1,13 +1,15 @@
-"""One HTTP request to the one address that is configured: bounded in time and size, and to nowhere else.
+"""Two search engines, SearXNG and Tavily, and which one the settings mean.
 
-What a question or an answer says never decides where a request goes. Redirects are followed on the same host only. The
-vendor's own address must be a public one, and the connection goes to the very address that was looked at, so that a name
-cannot mean another machine a moment later; an address that the operator has set is taken as it is, whatever network it is in.
+A search is one HTTP request to the one address that is configured, bounded in time and size: what a question or an answer says never
+decides where it goes, and redirects are followed on the same host only. The vendor's own address must be a public one, and the connection
+goes to the very address that was looked at, so that a name cannot mean another machine a moment later; an address that the operator has set
+is taken as it is.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Mapping
@@ -20,8 +22,9 @@ import httpx2
 from pydantic import SecretStr
 
 from engine.providers.public_addresses import is_public
-from engine.providers.web_search import MAX_CONTENT_CHARS, MAX_QUERY_CHARS, SearchOptions, SearchResult, hits_of, words
+from engine.providers.web_search import MAX_CONTENT_CHARS, MAX_QUERY_CHARS, SETTING, SearchOptions, SearchResult, WebSearch, hits_of, words
 from jiyi.errors import SearchUnavailable
+from jiyi.settings import Settings
 
 #: Largest answer, in bytes: twenty results with two thousand characters each are a tenth of it.
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -233,3 +236,27 @@ def _tavily_problem(status: int, answer: Any, key: str) -> str:
             return f"has had too many requests, or the plan's limit is used up ({status})"
     detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
     return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"
+
+
+#: Where a key is looked for after the setting.
+TAVILY_KEY = "TAVILY_API_KEY"
+
+
+def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
+    """The engine, or None and what to set to have one.
+
+    Raises:
+        SearchUnavailable: the address that is set is none.
+    """
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
+    if name == "off":
+        return None, f"no web search is set up: set {SETTING} to tavily or searxng"
+    if name == "searxng":
+        if not base_url:
+            return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
+        return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
+    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
+    if not key:
+        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
+    address = Address(base_url or TAVILY_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
+    return Tavily(address, SecretStr(key), seconds), ""

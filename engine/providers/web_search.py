@@ -7,16 +7,14 @@ HTTP client.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import NOT_BLANK
 from jiyi.protocol.tiers.query import MAX_WEB_RESULTS, Domains, SearchType
-from jiyi.settings import Settings
 from jiyi.text.words import storable
 
 SETTING = "JIYI_WEB_SEARCH"
@@ -125,33 +123,3 @@ def _hit(item: Any) -> SearchHit | None:
 def _score(value: Any) -> float:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return max(float(value), 0.0) if usable else 0.0
-
-
-#: Where a key is looked for after the setting.
-TAVILY_KEY = "TAVILY_API_KEY"
-
-
-def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
-    """The engine, or None and what to set to have one.
-
-    Raises:
-        SearchUnavailable: the address that is set is none.
-    """
-    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
-    if name == "off":
-        return None, f"no web search is set up: set {SETTING} to tavily or searxng"
-    from engine.providers.web_engines import Address  # the HTTP client is the service's
-
-    if name == "searxng":
-        from engine.providers.web_engines import SearXNG
-
-        if not base_url:
-            return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
-        return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
-    from engine.providers.web_engines import TAVILY_URL, Tavily
-
-    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
-    if not key:
-        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
-    address = Address(base_url or TAVILY_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
-    return Tavily(address, SecretStr(key), seconds), ""

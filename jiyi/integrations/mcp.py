@@ -51,30 +51,30 @@ class Gateway:
 
     async def tools(self, key: str) -> dict[str, Tool]:
         """The tools that a key may use, by name. Raises :class:`MCPError` if the service refuses it or is away."""
-        until, found = self._known.get(key, (0.0, {}))
+        until, tools = self._known.get(key, (0.0, {}))
         if time.monotonic() > until:
             response = await self._send("GET", f"{API}/tools", key)
             if not response.is_success:
                 raise MCPError(REFUSED, _problem(response))
-            found = {tool.name: tool for tool in Tools.model_validate_json(response.content).tools}
-            self._known[key] = (time.monotonic() + REMEMBERED_SECONDS, found)
+            tools = {tool.name: tool for tool in Tools.model_validate_json(response.content).tools}
+            self._known[key] = (time.monotonic() + REMEMBERED_SECONDS, tools)
             while len(self._known) > REMEMBERED_KEYS:
                 self._known.popitem(last=False)
-        return found
+        return tools
 
     async def call(self, key: str, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """What a tool answers; what the service refuses is told as the tool's error, so that the LLM can mend it."""
         tool = (await self.tools(key)).get(name)
         if tool is None:
             raise MCPError(INVALID, f"there is no tool {name!r} that this key may use")
-        missing = [one for one in tool.in_path if one not in arguments]
+        missing = [field for field in tool.in_path if field not in arguments]
         if missing:
             return _told(f"missing: {', '.join(missing)}", is_error=True)
         path = tool.path
-        for one in tool.in_path:
-            path = path.replace(f"{{{one}}}", quote(str(arguments[one]), safe=""))
-        query = {one: _text(arguments[one]) for one in tool.in_query if arguments.get(one) is not None}
-        body = {one: value for one, value in arguments.items() if one not in (*tool.in_path, *tool.in_query)}
+        for field in tool.in_path:
+            path = path.replace(f"{{{field}}}", quote(str(arguments[field]), safe=""))
+        query = {field: _text(arguments[field]) for field in tool.in_query if arguments.get(field) is not None}
+        body = {field: value for field, value in arguments.items() if field not in (*tool.in_path, *tool.in_query)}
         has_body = tool.method not in ("GET", "DELETE")
         if body and not has_body:
             return _told(f"unknown arguments: {', '.join(body)}", is_error=True)
@@ -116,9 +116,9 @@ async def serve_stdio(url: str, key: str) -> None:
     gateway = Gateway(url)
     try:
         await gateway.tools(key)  # a wrong address or key is said now, not at the first question
-        made = server(gateway, key)
+        mcp_server = server(gateway, key)
         async with stdio_server() as (reading, writing):
-            await made.run(reading, writing, made.create_initialization_options())
+            await mcp_server.run(reading, writing, mcp_server.create_initialization_options())
     finally:
         await gateway.close()
 

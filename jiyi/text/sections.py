@@ -24,7 +24,7 @@ def parsed(text: str) -> dict[str, list[str]]:
 
 @cache
 def sections(package: str, name: str) -> dict[str, list[str]]:
-    """The lines of each section of a file below a package (``extraction/cues.txt``), in order; a file without sections is one, ``''``."""
+    """The lines of each section of a file below a package (``cues.txt``), in order; a file without sections is one, ``''``."""
     return parsed(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 

@@ -107,7 +107,7 @@ def get(context: Context, request: MemoryId) -> FoundMemory:
 
     By its id; null if the group has none of that id.
     """
-    return FoundMemory(memory=entries.one(context.connection, context.group_id, request.id))
+    return FoundMemory(memory=entries.memory(context.connection, context.group_id, request.id))
 
 
 @action("memory_delete", scope="admin")

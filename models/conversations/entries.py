@@ -1,4 +1,4 @@
-"""Memories of conversations as the commands store and read them: by address, by id, by text."""
+"""Memories of conversations as the actions store and read them: by address, by id, by text; and their summaries."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def add(connection: Connection, group_id: str, uri: str, content: str, stored: S
     return StoredMemory(id=_at(connection, group_id, uri, content) or event.event_id, uri=uri, new=False)
 
 
-def one(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
+def memory(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
     rows = _entries(connection.execute(_ONE, {"group": group_id, "id": node_id}))
     return rows[0] if rows else None
 
 
-def some(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
+def memories(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
     """Those of the memories that there are, in the order given."""
     by_id = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]

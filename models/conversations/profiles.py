@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, select
 
-from jiyi.protocol.conversations.profiles import Profile, merged
-from jiyi.protocol.conversations.types import ProfileSignals
+from engine.conversations.profiles import merged
+from jiyi.protocol.conversations.types import Profile, ProfileSignals
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
 from models.memory.agents import AgentName

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from engine.providers.embedders import chosen, dimensions_of, model_of
+from engine.providers.embedder_specs import chosen, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
 from jiyi.settings import get_settings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.providers.embedders import declaration_problem
 from engine.providers.public_addresses import check_public
-from engine.providers.remote_embedder import declaration_problem
 from jiyi.errors import ConfigError
 from jiyi.protocol.presets import PRESETS
 from jiyi.settings import get_settings

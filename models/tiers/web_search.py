@@ -12,7 +12,8 @@ from typing import cast
 import redis
 from pydantic import ValidationError
 
-from engine.providers.web_search import SearchResult, chosen
+from engine.providers.web_engines import chosen
+from engine.providers.web_search import SearchResult
 from engine.providers.web_searcher import Searcher
 from engine.tiers.gathering import Skipped
 from jiyi.once import once

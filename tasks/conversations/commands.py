@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.providers import llms
-from engine.providers.embedders import complete, embedder, embedder_of
+from engine.providers.embedder_specs import complete
+from engine.providers.embedders import embedder, embedder_of
 from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
@@ -27,7 +28,7 @@ from jiyi.protocol.conversations.commands import (
     SessionMemories,
 )
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
-from jiyi.protocol.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind, parse_uri, uri_of
+from jiyi.protocol.conversations.types import KINDS, ExtractedMemory, Kind, parse_uri, uri_of
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
@@ -80,7 +81,7 @@ def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], 
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
     with unit_of_work() as connection:
-        return Entries(memories=entries.some(connection, group_id, [node.node_id for node in answer.retrieved_nodes]))
+        return Entries(memories=entries.memories(connection, group_id, [node.node_id for node in answer.retrieved_nodes]))
 
 
 @implements(actions.extract_session_memories)
@@ -91,11 +92,7 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
     llm = llms.llm()
     extraction = llm.ask(question)
-    return SessionMemories(items=_facts(request.agent_id, extraction), extraction=extraction, llm=llm.model)
-
-
-def _facts(agent_id: str, extraction: CombinedExtraction) -> list[Fact]:
-    return [_fact(agent_id, memory) for memory in extraction.memories]
+    return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=llm.model)
 
 
 def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:

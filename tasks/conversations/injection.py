@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from engine.conversations import intents
+from engine.conversations import intents, profiles
 from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.text.topics import topics_of
-from jiyi.protocol.conversations import profiles
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
 from jiyi.protocol.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode

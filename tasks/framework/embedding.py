@@ -9,7 +9,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.providers.embedders import Embedder, chosen, embedder, embedder_of
+from engine.providers.embedder_specs import Embedder, chosen
+from engine.providers.embedders import embedder, embedder_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work

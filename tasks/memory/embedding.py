@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.providers.embedders import texts_at_once
+from engine.providers.embedder_specs import texts_at_once
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.providers.embedders import LOCAL, SETTING, chosen, model_of
+from engine.providers.embedder_specs import LOCAL, SETTING, chosen, model_of
 from engine.providers.health import vendors
 from engine.providers.spec import parse
 from jiyi.protocol.operations import EmbeddersRequest

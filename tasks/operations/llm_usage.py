@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from engine.providers import breakers, llms
-from engine.providers.llms import on_usage
+from engine.providers.llm_usage import on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import SettingsError
 from jiyi.protocol.operations import LLMsRequest

@@ -6,7 +6,8 @@ import numpy as np
 from sqlalchemy import Connection
 
 from engine.providers.embedder_matrix import conversion
-from engine.providers.embedders import SETTING, chosen, complete, embedder_of, model_of
+from engine.providers.embedder_specs import SETTING, chosen, complete, model_of
+from engine.providers.embedders import embedder_of
 from engine.providers.spec import Spec
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from engine.providers.embedders import Embedder
-from engine.providers.remote_embedder import own_embedder
+from engine.providers.embedder_specs import Embedder
+from engine.providers.embedders import own_embedder
 from engine.stores import vectors
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.config.embedding import EmbeddingConfig, EmbeddingParams

@@ -25,7 +25,7 @@ from engine.conversations.statements import READ_CHARS
 from engine.erasure.names import Names, Whom
 from engine.providers import questions
 from engine.providers.embedders import HashingEmbedder
-from engine.providers.llms import on_usage
+from engine.providers.llm_usage import on_usage
 from engine.rules.provider import Rules
 from engine.text import dates
 from tests.unit import adversarial

@@ -37,7 +37,7 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     if agent_reads.agent(connection, group, agent) is None:
         return None
     injections = reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
-    injected = entries.some(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
+    injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
         "kinds": {kind: reads.remembered(connection, name, kind, SHOWN) for kind in KINDS},

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.conversations.profiles import Profile
-from jiyi.protocol.conversations.types import MAX_URI_CHARS, CombinedExtraction, Kind, Message, parse_uri
+from jiyi.protocol.conversations.types import MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
 from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
 from jiyi.protocol.memory import AgentState
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request

@@ -112,6 +112,19 @@ class ProfileSignals(BaseModel):
     preferred_tools: list[Word] = Field([], max_length=PROFILE_ENTRIES)
 
 
+class Profile(BaseModel):
+    """What is known about a user; lists hold up to ten entries, newest first, each once."""
+
+    industry: str | None = None
+    role: str | None = None
+    expertise_level: str | None = None
+    communication_style: str | None = None
+    recent_topics: list[str] = []
+    pain_points: list[str] = []
+    preferred_tools: list[str] = []
+    updated_at: datetime | None = None
+
+
 class CombinedExtraction(BaseModel):
     """All that one run takes from a conversation."""
 

@@ -13,7 +13,8 @@ from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from engine.providers import llms
-from engine.providers.llms import Usage, llm, on_usage
+from engine.providers.llm_usage import Usage, on_usage
+from engine.providers.llms import llm
 from engine.providers.questions import Poignancy
 from jiyi import Client
 from jiyi.cli.app import app

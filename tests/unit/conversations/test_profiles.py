@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.protocol.conversations.profiles import LABELS, Profile, lines, merged
-from jiyi.protocol.conversations.types import PROFILE_ENTRIES, ProfileSignals
+from engine.conversations.profiles import LABELS, lines, merged
+from jiyi.protocol.conversations.types import PROFILE_ENTRIES, Profile, ProfileSignals
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
 MANY = ("recent_topics", "pain_points", "preferred_tools")

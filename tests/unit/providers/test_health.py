@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, embedders, health
+from engine.providers import breakers, embedder_specs, health
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import Settings
 
@@ -16,7 +16,7 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (embedders.OTHER_PROVIDER, embedders.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
+    for name in (embedder_specs.OTHER_PROVIDER, embedder_specs.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 

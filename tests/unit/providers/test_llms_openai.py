@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from engine.providers import breakers, llms, openai_compatible
-from engine.providers.llms import Usage, llm, on_usage
+from engine.providers.llm_usage import Usage, on_usage
+from engine.providers.llms import llm
 from engine.providers.questions import Insights, Keywords, Poignancy
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.settings import Settings

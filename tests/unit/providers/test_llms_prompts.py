@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.providers import llm_prompts as prompts
-from engine.providers import llms as usage
+from engine.providers import llm_usage as usage
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import block_of
 from engine.providers.openai_compatible import answer_in, schema_of, strict_schema

