@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.conversations.profiles import lines
 from jiyi.chat.secrets import masked
-from jiyi.protocol.conversations.profiles import Profile, lines
+from jiyi.protocol.conversations.types import Profile
 from jiyi.protocol.growth.identity import File, tidy
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible

@@ -30,7 +30,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.providers.embedders import ADAPTED_MODELS
+from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of

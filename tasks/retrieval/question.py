@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.providers.embedders import chosen, embedder, embedder_of, model_of, query_vectors, remembered
+from engine.providers.embedder_specs import chosen, model_of
+from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
 from engine.providers.rerankers import MOST_DOCUMENTS, OFF
 from engine.retrieval.ordering import LOOKED_AT
 from engine.retrieval.query import Part, parts_of, sentences_of, vector_of, words_of
-from engine.providers.embedder_specs import chosen, model_of
-from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
-from engine.retrieval.dialogue import Part, parts_of
 from engine.retrieval.ranking import Weights
 from engine.retrieval.relevance import Words
 from engine.text.keywords import asked_tokens

@@ -25,11 +25,9 @@ import pytest
 from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, Style, render
+from engine.conversations.profiles import LABELS
 from engine.growth import identity
 from engine.growth.skills import draft_skill
-from engine.conversations.profiles import LABELS
-from engine.growth.identity import prompt as identity
-from engine.growth.skills.drafting import draft
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
 from jiyi import Client
@@ -40,10 +38,7 @@ from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
 from jiyi.protocol.appointments.schedules import CreatedSchedule
 from jiyi.protocol.conversations.compaction import ChatMessage
-from jiyi.protocol.conversations.profiles import LABELS
 from jiyi.protocol.growth.artifact_types import Pattern
-from jiyi.protocol.growth.schedules import CreatedSchedule
-from jiyi.protocol.growth.skill_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item

@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from engine.growth.identity import compose_prompt, notes_of, render_user_file
-from jiyi.protocol.conversations.profiles import Profile
-from jiyi.protocol.growth.identity import FILES, FileName, diff, problems_of, tidy
-from engine.growth.identity.prompt import compose
-from engine.growth.identity.user_file import notes_of, render
 from jiyi.protocol.conversations.types import Profile
-from jiyi.protocol.growth.diffs import diff
-from jiyi.protocol.growth.identity_files import FILES, FileName, file_problems, problems_of, tidy
+from jiyi.protocol.growth.identity import FILES, FileName, diff, problems_of, tidy
 from jiyi.text.budget import estimate_tokens
 
 NAMES: TypeAdapter[str] = TypeAdapter(FileName)

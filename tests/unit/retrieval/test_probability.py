@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers.embedders import ADAPTED_MODELS
+from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval import relevance
 from engine.retrieval.relevance import MEASURES, WEIGHTS, WITHOUT_COSINE, hybrid, measures, probabilities
-from engine.providers.embedder_specs import ADAPTED_MODELS
-from engine.retrieval import probability
-from engine.retrieval.probability import MEASURES, WEIGHTS, WITHOUT_COSINE, measures, probabilities
-from engine.retrieval.relevance import hybrid
 from engine.text.keywords import asked_tokens
 from tests.unit.retrieval.test_relevance import NOW, embed_by_text, random_corpus
 
