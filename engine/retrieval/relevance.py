@@ -242,11 +242,6 @@ def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
 
 
-def names_subject(corpus: Corpus, text: str) -> Floats:
-    """1 for rows whose subject the question names, else 0."""
-    return _of_subjects(corpus, _subjects_in(corpus, text))
-
-
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
     if not corpus.subject_codes:
         return []
