@@ -1,4 +1,8 @@
-"""An agent's memories as columns, with what relevance to any question is worked out from."""
+"""An agent's memories as columns, with what relevance to any question is worked out from.
+
+That is how much memories are about the same thing, whatever language each is in; what was said right before and after each;
+and how far a conversation keeps to its subject.
+"""
 
 from __future__ import annotations
 

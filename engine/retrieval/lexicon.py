@@ -1,4 +1,7 @@
-"""An inverted index in memory, and BM25 over it (Robertson & Zaragoza 2009)."""
+"""An inverted index in memory, BM25 over it (Robertson & Zaragoza 2009), and keywords to filter by.
+
+Postings are kept in a few large arrays: an object for each would take ten times the memory.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """What comes before what in an answer beside the scores: the newer before the older, a thought behind its evidence.
 
 Pure, over the few best memories of one answer, best first. The scores stay as they are; what was replaced is marked.
+
+Which memories a newer one says anew also depends on what the question asks about: two statements about it ("Which phone do
+I use?": a Pixel, later an iPhone) contradict each other without a word in common, and more surely than two that only
+resemble each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The sentences of a question that ask something by themselves, and how they count together."""
+"""What of a query counts, and how much: the sentences of a question, the messages of a dialogue.
+
+In a dialogue the user's latest message leads. Earlier ones say what the talk is about and count less the earlier they were;
+what the assistant said counts little, because much of it is advice and echoes. A memory is compared with the weighted mean
+of the messages' vectors, and a word counts as much as the weightiest message that has it. Measured in docs/decisions.md.
+"""
 
 from __future__ import annotations
 

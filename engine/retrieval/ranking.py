@@ -1,4 +1,8 @@
-"""Ranking one agent's candidates for the focal texts of a request: pure, exact, in numpy (design §7)."""
+"""Ranking one agent's candidates by recency · relevance · importance (Park et al. 2023): pure, exact, in numpy.
+
+All arrays are float64 of shape ``(m,)`` over one candidate set, in one order. Scores of different requests are not
+comparable: every component is stretched to [0, 1] over its own candidates.
+"""
 
 from __future__ import annotations
 

@@ -14,9 +14,12 @@ question. On top of their weighted sum come
 A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
 words, too.
 
-A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
-(:mod:`engine.retrieval.query`). A longer text is looked for as a whole, and so is a dialogue, whose messages count by
-their place in it (:mod:`engine.retrieval.query`).
+A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one. A longer
+text is looked for as a whole, and so is a dialogue, whose messages count by their place in it (:mod:`engine.retrieval.query`).
+
+A score says which memory comes first. How likely one is to answer (:func:`probabilities`) is a logistic model of five
+measures, fitted on questions whose evidence is known (docs/benchmarks.md), each with vectors of a matrix that had not
+seen its writer; a weight says what one unit of a measure adds to the log of the odds.
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -237,11 +240,6 @@ def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     if not subjects and not days:
         return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
     return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
-
-
-def names_subject(corpus: Corpus, text: str) -> Floats:
-    """1 for rows whose subject the question names, else 0."""
-    return _of_subjects(corpus, _subjects_in(corpus, text))
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:

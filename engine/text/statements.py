@@ -1,6 +1,7 @@
 """Of what, and what of it, a plain statement speaks: "我表姐的工作地是杭州" of the 工作地 of 我表姐.
 
-Two statements of one form about different things stand beside each other, however much they are alike.
+Two statements of one form about different things stand beside each other, however much they are alike. And whom a text
+speaks of: the user's relations, in either language, and names.
 """
 
 from __future__ import annotations

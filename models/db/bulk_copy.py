@@ -7,20 +7,16 @@ with the scope here, by the rule that row-level security has for INSERT.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import itemgetter
 from struct import Struct
 from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg._copy_base import format_row_binary
-from psycopg.adapt import AdaptersMap, Transformer
-from psycopg.pq import Format
 from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects import postgresql
 
@@ -31,12 +27,8 @@ from models.db.scope import current
 
 #: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
 PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone", "vector"})
-#: What stands before the rows of a binary COPY (no flags, no more of a header), after them, and before each: its columns.
-_SIGNATURE, _TRAILER, _COUNT = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff", Struct("!h")
 #: What jsonb begins with in binary form: its version.
 _JSONB_VERSION = b"\x01"
-#: Length of what says how many columns a row has: where its first value begins.
-COUNT_BYTES = _COUNT.size
 #: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the first one's index.
 _ARRAY_HEADER = Struct("!iiIii")
 _EMPTY_ARRAY_HEADER = Struct("!iiI")
@@ -63,20 +55,6 @@ class Copy:
     table: type[Base]
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
-
-    def encoded(self) -> EncodedCopy:
-        place, encode = self.columns.index("group_id"), encoder(self.table, self.columns)
-        return EncodedCopy(self.table, self.columns, list(map(encode, self.rows)), set(map(itemgetter(place), self.rows)))
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedCopy:
-    """The same with rows that :func:`encoder` has made; ``groups`` are those that they are of."""
-
-    table: type[Base]
-    columns: tuple[str, ...]
-    rows: Sequence[bytes]
-    groups: AbstractSet[str]
 
 
 def packed_json(encoded: bytes) -> bytes:
@@ -105,51 +83,37 @@ def packed_vector(values: Float32) -> bytes:
     return _VECTOR_HEADER.pack(len(values), 0) + values.astype(">f4").tobytes()
 
 
-@lru_cache(maxsize=32)
-def encoder(table: type[Base], columns: tuple[str, ...], more: int = 0) -> Callable[[Sequence[Any]], bytes]:
-    """What makes a row for :class:`EncodedCopy` of the values of columns; those of ``more`` columns, encoded, are to be put behind it.
-
-    A row can so be made before all of its values are known, and before there is a connection. Any thread may call it.
-    """
-    transformer = Transformer(_adapters())
-    types = ["bytea" if name in PACKED_TYPES else name for name in _types(table, columns)]
-    transformer.set_dumper_types([psycopg.adapters.types.get_oid(name) for name in types], Format.BINARY)
-    count = _COUNT.pack(len(columns) + more)
-
-    def encoded(row: Sequence[Any]) -> bytes:
-        out = bytearray()
-        format_row_binary(row, transformer, out)  # what Copy.write_row calls
-        out[:COUNT_BYTES] = count
-        return bytes(out)
-
-    return encoded
-
-
-def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy | EncodedCopy]) -> None:
+def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
     """Append to the tables, in this order, by binary COPY. Every row has a ``group_id``.
 
     Raises:
         ForeignRowError: the current scope does not allow one of the groups.
     """
-    encoded = [copy.encoded() if isinstance(copy, Copy) else copy for copy in copies if copy.rows]
-    for copy in encoded:
+    wanted = [copy for copy in copies if copy.rows]
+    for copy in wanted:
         _check(copy)
-    if encoded:
+    if wanted:
         with as_owner_within(connection):
-            for copy in encoded:
+            for copy in wanted:
                 _copy(connection, copy)
 
 
-def _check(copy: EncodedCopy) -> None:
+def _check(copy: Copy) -> None:
     scope = current()
-    foreign = set() if scope.whole_service else copy.groups - set(scope.groups)
+    if scope.whole_service:
+        return
+    foreign = set(map(itemgetter(copy.columns.index("group_id")), copy.rows)) - set(scope.groups)
     if foreign:
         raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
 
 
-def _copy(connection: psycopg.Connection, copy: EncodedCopy) -> None:
-    with connection.cursor() as cursor, cursor.copy(_statement(copy.table, copy.columns)) as into:
-        into.write(b"".join((_SIGNATURE, *copy.rows, _TRAILER)))
+def _copy(connection: psycopg.Connection, copy: Copy) -> None:
+    with connection.cursor() as cursor:
+        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)  # of those for bytea the one that is written in C
+        with cursor.copy(_statement(copy.table, copy.columns)) as into:
+            into.set_types(_types(copy.table, copy.columns))
+            for row in copy.rows:
+                into.write_row(row)
 
 
 @lru_cache(maxsize=32)
@@ -158,13 +122,9 @@ def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
     return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names)
 
 
-def _types(table: type[Base], columns: Sequence[str]) -> list[str]:
+@lru_cache(maxsize=32)
+def _types(table: type[Base], columns: tuple[str, ...]) -> list[int]:
+    """What COPY takes the values for; what is packed goes through as it is."""
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    return [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
-
-
-@cache
-def _adapters() -> AdaptersMap:
-    adapters = AdaptersMap(psycopg.adapters)
-    adapters.register_dumper(bytes, BytesBinaryDumper)  # the one that is written in C
-    return adapters
+    names = [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
+    return [psycopg.adapters.types.get_oid("bytea" if name in PACKED_TYPES else name) for name in names]

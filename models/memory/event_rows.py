@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from struct import Struct
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,9 +14,8 @@ from engine.memory.nodes import Derived
 from jiyi.protocol.events import Event, MemoryObserved, Observation
 from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.wire.vectors import to_array
-from models.db.bulk_copy import COUNT_BYTES, PACKED_TYPES, encoder, packed_json, packed_texts, packed_time, packed_vector
-from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
-from models.queue.tables import PendingWork
+from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector
+from models.memory.tables import MemoryNode
 
 #: Most memories have neither evidence nor provenance.
 _EMPTY_LIST, EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
@@ -102,23 +100,8 @@ _given, _derived = attrgetter(*_GIVEN), attrgetter(*_DERIVED)
 NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
 
 
-encode_event = encoder(StoredEvent, EventRow._fields)
-encode_access = encoder(NodeAccess, AccessRow._fields)
-#: The beginning of a row of ``pending_work``, and what :func:`encode_subject` puts behind it.
-encode_kind = encoder(PendingWork, WorkRow._fields[:1], more=2)
-_encode_subject = encoder(PendingWork, WorkRow._fields[1:])
-_encode_node = encoder(MemoryNode, NODE_COLUMNS[: -len(NodeNumbers._fields)], more=len(NodeNumbers._fields))
-#: :class:`NodeNumbers` as COPY sends them: each with its length before it.
-_NUMBERS, _INT, _BOOL = Struct("!iiiiiii?"), 4, 1
-
-
-def encode_numbers(node_count: int, type_count: int, depth: int, large: bool) -> bytes:
-    """What is to be put behind ``PreparedMemory.node``."""
-    return _NUMBERS.pack(_INT, node_count, _INT, type_count, _INT, depth, _BOOL, large)
-
-
 class PreparedMemory(NamedTuple):
-    """A memory with all of its rows that needs no database, as COPY sends them."""
+    """A memory with all of its rows that needs no database."""
 
     memory: MemoryObserved
     #: (group_id, agent_id).
@@ -133,12 +116,10 @@ class PreparedMemory(NamedTuple):
     owed_when_complete: Sequence[str]
     #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with an address, or with ``retention``.
     looks_up: bool
-    event: bytes
+    event: EventRow
     #: Without :class:`NodeNumbers`.
-    node: bytes
-    access: bytes
-    #: See :func:`encode_subject`.
-    subject: bytes
+    node: tuple[Any, ...]
+    access: AccessRow
 
 
 def prepared(
@@ -177,16 +158,10 @@ def prepared(
         owed_is_sure,
         owed_when_complete,
         seen.node_type == "thought" or seen.uri is not None or seen.retention is not None,
-        encode_event(row),
-        _encode_node(given + _derived(derived) + own),
-        encode_access((row.event_id, row.group_id, row.occurred_at)),
-        encode_subject(event),
+        row,
+        given + _derived(derived) + own,
+        AccessRow(row.event_id, row.group_id, row.occurred_at),
     )
-
-
-def encode_subject(event: Event) -> bytes:
-    """Whose work it is, where that is an event, or the node that it becomes: what stands in a row of ``pending_work`` behind its kind."""
-    return _encode_subject((event.event_id.bytes, event.group_id))[COUNT_BYTES:]
 
 
 def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:

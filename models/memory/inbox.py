@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -18,25 +17,12 @@ from engine.memory.appraisal import brings_all, missing
 from engine.memory.nodes import depth_of, derive
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
-from models.db.bulk_copy import Copy, EncodedCopy, copy_rows
+from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.memory import batch_lookups as lookups
 from models.memory import own_vectors
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.event_rows import (
-    NODE_COLUMNS,
-    AccessRow,
-    EventRow,
-    PreparedMemory,
-    WorkRow,
-    encode_event,
-    encode_kind,
-    encode_numbers,
-    encode_subject,
-    erased_row,
-    event_row,
-    prepared,
-)
+from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
 from models.memory.event_types import EventType, Owed, StoredBatch, registry
 from models.memory.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
@@ -99,13 +85,13 @@ class Stored:
 
 @dataclass(slots=True)
 class _Rows:
-    """What is to be copied; where it says bytes, rows as COPY sends them."""
+    """What is to be copied."""
 
-    events: list[bytes] = field(default_factory=list)
-    nodes: list[bytes] = field(default_factory=list)
-    accesses: list[bytes] = field(default_factory=list)
-    #: Kinds of work → whose, as :func:`encode_subject` has it.
-    owed: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    events: list[EventRow] = field(default_factory=list)
+    nodes: list[tuple[Any, ...]] = field(default_factory=list)
+    accesses: list[AccessRow] = field(default_factory=list)
+    #: Kinds of work → whose: (subject_id, group_id).
+    owed: dict[str, list[tuple[bytes, str]]] = field(default_factory=lambda: defaultdict(list))
     #: (group_id, agent_id, node_id) of the new nodes.
     node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: Rows of the tables of event types.
@@ -114,20 +100,20 @@ class _Rows:
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
     def add_event(self, event: Event, outcome: str, node_id: bytes | None = None) -> None:
-        self.events.append(encode_event(event_row(event, outcome, node_id)))
+        self.events.append(event_row(event, outcome, node_id))
 
-    def work(self) -> list[bytes]:
+    def work(self) -> list[WorkRow]:
         """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by event."""
-        return [(head := encode_kind((kind,))) + head.join(subjects) for kind, subjects in self.owed.items()]
+        return [WorkRow(kind, *subject) for kind, subjects in self.owed.items() for subject in subjects]
 
-    def copies(self, groups: AbstractSet[str]) -> list[Copy | EncodedCopy]:
-        """What is copied, in the order that foreign keys need. ``groups``: those that the rows are of."""
+    def copies(self) -> list[Copy]:
+        """What is copied, in the order that foreign keys need."""
         return [
-            EncodedCopy(StoredEvent, EventRow._fields, self.events, groups),
-            EncodedCopy(MemoryNode, NODE_COLUMNS, self.nodes, groups),
-            EncodedCopy(NodeAccess, AccessRow._fields, self.accesses, groups),
+            Copy(StoredEvent, EventRow._fields, self.events),
+            Copy(MemoryNode, NODE_COLUMNS, self.nodes),
+            Copy(NodeAccess, AccessRow._fields, self.accesses),
             *(Copy(kind.table, kind.columns, rows) for kind, rows in self.others.items() if kind.table is not None),
-            EncodedCopy(PendingWork, WorkRow._fields, self.work(), groups),
+            Copy(PendingWork, WorkRow._fields, self.work()),
         ]
 
 
@@ -174,13 +160,12 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     rows = _Rows()
     types, refuse, follow_ups = registry()
     if refused := {key for look in refuse for key in look(connection, fresh)}:
-        rows.events = [encode_event(erased_row(event)) for event in fresh if event.key in refused]
+        rows.events = [erased_row(event) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
     if misfits := own_vectors.find(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
         fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
-    groups = {group_id for _, group_id in keys}
     # What is of no agent (a workflow's node) is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in fresh if not types[type(event)].of_agent))
     agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if types[type(event)].of_agent))
@@ -188,7 +173,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     batch.add_all(fresh, rows)
     save_agents(connection, agents.values())
     try:
-        copy_rows(driver(connection), rows.copies(groups))
+        copy_rows(driver(connection), rows.copies())
     except psycopg.errors.UniqueViolation as error:
         if error.diag.table_name != "events":
             raise
@@ -254,7 +239,7 @@ class _Batch:
             if kind.row is not None:
                 rows.others[kind].append(kind.row(event))
             if kind.owes is not None:
-                rows.owed[kind.owes].append(encode_subject(event))
+                rows.owed[kind.owes].append((event.event_id.bytes, event.group_id))
             if type(event) is AgentConfigured:
                 self._configure(event)
 
@@ -275,13 +260,13 @@ class _Batch:
         numbers = agent.number(ready.node_type)
         large = agent.large_from is not None
         rows.events.append(ready.event)
-        rows.nodes += (ready.node, encode_numbers(*numbers, depth, large))
+        rows.nodes.append((*ready.node, *numbers, depth, large))
         rows.node_names.append((*name, node_id))
         rows.accesses.append(ready.access)
         if large:
             rows.terms[name].append(ready.tokens.split())
         for kind in ready.owed if ready.owed_is_sure else self._owed(ready, agent):
-            rows.owed[kind].append(ready.subject)
+            rows.owed[kind].append((node_id.bytes, name[0]))
 
     def _depth(self, ready: PreparedMemory) -> int:
         depths = self.depths.setdefault(ready.agent, {})

@@ -2,6 +2,9 @@
 
 A batch is one transaction, because a transaction of one event takes nearly as long as one of fifty. If the database refuses it,
 its parts are stored one by one, so that a bad event stops no other. Workers are woken, and news told, after the commit.
+
+Requests over HTTP go into transactions together (:class:`GroupCommit`): whoever comes while one is committed goes along with
+the next, and one that finds nothing under way is stored at once.
 """
 
 from __future__ import annotations

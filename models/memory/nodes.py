@@ -1,4 +1,4 @@
-"""Memory nodes: what tasks and lists read and write of them."""
+"""Memory nodes: what tasks read and write of them, what was found out about them by an LLM included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Columns that grow together: one numpy array a column, so that looking at one does not read the others."""
+"""The columns of an agent's index: one numpy array a column, so that looking at one does not read the others.
+
+Beside what is read there are columns worked out from it: vectors with their common direction taken away, neighbours, and
+the order in which the memories were accessed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events tell: a payload for each type."""
+"""What events tell: a payload for each type, the types of their fields, and the limits of what they hold."""
 
 from __future__ import annotations
 

@@ -255,7 +255,9 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
 )
 def test_memories_whose_subject_the_question_names(question: str, expected: list[int]) -> None:
     corpus = corpus_of(["a", "b", "c", "d"], subjects=["Anna", "Mary Ann Evans", "王小明", None])
-    assert relevance.names_subject(corpus, question).tolist() == expected
+    gained = hybrid(corpus, question, None, None, NOW).named
+    assert gained is not None
+    assert (gained / relevance.SUBJECT_BONUS).tolist() == expected
 
 
 @pytest.mark.parametrize(
