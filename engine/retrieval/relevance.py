@@ -36,8 +36,8 @@ from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.likeness import LANGUAGE_PRIOR
 from engine.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from engine.retrieval.sentences import best_of, describes, marked_sentences, weights_of
-from engine.text.dates import Span, named_spans
 from engine.text.keywords import asked_tokens
+from engine.times.past import Span, named_spans
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import normalise
 

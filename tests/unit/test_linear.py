@@ -27,7 +27,7 @@ from engine.providers.embedders.hashing import HashingEmbedder
 from engine.providers.llms import questions
 from engine.providers.llms.rules import Rules
 from engine.providers.llms.usage import on_usage
-from engine.text import dates
+from engine.times import past
 from tests.unit import adversarial
 
 pytestmark = pytest.mark.timeout(300)
@@ -51,8 +51,8 @@ NO_TEXTS = {
     "jiyi.text.tokens._word_tokens",
     "jiyi.text.tokens.stem",
     "jiyi.text.prompting._is_hidden",
-    "engine.text.dates._weekday",
-    "engine.text.dates._number",
+    "engine.times.past._weekday",
+    "engine.times.past._number",
     "engine.providers.llms.rules.topics._fitness",
 }
 
@@ -70,7 +70,7 @@ WITH_MORE: dict[str, Callable[[str], Any]] = {
     "a person's names": Names(["Maria Lopez", "玛丽亚"]).found_in,
     "a name that is long": lambda text: Names([text[:200]]).found_in(text),
     "an agent's name": Whom(agents=["Maria"]).is_named_in,
-    "days": lambda text: dates.named_spans(text, NOW),
+    "days": lambda text: past.named_spans(text, NOW),
     "embedding without a model": HashingEmbedder(64).query,
     "a conversation of many long utterances": lambda text: RULES.ask(questions.Memo(agent_id="Maria", utterances=[("Maria", text)] * 20)),
     **{
@@ -195,7 +195,7 @@ def test_all_is_looked_at() -> None:
     assert {
         "engine.erasure.names._ESCAPE",
         "engine.providers.llms.rules.conversations._NUMBER",
-        "engine.text.dates._HINT",
+        "engine.times.past._HINT",
     } <= PATTERNS.keys()
     assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from engine.conversations.extraction.attributes import Attribute, attribute_of, person_in
 from engine.conversations.extraction.changes import linked
-from engine.conversations.extraction.days import with_dates
 from engine.conversations.extraction.problems import experiences
 from engine.conversations.extraction.profile_signals import profile_signals
 from engine.conversations.extraction.statements import Statement, statements
@@ -24,6 +23,7 @@ from engine.providers.llms.questions import Extraction, Poignancy
 from engine.providers.llms.rules.english import VERBS
 from engine.providers.llms.rules.poignancy import weigh
 from engine.text.changes import CHANGE
+from engine.times.anchored import with_dates
 from jiyi.protocol.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 
 #: Keywords of a memory.
