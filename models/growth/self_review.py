@@ -105,7 +105,7 @@ def review_page(connection: Connection, group_id: str, request: ListLooks) -> li
 
 
 def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
-    """Any reflection; without findings if it was no look at itself."""
+    """Any reflection; without findings if it was no self-review."""
     state = reflection_reads.reflection(connection, group_id, reflection_id)
     if state is None:
         return None
@@ -128,7 +128,7 @@ _FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND r
 
 @action("reflection_get", scope="read", mutates=False)
 def get_schedule(context: Context, request: OfAgent) -> SelfState:
-    """Get how often an agent looks at itself.
+    """Get how often an agent reviews itself.
 
     Its settings, with the deployment's numbers where it has none of its own, and how far it has come.
     """
@@ -137,7 +137,7 @@ def get_schedule(context: Context, request: OfAgent) -> SelfState:
 
 @action("reflection_configure", scope="admin")
 def configure(context: Context, request: ConfigureSelf) -> SelfState:
-    """Configure how an agent looks at itself.
+    """Configure how an agent reviews itself.
 
     After how many conversations and hours; whether proposals wait for somebody (they do), and whether it may propose changes of its SOUL
     (it may not). What is not given stays as it is.
@@ -153,7 +153,7 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
 
 @action("reflection_due", scope="read", mutates=False)
 def tell_due(context: Context, request: OfAgent) -> SelfState:
-    """Tell whether an agent is to look at itself.
+    """Tell whether an agent is due to review itself.
 
     Why it is due now, or how many conversations have ended and when the hours are over.
     """
@@ -162,7 +162,7 @@ def tell_due(context: Context, request: OfAgent) -> SelfState:
 
 @action("reflection_run", scope="publish")
 def run(context: Context, request: OfAgent) -> ReflectionAsked:
-    """Let an agent look at itself now.
+    """Have an agent review itself now.
 
     Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
     reflection_show says what came of it.
@@ -179,7 +179,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
 
 @action("reflection_list", scope="read", mutates=False)
 def list_looks(context: Context, request: ListLooks) -> LookPage:
-    """List an agent's looks at itself.
+    """List an agent's self-reviews.
 
     The latest first, each with what it found.
     """
@@ -190,7 +190,7 @@ def list_looks(context: Context, request: ListLooks) -> LookPage:
 
 @action("reflection_show", scope="read", mutates=False)
 def show(context: Context, request: LookId) -> LookDetail:
-    """Show a look at itself.
+    """Show a self-review.
 
     Patterns, improvements and proposals with the turns that they rest on, and the thoughts that it left.
     """
