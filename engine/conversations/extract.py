@@ -15,7 +15,6 @@ from engine.conversations import cues as cue
 from engine.conversations.attributes import Attribute, attribute_of, person_in
 from engine.conversations.changes import linked
 from engine.conversations.cues import FIRST_PERSON
-from engine.conversations.days import with_dates
 from engine.conversations.profiles import keywords, profile_signals
 from engine.conversations.statements import READ_CHARS, Statement, statements
 from engine.heads.judgements import ANY, ATTRIBUTES, Heads
@@ -24,6 +23,7 @@ from engine.providers.questions import Extraction, Poignancy
 from engine.rules.poignancy import weigh
 from engine.rules.triples import VERBS
 from engine.text.changes import CHANGE
+from engine.times.anchored import with_dates
 from jiyi.protocol.conversations.types import (
     MAX_CONTENT_CHARS,
     MAX_EXPERIENCES,

@@ -38,8 +38,8 @@ from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Rows, dense, languag
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
 from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
-from engine.text.dates import Span, named_spans
 from engine.text.keywords import asked_tokens
+from engine.times.past import Span, named_spans
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import RelevanceMode
 from jiyi.text.words import normalise

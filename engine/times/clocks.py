@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.times.numbers import EN, ZH, number
+from engine.times.lexicon import EN, ZH, number
 
 Part = Literal["dawn", "morning", "noon", "afternoon", "evening", "night", "midnight"]
 

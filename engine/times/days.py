@@ -13,40 +13,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from engine.times.clocks import Impossible
-from engine.times.numbers import EN, ZH, number
+from engine.times.lexicon import EN, EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, ZH, add_months, month_index, number, weekday_index
 
-WEEK = r"(?:周|星期|礼拜)"
-ZH_WEEKDAYS = "一二三四五六日"
-EN_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-EN_WEEKDAY = r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-EN_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 #: Years within which a day of a month comes again: 29 February around 2100.
 _YEARS = 9
-#: Days that have a name, as month and day.
-HOLIDAYS = {
-    "元旦": (1, 1),
-    "情人节": (2, 14),
-    "妇女节": (3, 8),
-    "劳动节": (5, 1),
-    "五一": (5, 1),
-    "儿童节": (6, 1),
-    "六一": (6, 1),
-    "教师节": (9, 10),
-    "国庆节": (10, 1),
-    "国庆": (10, 1),
-    "双十一": (11, 11),
-    "平安夜": (12, 24),
-    "圣诞节": (12, 25),
-    "圣诞": (12, 25),
-    "new year's day": (1, 1),
-    "valentine's day": (2, 14),
-    "halloween": (10, 31),
-    "christmas eve": (12, 24),
-    "christmas day": (12, 25),
-    "christmas": (12, 25),
-    "new year's eve": (12, 31),
-}
 _HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
 _ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
 _ZH_WEEKS = {"这": 0, "本": 0, "这个": 0, "下": 1, "下个": 1, "下下": 2, "下下个": 2}
@@ -115,26 +85,6 @@ def find_days(text: str, today: date) -> list[Day | Impossible]:
     for finder in (_chinese, _english, _dates):
         days += finder(text, today)
     return days
-
-
-def weekday_index(word: str) -> int:
-    """0 for Monday, of a weekday in either language."""
-    word = word.lower().replace("天", "日")
-    if word.isdecimal():
-        return (int(word) - 1) % 7
-    return ZH_WEEKDAYS.index(word) if word in ZH_WEEKDAYS else EN_WEEKDAYS.index(word[:3])
-
-
-def month_index(word: str) -> int:
-    """1 for January, of an English month."""
-    return _MONTHS.index(word.lower()[:3]) + 1
-
-
-def add_months(day: date, months: int) -> date:
-    """So many months later, on the same day of the month, or the last one there is."""
-    years, month = divmod(day.month - 1 + months, 12)
-    year = day.year + years
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
 def within_whole(whole: Day, day: Day) -> Day:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from engine.times.numbers import EN, ZH, number
+from engine.times.lexicon import EN, ZH, number
 
 UNITS = {
     "秒": 1,

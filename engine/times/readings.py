@@ -8,8 +8,9 @@ from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from engine.times.clocks import DEFAULT_HOUR, Clock
-from engine.times.days import Day, add_months, within_whole
+from engine.times.days import Day, within_whole
 from engine.times.elements import Element
+from engine.times.lexicon import add_months
 from engine.times.offsets import Lead, Offset
 from engine.times.recurring import Every
 from jiyi.protocol.appointments.cron import local

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.times.clocks import Impossible
-from engine.times.days import EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, month_index, weekday_index
-from engine.times.numbers import EN, ZH, number
+from engine.times.lexicon import EN, EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, ZH, month_index, number, weekday_index
 from engine.times.offsets import UNITS
 
 

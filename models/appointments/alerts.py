@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -37,20 +37,7 @@ class NewAlert:
 def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
     """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the commit."""
     rows = [
-        {
-            "alert_id": alert.alert_id,
-            "group_id": group_id,
-            "agent_id": alert.agent_id,
-            "source": alert.source,
-            "subject": alert.subject,
-            "title": alert.title,
-            "content": alert.content,
-            "urgency": alert.urgency,
-            "channel": alert.channel,
-            "created_at": now,
-            "deliver_at": alert.deliver_at,
-            "delivered_at": now if alert.deliver_at <= now else None,
-        }
+        {**asdict(alert), "group_id": group_id, "created_at": now, "delivered_at": now if alert.deliver_at <= now else None}
         for alert in alerts
     ]
     if rows:

@@ -29,7 +29,7 @@ from jiyi.protocol.wire.json_values import JsonObject
 from models.appointments import alerts, health, heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
-from models.memory.agents import AgentName, no_agent
+from models.memory.agents import AgentName
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -41,7 +41,7 @@ def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
 
     What it would be if it were switched on, for an agent that was never configured.
     """
-    row = heartbeats.find(context.connection, _known(context, request.agent_id))
+    row = heartbeats.find(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id))
     return HeartbeatConfig() if row is None else heartbeats.config_of(row)
 
 
@@ -101,7 +101,7 @@ def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
 
     When it beat and beats next, whether it is quiet now, what is open.
     """
-    return _state(context.connection, _known(context, request.agent_id), datetime.now(UTC))
+    return _state(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), datetime.now(UTC))
 
 
 @action("heartbeat_history", scope="read", mutates=False)
@@ -110,7 +110,11 @@ def heartbeat_history(context: Context, request: ListTicks) -> Ticks:
 
     What each check found, and how many alerts came of it.
     """
-    return Ticks(ticks=heartbeats.history(context.connection, _known(context, request.agent_id), request.limit))
+    return Ticks(
+        ticks=heartbeats.history(
+            context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), request.limit
+        )
+    )
 
 
 @action("heartbeat_alerts", scope="read", mutates=False)
@@ -169,7 +173,7 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
     Of the group, or of one agent: one look at everything.
     """
     if request.agent_id is not None:
-        _known(context, request.agent_id)
+        agents.known_agent(context.connection, context.group_id, request.agent_id)
     return health.of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
 
 
@@ -194,13 +198,6 @@ def _ensure_heartbeat(context: Context, name: AgentName, now: datetime) -> None:
 def _key(context: Context, name: AgentName) -> UUID:
     """The key of the agent, which is made if there is none."""
     return agents.lock_agents(context.connection, [name])[name].agent_key
-
-
-def _known(context: Context, agent_id: str) -> AgentName:
-    name = (context.group_id, agent_id)
-    if agents.key_of(context.connection, *name) is None:
-        raise no_agent(*name)
-    return name
 
 
 def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatState:

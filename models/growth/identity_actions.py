@@ -37,7 +37,7 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
-from models.memory.agents import AgentName, key_of, lock_agents, no_agent
+from models.memory.agents import AgentName, known_agent
 
 
 @action("identity_list", scope="read", mutates=False)
@@ -46,7 +46,7 @@ def list_files(context: Context, request: OfAgent) -> FileStates:
 
     SOUL, AGENTS, USER and HEARTBEAT: the version in force, how long it is, and how many proposals wait.
     """
-    name = _there(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
     return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=get_settings().identity_max_chars)
 
 
@@ -56,7 +56,7 @@ def get_file(context: Context, request: GetFile) -> IdentityFile:
 
     In force, or the version named; version 0 and empty where nothing was written yet.
     """
-    name = _there(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
     if request.version is None:
         return identity.current_file(context.connection, name, request.file)
     return _version_of(context, name, request.file, request.version)
@@ -68,7 +68,7 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
 
     SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
     """
-    files = identity.current_files(context.connection, _there(context, request.agent_id))
+    files = identity.current_files(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
     composed = compose_prompt({file: current.content for file, current in files.items()}, request.max_tokens)
     return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
 
@@ -79,7 +79,7 @@ def history(context: Context, request: FileHistory) -> VersionPage:
 
     Newest first, each with who wrote it and why.
     """
-    name = _there(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
     versions = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
     more = len(versions) > request.limit
     return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
@@ -91,7 +91,7 @@ def compare(context: Context, request: DiffFiles) -> Difference:
 
     The lines that were added and removed, with those around them.
     """
-    name = _there(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
     if request.file is not None:
         new = identity.current_file(context.connection, name, request.file)
         if request.new is not None:
@@ -123,17 +123,10 @@ def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
 
     The latest first, each with the version of each file that was in force.
     """
-    name = _there(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
     rows = identity.snapshot_page(context.connection, name, request.before, request.limit + 1)
     more = len(rows) > request.limit
     return SnapshotPage(snapshots=rows[: request.limit], next=rows[request.limit - 1].snapshot_id if more else None)
-
-
-def _there(context: Context, agent_id: str) -> AgentName:
-    name = (context.group_id, agent_id)
-    if key_of(context.connection, *name) is None:
-        raise no_agent(*name)
-    return name
 
 
 def _version_of(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
@@ -150,7 +143,7 @@ def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it. With `base_version`, refused if
     another version is in force.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     base = identity.current_file(context.connection, name, request.file)
     _still(request.file, base, request.base_version)
     if base.content == request.suggested:
@@ -167,7 +160,7 @@ def approve(context: Context, request: DecideProposal) -> IdentityFile:
     What it suggests becomes the next version of the file. In conflict if somebody else has decided, or the file has changed since.
     """
     proposal = _proposal(context, request.proposal_id)
-    name = _locked(context, proposal.agent_id)
+    name = known_agent(context.connection, context.group_id, proposal.agent_id, lock=True)
     written = identity.approve_proposal(context.connection, proposal, name, context.actor.name, request.note)
     context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file, version=written.version)
     return written
@@ -180,7 +173,7 @@ def reject(context: Context, request: DecideProposal) -> IdentityProposal:
     The file stays as it is. In conflict if somebody else has decided already.
     """
     proposal = _proposal(context, request.proposal_id)
-    _locked(context, proposal.agent_id)
+    known_agent(context.connection, context.group_id, proposal.agent_id, lock=True)
     identity.decide_proposal(context.connection, proposal, context.group_id, "rejected", context.actor.name, request.note)
     context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file)
     return _proposal(context, request.proposal_id)
@@ -192,7 +185,7 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
 
     What people say of the user in their own words; it replaces what they said before. The rest of the file follows the profile.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     written = identity.note_user(context.connection, name, request.notes, context.actor.name)
     context.audit(request.agent_id, file="USER", version=written.version)
     return written
@@ -204,7 +197,7 @@ def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
 
     Notes which version of each is in force, to go back to it with identity_rollback.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
     context.audit(request.agent_id, snapshot_id=taken.snapshot_id)
     return taken
@@ -216,7 +209,7 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
 
     Of one file, or of all to a snapshot. What they said then is written as new versions, so that this can be taken back as well.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     changed = []
     for file, number in _wanted(context, name, request).items():
         before = identity.current_file(context.connection, name, file)
@@ -227,9 +220,7 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
         reason = request.reason or f"back to version {number}"
         written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
         changed += [written] if written.version != before.version else []
-    context.audit(
-        request.agent_id, files={written_file.file: written_file.version for written_file in changed}, snapshot_id=request.snapshot_id
-    )
+    context.audit(request.agent_id, files={file.file: file.version for file in changed}, snapshot_id=request.snapshot_id)
     return ChangedFiles(files=changed)
 
 
@@ -247,15 +238,6 @@ def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, 
 def _still(file: File, now: IdentityFile, read: int | None) -> None:
     if read is not None and read != now.version:
         raise Conflict(f"base_version: version {now.version} of {file} is in force, not {read}; read it first")
-
-
-def _locked(context: Context, agent_id: str) -> AgentName:
-    """Nobody else changes the agent's files until this is committed."""
-    name = (context.group_id, agent_id)
-    if key_of(context.connection, *name) is None:
-        raise no_agent(*name)
-    lock_agents(context.connection, [name])
-    return name
 
 
 def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:

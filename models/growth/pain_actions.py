@@ -30,7 +30,7 @@ from models.db.actions import Context, action
 from models.growth import pains
 from models.growth.followup_work import SOLVE_PAIN
 from models.growth.pains import PainReport
-from models.memory.agents import key_of, lock_agents, no_agent
+from models.memory.agents import known_agent, lock_agents
 
 #: Evidence that one answer shows, the newest.
 EVIDENCE_SHOWN = 100
@@ -69,7 +69,7 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     Something hurts a user, and was not said in a conversation. One that is alike is made surer by it; a report that is sent
     again with the same id counts once.
     """
-    _agent_there(context, request.agent_id)
+    known_agent(context.connection, context.group_id, request.agent_id)
     summary = masked(request.summary)
     pain_found = FoundPain(
         summary=summary, category=request.category or category_of(summary), severity=request.severity or severity_of(summary), turn=0
@@ -168,11 +168,6 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
 def _owe_proposal(context: Context, pain: PainPoint) -> None:
     if pains.wants_proposal(context.connection, context.group_id, pain):
         context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
-
-
-def _agent_there(context: Context, agent_id: str) -> None:
-    if key_of(context.connection, context.group_id, agent_id) is None:
-        raise no_agent(context.group_id, agent_id)
 
 
 def _known(context: Context, pain_id: UUID) -> PainPoint:

@@ -29,7 +29,7 @@ from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
 from models.db.actions import Context, action
 from models.growth import identity, self_review_schedule, tracking
-from models.memory.agents import AgentName, key_of, lock_agents, no_agent
+from models.memory.agents import AgentName, key_of, known_agent
 from models.reflection import reads as reflection_reads
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
@@ -105,7 +105,7 @@ def review_page(connection: Connection, group_id: str, request: ListLooks) -> li
 
 
 def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
-    """Any reflection; without findings if it was no look at itself."""
+    """Any reflection; without findings if it was no self-review."""
     state = reflection_reads.reflection(connection, group_id, reflection_id)
     if state is None:
         return None
@@ -128,21 +128,21 @@ _FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND r
 
 @action("reflection_get", scope="read", mutates=False)
 def get_schedule(context: Context, request: OfAgent) -> SelfState:
-    """Get how often an agent looks at itself.
+    """Get how often an agent reviews itself.
 
     Its settings, with the deployment's numbers where it has none of its own, and how far it has come.
     """
-    return self_review_schedule.schedule_state(context.connection, _there(context, request.agent_id))
+    return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
 @action("reflection_configure", scope="admin")
 def configure(context: Context, request: ConfigureSelf) -> SelfState:
-    """Configure how an agent looks at itself.
+    """Configure how an agent reviews itself.
 
     After how many conversations and hours; whether proposals wait for somebody (they do), and whether it may propose changes of its SOUL
     (it may not). What is not given stays as it is.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
     if request.follow_deployment:
         given = {"conversations": None, "hours": None, **given}
@@ -153,21 +153,21 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
 
 @action("reflection_due", scope="read", mutates=False)
 def tell_due(context: Context, request: OfAgent) -> SelfState:
-    """Tell whether an agent is to look at itself.
+    """Tell whether an agent is due to review itself.
 
     Why it is due now, or how many conversations have ended and when the hours are over.
     """
-    return self_review_schedule.schedule_state(context.connection, _there(context, request.agent_id))
+    return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
 @action("reflection_run", scope="publish")
 def run(context: Context, request: OfAgent) -> ReflectionAsked:
-    """Let an agent look at itself now.
+    """Have an agent review itself now.
 
     Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
     reflection_show says what came of it.
     """
-    name = _locked(context, request.agent_id)
+    name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     self_review_schedule.request_review(context.connection, name)
     reflection_id = reflections.ask(context.connection, *name, "request")
     agent_key = key_of(context.connection, *name)
@@ -179,7 +179,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
 
 @action("reflection_list", scope="read", mutates=False)
 def list_looks(context: Context, request: ListLooks) -> LookPage:
-    """List an agent's looks at itself.
+    """List an agent's self-reviews.
 
     The latest first, each with what it found.
     """
@@ -190,7 +190,7 @@ def list_looks(context: Context, request: ListLooks) -> LookPage:
 
 @action("reflection_show", scope="read", mutates=False)
 def show(context: Context, request: LookId) -> LookDetail:
-    """Show a look at itself.
+    """Show a self-review.
 
     Patterns, improvements and proposals with the turns that they rest on, and the thoughts that it left.
     """
@@ -198,16 +198,3 @@ def show(context: Context, request: LookId) -> LookDetail:
     if detail is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see reflection_list")
     return detail
-
-
-def _there(context: Context, agent_id: str) -> AgentName:
-    name = (context.group_id, agent_id)
-    if key_of(context.connection, *name) is None:
-        raise no_agent(*name)
-    return name
-
-
-def _locked(context: Context, agent_id: str) -> AgentName:
-    name = _there(context, agent_id)
-    lock_agents(context.connection, [name])
-    return name

@@ -90,13 +90,13 @@ def configure_schedule(connection: Connection, name: AgentName, given: Mapping[s
 
 
 def request_review(connection: Connection, name: AgentName) -> None:
-    """The agent's next reflection is a look at itself. Call it under the agent's lock."""
+    """The agent's next reflection is a self-review. Call it under the agent's lock."""
     ensure_schedule(connection, name)
     connection.execute(_ASK, bind_name(name))
 
 
 def lock_schedule(connection: Connection, name: AgentName) -> None:
-    """Lock the agent, and how it looks at itself, until the transaction ends: both before its reflections (:mod:`models.db.conflicts`)."""
+    """Lock the agent and its self-review schedule until the transaction ends: both before its reflections (:mod:`models.db.conflicts`)."""
     lock_agents(connection, [name])
     connection.execute(_LOCK, bind_name(name))
 

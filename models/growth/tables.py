@@ -341,7 +341,7 @@ _TRUE, _FALSE = text("true"), text("false")
 
 
 class SelfReflection(Base):
-    """An agent's settings, NULL where the deployment's hold, and what has happened since its last look at itself."""
+    """An agent's settings, NULL where the deployment's hold, and what has happened since its last self-review."""
 
     __tablename__ = "self_reflections"
     __table_args__ = (of_agent(), CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"), Index(None, "last_at"), HOT)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 from jiyi.protocol.growth.tracking import Tallies, Tally, TallyQuery
 from models.db.actions import Context, action
 from models.db.rows import fetch
-from models.memory.agents import AgentName, key_of, no_agent
+from models.memory.agents import AgentName, known_agent
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
@@ -48,7 +48,6 @@ def list_tallies(context: Context, request: TallyQuery) -> Tallies:
 
     Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
     """
-    if key_of(context.connection, context.group_id, request.agent_id) is None:
-        raise no_agent(context.group_id, request.agent_id)
-    tallies = tallies_of(context.connection, (context.group_id, request.agent_id), request.days)
+    name = known_agent(context.connection, context.group_id, request.agent_id)
+    tallies = tallies_of(context.connection, name, request.days)
     return Tallies(agent_id=request.agent_id, tallies=tallies)

@@ -168,6 +168,20 @@ def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
     return key
 
 
+def known_agent(connection: Connection, group_id: str, agent_id: str, *, lock: bool = False) -> AgentName:
+    """The name of an agent that there is, locked until the transaction ends if that is wanted.
+
+    Raises:
+        NotFound: the group has no such agent.
+    """
+    name = (group_id, agent_id)
+    if key_of(connection, *name) is None:
+        raise no_agent(*name)
+    if lock:
+        lock_agents(connection, [name])
+    return name
+
+
 def no_agent(group_id: str, agent_id: str) -> NotFound:
     """The error that says so."""
     return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")

@@ -27,7 +27,7 @@ _OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
 
 @job("due_scan")
 def due_scan(run: Run) -> None:
-    """Owe the runs of schedules, heartbeats and looks at itself that are due, and deliver alerts whose quiet hours are over.
+    """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet hours are over.
 
     Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not delivered again.
     """

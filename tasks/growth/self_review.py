@@ -39,17 +39,17 @@ class SelfReview:
     known: ReviewSchedule
     turns: list[StoredTurn]
     files: str
-    found: SelfReflected = field(default_factory=SelfReflected)
+    answer: SelfReflected = field(default_factory=SelfReflected)
     thoughts: list[Thought] = field(default_factory=list)
 
     @property
     def anything(self) -> bool:
         """Whether there is something to be told of it."""
-        return self.found != SelfReflected()
+        return self.answer != SelfReflected()
 
 
 def begin(connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
-    """None if the agent is not to look at itself now: neither called for, nor asked, nor due."""
+    """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
     known = self_review_schedule.find_schedule(connection, name)
     if not (called_for or known.rhythm.asked or known.due):
         return None
@@ -65,13 +65,13 @@ def ask(look: SelfReview, llm: LLM) -> None:
     utterances = [(turn.message.role, turn.message.text) for turn in look.turns]
     language = language_of("\n".join(text for _, text in utterances))
     question = SelfReflection(agent_id=look.name[1], group_id=look.name[0], language=language, text=look.files, utterances=utterances)
-    look.found = asked.ask(question)
-    look.thoughts = [_thought(asked, look, meta_memory, signature(question, language)) for meta_memory in look.found.meta_memories]
+    look.answer = asked.ask(question)
+    look.thoughts = [_thought(asked, look, meta_memory, signature(question, language)) for meta_memory in look.answer.meta_memories]
 
 
 def finish(connection: Connection, look: SelfReview, begun: StartedReflection) -> bool:
     """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
-    self_review.store_findings(connection, look.name, begun.reflection_id, look.found, look.turns, look.known.settings)
+    self_review.store_findings(connection, look.name, begun.reflection_id, look.answer, look.turns, look.known.settings)
     seen_to = look.turns[-1].node_count if look.turns else look.known.seen_to
     return self_review_schedule.finish_review(connection, look.name, look.known, seen_to)
 

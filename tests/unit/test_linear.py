@@ -27,7 +27,7 @@ from engine.providers import questions
 from engine.providers.embedders import HashingEmbedder
 from engine.providers.llm_usage import on_usage
 from engine.rules.provider import Rules
-from engine.text import dates
+from engine.times import past
 from tests.unit import adversarial
 
 pytestmark = pytest.mark.timeout(300)
@@ -59,8 +59,8 @@ NO_TEXTS = {
     "jiyi.text.tokens._word_tokens",
     "jiyi.text.tokens.stem",
     "jiyi.text.prompting._is_hidden",
-    "engine.text.dates._weekday",
-    "engine.text.dates._number",
+    "engine.times.past._weekday",
+    "engine.times.past._number",
     "engine.rules.topics._fitness",
 }
 
@@ -78,7 +78,7 @@ WITH_MORE: dict[str, Callable[[str], Any]] = {
     "a person's names": Names(["Maria Lopez", "玛丽亚"]).found_in,
     "a name that is long": lambda text: Names([text[:200]]).found_in(text),
     "an agent's name": Whom(agents=["Maria"]).is_named_in,
-    "days": lambda text: dates.named_spans(text, NOW),
+    "days": lambda text: past.named_spans(text, NOW),
     "embedding without a model": HashingEmbedder(64).query,
     "a conversation of many long utterances": lambda text: RULES.ask(questions.Memo(agent_id="Maria", utterances=[("Maria", text)] * 20)),
     **{
@@ -201,7 +201,7 @@ def test_all_is_looked_at() -> None:
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {"engine.erasure.names._ESCAPE", "engine.rules.provider._NUMBER", "engine.text.dates._HINT"} <= PATTERNS.keys()
+    assert {"engine.erasure.names._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"} <= PATTERNS.keys()
     assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
 
 

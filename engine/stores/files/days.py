@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from engine.text.dates import named_spans
+from engine.times.past import named_spans
 
 #: Two moments far apart: what both understand as the same day was written with its year.
 _MOMENTS = (datetime(2001, 1, 1, tzinfo=UTC), datetime(2099, 7, 1, tzinfo=UTC))

@@ -13,7 +13,7 @@ from jiyi.protocol.growth.identity import OfAgent
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionState, State, Trigger
 
-#: Why an agent looks at itself: so many conversations have ended, or so many hours have passed with something new.
+#: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.
 SelfTrigger = Literal["conversations", "hours"]
 SELF_TRIGGERS: tuple[SelfTrigger, ...] = ("conversations", "hours")
 #: Conversations and hours between two looks, at most.
@@ -21,7 +21,7 @@ MAX_CONVERSATIONS, MAX_HOURS = 10_000, 8_760
 
 
 class SelfSettings(BaseModel):
-    """How often an agent looks at itself, and what may come of it."""
+    """How often an agent reviews itself, and what may come of it."""
 
     #: After so many conversations that have ended, and after so many hours with something new; 0: this is no reason.
     conversations: int
@@ -75,7 +75,7 @@ class FoundPattern(Finding):
 
 
 class Findings(BaseModel):
-    """What a look at itself gave, beside thoughts; proposals wait, unless they need no approval."""
+    """What a self-review gave, beside thoughts; proposals wait, unless they need no approval."""
 
     patterns: list[FoundPattern] = []
     improvements: list[Finding] = []

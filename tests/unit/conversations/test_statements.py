@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.conversations.days import with_dates
 from engine.conversations.statements import STRONG, statements
+from engine.times.anchored import with_dates
 from jiyi.protocol.conversations.types import Message
 
 WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)

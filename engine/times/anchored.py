@@ -11,14 +11,9 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_CHINESE_WEEKDAYS = "一二三四五六日"
-_NUMBERS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)} | {
-    "a": 1,
-    "an": 1,
-    "couple": 2,
-}
-_CHINESE_NUMBERS = {"两": 2, **{char: n for n, char in enumerate("一二三四五六七八九十", 1)}}
+from engine.times.lexicon import SMALL_EN, WEEK, add_months, number, weekday_index
+
+_WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _ENGLISH_DAYS = {
     "the day before yesterday": -2,
     "the day after tomorrow": 2,
@@ -48,16 +43,15 @@ _PAST = re.compile(
     r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began|left|ate|ran|wrote|[a-z]{3,}ed)\b|了|过"
 )
 _CLAUSE_END = re.compile(r"[,;，；。.!?！？]")
-_WEEK = r"(?:周|星期|礼拜)"
 _DAY = re.compile(
     rf"\b(?P<word>{'|'.join(_ENGLISH_DAYS)})\b"
-    rf"|\b(?:(?P<which>last|this|next|on|by|until|coming) )(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
+    rf"|\b(?:(?P<which>last|this|next|on|by|until|coming) )(?P<weekday>{_WEEKDAYS})\b"
     r"|\b(?P<span>last|next) (?P<unit>week|month|year|weekend)\b"
-    rf"|\bin (?P<ahead>\d{{1,3}}|{'|'.join(_NUMBERS)})(?: of)? (?P<unit_ahead>day|week|month)s?\b(?! of)"
-    rf"|\b(?P<back>\d{{1,3}}|{'|'.join(_NUMBERS)})(?: of)? (?P<unit_back>day|week|month|year)s? ago\b"
+    rf"|\bin (?P<ahead>\d{{1,3}}|couple|{SMALL_EN})(?: of)? (?P<unit_ahead>day|week|month)s?\b(?! of)"
+    rf"|\b(?P<back>\d{{1,3}}|couple|{SMALL_EN})(?: of)? (?P<unit_back>day|week|month|year)s? ago\b"
     rf"|(?P<zh>{'|'.join(sorted(_CHINESE_DAYS, key=len, reverse=True))})"
-    rf"|(?P<zh_which>上上|下下|[上下这本])个?{_WEEK}(?P<zh_weekday>[一二三四五六日天末])?"
-    rf"|(?<![每上下这本个]){_WEEK}(?P<zh_bare>[一二三四五六日天])(?![个次])"
+    rf"|(?P<zh_which>上上|下下|[上下这本])个?{WEEK}(?P<zh_weekday>[一二三四五六日天末])?"
+    rf"|(?<![每上下这本个]){WEEK}(?P<zh_bare>[一二三四五六日天])(?![个次])"
     r"|(?P<zh_month>[上下这本])个?月(?:(?P<zh_month_day>\d{1,2})[号日])?"
     r"|(?P<zh_year>去|今|明|后)年(?:(?P<zh_year_month>\d{1,2})月)?"
     r"|(?P<zh_n>\d{1,3}|[一二两三四五六七八九十])个?(?P<zh_unit>天|周|星期|礼拜|月|年)(?:以|之)?(?P<zh_side>前|后)",
@@ -90,7 +84,7 @@ def _date_of(match: re.Match[str], day: date, *, past: bool) -> str:
 
 
 def _weekday(given: dict[str, str], day: date, past: bool) -> str:
-    number, which = _WEEKDAYS.index(given["weekday"]), given["which"]
+    number, which = weekday_index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)
     return _nearest(day, number, past=which == "last" or (past and which == "on"), also_today=which in {"this", "on"})
@@ -107,11 +101,11 @@ def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
     weeks, weekday = _CHINESE_WEEKS[given["zh_which"]], given.get("zh_weekday")
     if weekday is None:
         return _shifted(day, "week", weeks)
-    return _of_week(day, weeks, 5 if weekday == "末" else _chinese_weekday(weekday))
+    return _of_week(day, weeks, 5 if weekday == "末" else weekday_index(weekday))
 
 
 def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
-    month = _month(day, _CHINESE_WEEKS[given["zh_month"]])
+    month = add_months(day.replace(day=1), _CHINESE_WEEKS[given["zh_month"]])
     return month.replace(day=int(given["zh_month_day"])).isoformat() if "zh_month_day" in given else f"{month:%Y-%m}"
 
 
@@ -122,18 +116,18 @@ def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:
 
 def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
     unit = {"天": "day", "月": "month", "年": "year"}.get(given["zh_unit"], "week")
-    return _shifted(day, unit, _number(given["zh_n"]) * (-1 if given["zh_side"] == "前" else 1), exact=True)
+    return _shifted(day, unit, number(given["zh_n"]) * (-1 if given["zh_side"] == "前" else 1), exact=True)
 
 
 _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
     "word": lambda given, day, _: _in_days(day, _ENGLISH_DAYS[given["word"]]),
     "weekday": _weekday,
     "span": _span,
-    "ahead": lambda given, day, _: _shifted(day, given["unit_ahead"], _number(given["ahead"]), exact=True),
-    "back": lambda given, day, _: _shifted(day, given["unit_back"], -_number(given["back"]), exact=True),
+    "ahead": lambda given, day, _: _shifted(day, given["unit_ahead"], number(given["ahead"]), exact=True),
+    "back": lambda given, day, _: _shifted(day, given["unit_back"], -number(given["back"]), exact=True),
     "zh": lambda given, day, _: _in_days(day, _CHINESE_DAYS[given["zh"]]),
     "zh_which": _chinese_week,
-    "zh_bare": lambda given, day, past: _nearest(day, _chinese_weekday(given["zh_bare"]), past=past, also_today=True),
+    "zh_bare": lambda given, day, past: _nearest(day, weekday_index(given["zh_bare"]), past=past, also_today=True),
     "zh_month": _chinese_month,
     "zh_year": _chinese_year,
     "zh_n": _chinese_distance,
@@ -159,17 +153,4 @@ def _shifted(day: date, unit: str, count: int, *, exact: bool = False) -> str:
         return _in_days(day, count)
     if unit == "week":
         return _in_days(day, 7 * count) if exact else f"{_of_week(day, count, 0)}/{_of_week(day, count, 6)[5:]}"
-    return f"{_month(day, count):%Y-%m}" if unit == "month" else str(day.year + count)
-
-
-def _month(day: date, count: int) -> date:
-    months = day.year * 12 + day.month - 1 + count
-    return day.replace(year=months // 12, month=months % 12 + 1, day=1)
-
-
-def _chinese_weekday(char: str) -> int:
-    return _CHINESE_WEEKDAYS.index(char.replace("天", "日"))
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdigit() else _NUMBERS.get(word) or _CHINESE_NUMBERS[word]
+    return f"{add_months(day.replace(day=1), count):%Y-%m}" if unit == "month" else str(day.year + count)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from engine.times.lexicon import EN_MONTH_NAMES, EN_MONTHS, SMALL_EN, WEEK, month_index, number, weekday_index
 from jiyi.text.words import normalise
 
 #: More days than this are a list, not a question.
@@ -21,17 +22,12 @@ MAX_SPANS = 8
 Span = tuple[datetime, datetime]
 _Reader = Callable[[re.Match[str], datetime], Span]
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_WEEKDAYS = "mon tue wed thu fri sat sun".split()
-_NUMBERS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)} | {"a": 1, "an": 1}
 #: How far back a word goes, in days, weeks, months or years.
 _BACK = {"this": 0, "last": 1, "past": 1, "今": 0, "昨": 1, "去": 1, "前": 2, "大前": 3, "这": 0, "本": 0, "上": 1, "上上": 2}
 _DAYS = dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0)
 _DAYS |= {"yesterday": 1, "last night": 1, "day before yesterday": 2}
 _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
 _CHINESE_WEEKS = ("这", "本", "上", "上上")
-_CHINESE_WEEKDAYS = "一二三四五六日"
-_CHINESE_DIGITS = str.maketrans("〇零一二两三四五六七八九", "001223456789")
 #: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time zones).
 _FIRST_YEAR = 1000
 #: 29 February can be this many years apart, around a year such as 1900.
@@ -40,10 +36,7 @@ _LEAP_GAP = 8
 # Parts of patterns, in which a space is any short white space and ~ an optional one. \b will not do at the ends
 # of words: between 我 and 'today' it sees no boundary.
 _B, _E = r"(?<![a-z0-9_])", r"(?![a-z0-9_])"
-_MONTH = (
-    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    rf"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?){_E}\.?"
-)
+_MONTH = rf"(?P<month>{EN_MONTH_NAMES}){_E}\.?"
 #: "Sun" and "sat" are words of their own.
 _WEEKDAY = r"(?:mon|tue|tues|wed|thu|thur|thurs|fri|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
 _ON_WEEKDAY = rf"(?:(?:(?:on|last|this) )?{_WEEKDAY},? (?:the )?)?"
@@ -58,7 +51,6 @@ _NOT_IN_NUMBER = r"(?<![0-9a-z.〇零一二两三四五六七八九十百千万�
 _CHINESE_BACK = r"(?P<back>今|(?<!过)去|(?<![以之])大?前)年"  # not 过去年轻, 以前年轻
 #: Not 晚上周杰伦, 日本月饼.
 _CHINESE_THIS = r"(?P<back>上上|(?<![晚早马路身网])上|这|(?<![日基根])本)"
-_WEEK = r"(?:周|星期|礼拜)"
 #: Not 上周一直, 上周三次, 上周日本, 上周天气: there only the week is meant.
 _WEEK_DAY = r"(?P<weekday>一(?![直共起定般些样])|[二三四五六](?![个次天年])|日(?![子本常程])|天(?!气|天(?!气))|末)"
 
@@ -77,7 +69,7 @@ def named_spans(text: str, now: datetime) -> list[Span]:
     rules = _ENGLISH_RULES if text.isascii() else _RULES
     matches = [(match, reader) for pattern, reader in rules for match in pattern.finditer(text)]
     # The leftmost and longest wins: 去年3月 is not also last year, and 31 February 2026 not also February.
-    matches.sort(key=lambda found: (found[0].start(), -found[0].end()))
+    matches.sort(key=lambda item: (item[0].start(), -item[0].end()))
     spans: dict[Span, None] = {}
     end = 0
     for match, reader in matches:
@@ -103,27 +95,18 @@ def _months(today: datetime, year: int, month: int, count: int = 1) -> Span:
 
 def _week_span(today: datetime, back: int, weekday: str | None = None) -> Span:
     """A week counted from this one, or its day, or its weekend."""
-    first, count = (0, 7) if weekday is None else (5, 2) if weekday == "末" else (_weekday(weekday), 1)
+    first, count = (0, 7) if weekday is None else (5, 2) if weekday == "末" else (weekday_index(weekday), 1)
     return _days(today - timedelta(days=today.weekday() - first, weeks=back), count)
-
-
-def _weekday(word: str) -> int:
-    return _WEEKDAYS.index(word[:3]) if word[:3] in _WEEKDAYS else _CHINESE_WEEKDAYS.index(word.replace("天", "日"))
-
-
-def _number(word: str) -> int:
-    tens, ten, ones = word.translate(_CHINESE_DIGITS).partition("十")
-    return _NUMBERS.get(word) or (int(tens or 1) * 10 + int(ones or 0) if ten else int(tens))
 
 
 def _date(match: re.Match[str], today: datetime) -> Span:
     """A year, or a month or a day with or without its year."""
     named = match.groupdict()
     year, back, word, day = (named.get(part) for part in ("year", "back", "month", "day"))
-    its_year = today.year - _BACK[back] if back else _number(year) if year else None
+    its_year = today.year - _BACK[back] if back else number(year) if year else None
     if word is None:
         return _months(today, its_year or 0, 1, 12)
-    month = _MONTHS.index(word[:3]) + 1 if word[:3] in _MONTHS else _number(word)
+    month = month_index(word) if word[:3] in EN_MONTHS else number(word)
     if not 1 <= month <= 12:
         raise ValueError(month)
     if its_year is not None:
@@ -138,7 +121,7 @@ def _date(match: re.Match[str], today: datetime) -> Span:
 
 
 def _in_month(month: Span, day: str | None) -> Span:
-    return _days(month[0].replace(day=_number(day))) if day else month
+    return _days(month[0].replace(day=number(day))) if day else month
 
 
 def _named_day(match: re.Match[str], today: datetime) -> Span:
@@ -152,7 +135,7 @@ def _on_weekday(match: re.Match[str], today: datetime) -> Span:
         return _week_span(today, _BACK[back], weekday)
     if weekday == "末" or not weekday:
         return _week_span(today, int(today.weekday() < 5), "末")
-    days = (today.weekday() - _weekday(weekday)) % 7
+    days = (today.weekday() - weekday_index(weekday)) % 7
     return _days(today - timedelta(days=days or (7 if back else 0)))
 
 
@@ -163,7 +146,7 @@ def _of_month(match: re.Match[str], today: datetime) -> Span:
 def _unit(match: re.Match[str], today: datetime) -> Span:
     """'Last week', 'two weeks ago', 两周前."""
     named = match.groupdict()
-    back = _BACK[named["back"]] if named.get("back") else _number(named["n"])
+    back = _BACK[named["back"]] if named.get("back") else number(named["n"])
     unit = _UNITS.get(named["unit"], named["unit"])
     if unit in {"month", "year"}:
         return _months(today, today.year, today.month - back) if unit == "month" else _months(today, today.year - back, 1, 12)
@@ -174,7 +157,7 @@ def _unit(match: re.Match[str], today: datetime) -> Span:
 
 _CHINESE_DATE = (
     rf"(?:{_NOT_IN_NUMBER}(?P<year>[0-9]{{1,9}}|[〇零一二三四五六七八九]{{4}})~年~|{_CHINESE_BACK}的?|{_NOT_IN_NUMBER})"
-    rf"(?P<month>{_N})~月(?!天(?!气)|亮|球|饼)(?:份|~(?P<day>{_N})~[日号])?(?:~\(?{_WEEK}[一二三四五六日天]\)?)?"
+    rf"(?P<month>{_N})~月(?!天(?!气)|亮|球|饼)(?:份|~(?P<day>{_N})~[日号])?(?:~\(?{WEEK}[一二三四五六日天]\)?)?"
 )
 _PATTERNS: list[tuple[str, _Reader]] = [
     (r"(?<![a-z0-9_./-])(?P<year>[0-9]{4})([-/])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?![0-9]|[-/.][0-9])", _date),
@@ -187,13 +170,13 @@ _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"{_B}(?P<back>last|this) (?P<unit>week|weekend|month|year){_E}(?! of\b)", _unit),
     (rf"{_B}(?:on|at|over|during) the (?P<weekday>)weekend{_E}", _on_weekday),
     (rf"{_B}(?:on|(?P<back>last|past|this)) (?P<weekday>{_WEEKDAY}){_E}", _on_weekday),
-    (rf"{_B}(?<![0-9]\.)(?P<n>[0-9]{{1,4}}|{'|'.join(_NUMBERS)}) (?P<unit>day|week|month|year)s? ago{_E}", _unit),
+    (rf"{_B}(?<![0-9]\.)(?P<n>[0-9]{{1,4}}|{SMALL_EN}) (?P<unit>day|week|month|year)s? ago{_E}", _unit),
     (_CHINESE_DATE, _date),
     (rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)[0-9]{{2}}|[一二][〇零一二三四五六七八九]{{3}})~年(?!(?:之|以)?前)", _date),
     (_CHINESE_BACK, _date),
     (r"(?P<word>(?<![以之])大?前(?=天)|[今昨])[天日晚夜早晨](?!头条)", _named_day),
-    (rf"{_CHINESE_THIS}个?一?个?{_WEEK}(?![围边期]|杰伦|恩来|星驰){_WEEK_DAY}?", _on_weekday),
-    (rf"(?<![每下个几0-9一二两三四五六七八九十]){_WEEK}{_WEEK_DAY}", _on_weekday),
+    (rf"{_CHINESE_THIS}个?一?个?{WEEK}(?![围边期]|杰伦|恩来|星驰){_WEEK_DAY}?", _on_weekday),
+    (rf"(?<![每下个几0-9一二两三四五六七八九十]){WEEK}{_WEEK_DAY}", _on_weekday),
     (rf"{_CHINESE_THIS}个?月(?![亮球])(?:~(?P<day>{_N})~[日号])?", _of_month),
     (rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)(?:之|以)?前", _unit),
 ]

@@ -1,4 +1,4 @@
-"""engine.text.dates: which days a question names, in English and Chinese."""
+"""engine.times.past: which days a question names, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.dates import MAX_SPANS, named_spans
+from engine.times.past import MAX_SPANS, named_spans
 
 #: A Wednesday. Its week is 9 to 15 March.
 NOW = datetime(2026, 3, 11, 15, 30, tzinfo=UTC)
