@@ -76,7 +76,7 @@ app.conf.update(
         "tasks.operations.canaries",
         "tasks.stores.embedding",
         "tasks.stores.files.indexing",
-        "tasks.stores.searching",
+        "tasks.stores.search",
         "tasks.stores.sending",
         "tasks.tiers.context",
         "tasks.tiers.knowledge",

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from engine.providers.embedders import Embedder
 from engine.providers.embedders.own import own_embedder
-from engine.stores import vectors
+from engine.stores.items import embed, model_name
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.config.embedding import EmbeddingConfig, EmbeddingParams
 from models.operations import embedding_models
@@ -30,10 +30,10 @@ class StoreEmbedder:
     @property
     def model(self) -> str:
         """Stored with every vector: of another model, or of texts cut in another way, none is compared."""
-        return vectors.model_name(self.embedder.model, self.params)
+        return model_name(self.embedder.model, self.params)
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        return vectors.embed(texts, self.params, self.embedder.passages)
+        return embed(texts, self.params, self.embedder.passages)
 
     def query(self, text: str) -> Float32:
         return self.embedder.query(text[: self.params.max_length])

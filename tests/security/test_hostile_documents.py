@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from engine.stores.files import documents
+from engine.stores import chunks
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores.asking import ApplyGraph
 from jiyi.settings import get_settings
@@ -71,7 +71,7 @@ def test_what_unfolds_is_marked_and_the_worker_does_not_grow(docs: Folder, name:
 
 
 def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(docs: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LIMITS", documents.Limits(cpu_seconds=1))
+    monkeypatch.setattr(chunks, "LIMITS", chunks.Limits(cpu_seconds=1))
     docs.write("hidden.html", HIDDEN_DEPTH)
     docs.write("good.md", KILN)
     docs.scan()

@@ -19,7 +19,7 @@ from rich.progress import track
 
 from bench.locomo import description, turn_ids
 from bench.support.ranking import Figures, mean
-from engine.stores.files.scoring import Search
+from engine.stores.scoring import Search
 from jiyi.protocol.stores.asking import RetrieveItems
 from jiyi.text.splitting import split
 from models.db.connection import unit_of_work
@@ -133,7 +133,7 @@ def run(path: Path, limit: int | None = None, console: Console = QUIET) -> dict[
 
 
 def _answers(one: Conversation) -> Iterator[tuple[Search, Figures]]:
-    from tasks.stores.files.searching import search as searched
+    from tasks.stores.search import search as searched
 
     says = said_by(one)
     with unit_of_work() as connection:

@@ -12,9 +12,9 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from engine.stores.files.changes import Found, Known, Place
-from engine.stores.files.chunks import Chunk, chunk_id, chunk_key
-from engine.stores.files.states import FileState
+from engine.stores.changes import Found, Known, Place
+from engine.stores.chunks import Chunk, chunk_id, chunk_key
+from engine.stores.file_texts import FileState
 
 #: Rows of one statement.
 PAGE = 1_000

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.stores import formats
-from engine.stores.files.changes import Found, Place
-from engine.stores.files.chunks import chunk_of
-from engine.stores.files.index_format import IndexConfig, IndexedFile, written
-from engine.stores.vectors import model_name
+from engine.stores import saved_files as formats
+from engine.stores.changes import Found, Place
+from engine.stores.chunks import chunk_of
+from engine.stores.items import model_name
+from engine.stores.saved_files import IndexConfig, IndexedFile, written_index
 from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
 from jiyi.protocol.wire.vectors import Float32
@@ -49,7 +49,7 @@ def save(context: Context, store: KeptStore) -> SavedStore:
     path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
     model = _model(connection, store)
     config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
-    storefiles.write_parts(path, written(_files(connection, store), _items(connection, store, model), config))
+    storefiles.write_parts(path, written_index(_files(connection, store), _items(connection, store, model), config))
     if store.state == "corrupt":
         stores.set_state(connection, store.store_id, "ready")
     return SavedStore(path=store.config.path, items=count)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from engine.stores.items import metadata_of, said
+from engine.stores.items import metadata_of, noted_text
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import BlackboardMemoryConfig
 from models.db.actions import Context
@@ -29,7 +29,7 @@ def load(context: Context, store: KeptStore) -> None:
 def update(context: Context, store: KeptStore, request: UpdateStore) -> WrittenItem:
     """Note the output, else what went in; nothing if both are empty."""
     taken = updates.taken(request)
-    text = said(request.inputs_text, taken.given, taken.output)
+    text = noted_text(request.inputs_text, taken.given, taken.output)
     if not text:
         return WrittenItem(item_id=None, reason="there is nothing to note")
     revision = rows.bump(context.connection, store.store_id)

@@ -10,8 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from engine.providers.public_addresses import check_public
-from engine.stores.headers import without_headers
-from engine.stores.items import metadata_of
+from engine.stores.items import metadata_of, without_headers
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import Mem0MemoryConfig

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from engine.stores.items import LEAST_SUMMARY, metadata_of, summary_of
+from engine.stores import devall
+from engine.stores.items import LEAST_SUMMARY, key_content, metadata_of, summary_of
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import SimpleMemoryConfig
 from models.db.actions import Context
@@ -35,7 +36,10 @@ def update(context: Context, store: KeptStore, request: UpdateStore) -> WrittenI
     if not output.strip():
         return WrittenItem(item_id=None, reason="there is no output")
     inputs = request.inputs_text or ("" if taken.given is None else taken.given.text)
-    summary = summary_of(inputs, output, config.max_content_length, config.fidelity)
+    if config.fidelity == "devall":
+        summary = summary_of(devall.key_content(inputs), devall.key_content(output))
+    else:
+        summary = summary_of(key_content(inputs, config.max_content_length), key_content(output, config.max_content_length))
     if len(summary) < LEAST_SUMMARY:
         return WrittenItem(item_id=None, reason=f"the summary has fewer than {LEAST_SUMMARY} characters")
     revision = rows.bump(context.connection, store.store_id)

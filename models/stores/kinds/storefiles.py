@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from engine.parsing.children import parse
 from engine.parsing.limits import Refused
-from engine.stores import formats
+from engine.stores import saved_files as formats
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
@@ -89,7 +89,7 @@ def write(path: Path, connection: Connection, store: KeptStore) -> int:
             count += 1
             yield items.item_of(connection, row, vector=True)
 
-    write_parts(path, formats.written(counted()))
+    write_parts(path, formats.written_items(counted()))
     return count
 
 

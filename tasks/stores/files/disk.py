@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from engine.stores.files.changes import Found, Place
-from engine.stores.files.formats import suffix_of
-from engine.stores.files.states import Unusable
+from engine.stores.changes import Found, Place
+from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.config.types import FileSource
 from models.stores.paths import is_within
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from engine.parsing.children import parse
 from engine.parsing.limits import Refused
-from engine.stores.files.documents import limits_of
-from engine.stores.files.states import Unusable
+from engine.stores.chunks import limits_of
+from engine.stores.file_texts import Unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Extracted:
 
 
 def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> Extracted:
-    """Arguments and result as of :func:`engine.stores.files.documents.parse`.
+    """Arguments and result as of :func:`engine.stores.chunks.parse`.
 
     Raises:
         Unusable: there is no text in it, or it costs more than its limits allow.

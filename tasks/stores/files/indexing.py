@@ -6,9 +6,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.stores.files.chunks import chunk_of
-from engine.stores.files.formats import suffix_of
-from engine.stores.files.states import Unusable
+from engine.stores.chunks import chunk_of
+from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from jiyi.stores.config.types import FileMemoryConfig, FileSource

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.stores.files.changes import Changes, Found, changes
-from engine.stores.files.days import day_of
+from engine.stores.changes import Changes, Found, changes
+from engine.stores.chunks import day_of
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from jiyi.stores.config.types import FileMemoryConfig

@@ -24,7 +24,7 @@ from models.db.scope import for_groups
 from models.stores import actions
 from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
-from tasks.stores import embedding, searching
+from tasks.stores import embedding, search
 
 #: The simple store of the group that most tests use, and a blackboard.
 SIMPLE = {"name": "notes", "type": "simple", "config": {"memory_path": "notes.json"}}
@@ -50,7 +50,7 @@ class Kept:
     def ask(self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1) -> FoundItems:
         with for_groups(self.group):
             request = RetrieveItems(name=name, run_id=run_id, query=query, top_k=top_k, similarity_threshold=threshold)
-            return searching.retrieve(Actor(self.group), request)
+            return search.retrieve(Actor(self.group), request)
 
     def found(self, query: str, name: str = "notes", **options: Any) -> list[str]:
         return [hit.item.content_summary for hit in self.ask(query, name, **options).hits]

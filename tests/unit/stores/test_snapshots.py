@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from engine.parsing.limits import Refused
-from engine.stores import formats
-from engine.stores.items import metadata_of, said
+from engine.stores import saved_files as formats
+from engine.stores.items import metadata_of, noted_text
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.stores.items import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
@@ -80,10 +80,10 @@ def test_metadata() -> None:
 
 
 def test_output_else_input_else_text() -> None:
-    assert said("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
-    assert said("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
-    assert said("text", None, None) == "text"
-    assert said(" ", None, None) == ""
+    assert noted_text("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
+    assert noted_text("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
+    assert noted_text("text", None, None) == "text"
+    assert noted_text(" ", None, None) == ""
 
 
 def test_items_are_written_and_read_as_the_original_does() -> None:

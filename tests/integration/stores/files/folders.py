@@ -23,7 +23,7 @@ from tasks.framework.work import run_until_idle
 from tasks.stores.embedding import embed_items
 from tasks.stores.files.indexing import index_file
 from tasks.stores.files.scanning import scan_files
-from tasks.stores.files.searching import search
+from tasks.stores.search import search
 
 #: Seconds before now that written files say they are from: young ones are read again by the next scan.
 AGE = 60

@@ -1,11 +1,11 @@
-"""engine.stores.files.changes: what a scan makes of what it found."""
+"""engine.stores.changes: what a scan makes of what it found."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from uuid import UUID
 
-from engine.stores.files.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
+from engine.stores.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
 
 READ = 10 * TRUSTED_AFTER_NS
 

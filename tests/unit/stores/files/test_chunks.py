@@ -1,4 +1,4 @@
-"""engine.stores.files.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead."""
+"""engine.stores.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stores.files.chunks import chunk_id, chunks_of
-from engine.stores.files.days import day_of
+from engine.stores.chunks import chunk_id, chunks_of, day_of
 
 STORE = UUID(int=7)
 

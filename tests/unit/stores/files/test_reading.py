@@ -8,10 +8,7 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from engine.stores.files.decoding import decode
-from engine.stores.files.formats import suffix_of, text_of
-from engine.stores.files.formats.limited import MAX_TEXT_CHARS
-from engine.stores.files.states import Unusable
+from engine.stores.file_texts import MAX_TEXT_CHARS, Unusable, decode, suffix_of, text_of
 from jiyi.stores.config.types import FILE_TYPES, FileSource
 
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
@@ -126,7 +123,7 @@ def test_pdf_with_a_password_or_damaged_has_a_state() -> None:
 
 
 def test_a_text_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.stores.files.formats.limited.MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr("engine.stores.file_texts.MAX_TEXT_CHARS", 10)
     assert state_of(b"x" * 11) == "too_large"
     assert MAX_TEXT_CHARS > 10
 
