@@ -49,7 +49,7 @@ JOB_MODULES = [
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",
-    "tasks.stores.files.scanning",
+    "tasks.stores.index_files",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"), amqp=connecting.SoonAgain)
@@ -75,9 +75,9 @@ app.conf.update(
         "tasks.erasure.forget",
         "tasks.operations.canaries",
         "tasks.stores.embedding",
-        "tasks.stores.files.indexing",
+        "tasks.stores.index_files",
         "tasks.stores.search",
-        "tasks.stores.sending",
+        "tasks.stores.mem0",
         "tasks.tiers.context",
         "tasks.tiers.knowledge",
         "tasks.conversations.extraction",

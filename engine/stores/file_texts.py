@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from pydantic_core import from_json
 
 from engine.parsing.limits import Refused
-from jiyi.stores.config.encodings import known_encoding
+from jiyi.stores.types import known_encoding
 from jiyi.text.words import storable
 
 #: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be owed. All others: nothing of it is found.

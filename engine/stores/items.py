@@ -11,9 +11,8 @@ import numpy as np
 from jiyi.protocol.stores.items import AttachmentNote, Snapshot
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.stores.config.embedding import ChunkStrategy, EmbeddingParams
-from jiyi.stores.config.types import MAX_CONTENT_LENGTH
 from jiyi.stores.snapshots import PREVIEW_CHARS
+from jiyi.stores.types import MAX_CONTENT_LENGTH, ChunkStrategy, EmbeddingParams
 from jiyi.text.splitting import sentences
 
 #: A summary with its labels of fewer characters says nothing.

@@ -54,7 +54,7 @@ def _applied(done: AppliedGraph) -> Table:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of declarations, for editors. Needs no running service."""
-    from jiyi.stores.config.schema import schema as declarations
+    from jiyi.stores.declarations import schema as declarations
 
     typer.echo(json.dumps(declarations(), ensure_ascii=False, indent=2))
 

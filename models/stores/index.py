@@ -17,7 +17,7 @@ from sqlalchemy import Connection, text
 
 from engine.stores.scoring import StoreCorpus
 from jiyi.protocol.wire.vectors import Float32
-from models.stores.kinds.kept import KeptStore
+from models.stores.rows import StoreRecord
 
 #: Bytes of all indexes that a process keeps: some 100,000 items of 384 values.
 MAX_BYTES = 512 << 20
@@ -53,7 +53,7 @@ _indexes: OrderedDict[UUID, StoreIndex] = OrderedDict()
 _lock = Lock()
 
 
-def index_of(connection: Connection, store: KeptStore, model: str, dimensions: int | None) -> StoreIndex:
+def index_of(connection: Connection, store: StoreRecord, model: str, dimensions: int | None) -> StoreIndex:
     """The store's index with the vectors of this model, as of its revision or later.
 
     ``dimensions``: values of the question's vector, with which those of another size cannot be compared; None: words alone are asked for.
@@ -78,7 +78,7 @@ def forget() -> None:
         _indexes.clear()
 
 
-def _read(connection: Connection, store: KeptStore, model: str, dimensions: int) -> StoreIndex:
+def _read(connection: Connection, store: StoreRecord, model: str, dimensions: int) -> StoreIndex:
     of_files = store.type == "file"
     where = {"group": store.group_id, "store": store.store_id, "model": model}
     count = connection.execute(_FILES_COUNT if of_files else _COUNT, where).scalar_one()

@@ -21,10 +21,10 @@ from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.stores import actions, items, rows
 from models.stores.index import StoreIndex, index_of
-from models.stores.kinds.kept import KeptStore
+from models.stores.rows import StoreRecord
 from tasks.framework.rpc import implements
-from tasks.stores import sending
-from tasks.stores.embedders import StoreEmbedder, embedder_of_store
+from tasks.stores import mem0 as sending
+from tasks.stores.embedding import StoreEmbedder, embedder_of_store
 
 log = logging.getLogger(__name__)
 
@@ -38,26 +38,26 @@ def retrieve(actor: Actor, request: RetrieveItems) -> FoundItems:
     return search(store, request)
 
 
-def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
+def search(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """What a store has for a question, in the scope of its group."""
     return _SEARCHES[store.type](store, request)
 
 
-def _latest(store: KeptStore, request: RetrieveItems) -> FoundItems:
+def _latest(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """A blackboard's latest ``top_k``, oldest first, whatever is asked."""
     with reading() as connection:
         latest = items.latest(connection, store, request.top_k)
         return FoundItems(hits=[Hit(item=items.item_of(connection, row)) for row in reversed(latest)])
 
 
-def _search_items(store: KeptStore, request: RetrieveItems) -> FoundItems:
+def _search_items(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """A simple store's items that fit best, by the part of the question that counts."""
     if store.config.fidelity == "devall":
         return _search_index(store, request, devall.query_text(request.query), "dense")
     return _search_index(store, request, key_content(request.query, store.config.max_content_length), "hybrid")
 
 
-def _search_files(store: KeptStore, request: RetrieveItems) -> FoundItems:
+def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """The chunks of a store of files that fit best."""
     text = request.query[: get_settings().max_focal_chars]
     if not text.strip():  # nothing is asked, and any chunk would be as near as any other
@@ -65,7 +65,7 @@ def _search_files(store: KeptStore, request: RetrieveItems) -> FoundItems:
     return _search_index(store, request, text, request.search or store.config.search)
 
 
-def _search_index(store: KeptStore, request: RetrieveItems, text: str, by: Search) -> FoundItems:
+def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Search) -> FoundItems:
     """The items that fit best, best first. While the embedder is away words alone count, and a note says so."""
     embedder, query, notes = _query(store, text, by)
     with unit_of_work() as connection:
@@ -86,7 +86,7 @@ def _search_index(store: KeptStore, request: RetrieveItems, text: str, by: Searc
     return FoundItems(hits=hits, skipped=index.skipped, pending=index.pending, notes=notes)
 
 
-def _query(store: KeptStore, text: str, by: Search) -> tuple[StoreEmbedder | None, Float32 | None, list[str]]:
+def _query(store: StoreRecord, text: str, by: Search) -> tuple[StoreEmbedder | None, Float32 | None, list[str]]:
     """The store's embedder, the question's vector, and a note where that could not be made."""
     embedder: StoreEmbedder | None = None
     try:
@@ -98,7 +98,7 @@ def _query(store: KeptStore, text: str, by: Search) -> tuple[StoreEmbedder | Non
         return embedder, None, [f"searched by words: {error}"]
 
 
-def _hits(connection: Connection, store: KeptStore, index: StoreIndex, scores: Scores, chosen: Rows) -> list[Hit]:
+def _hits(connection: Connection, store: StoreRecord, index: StoreIndex, scores: Scores, chosen: Rows) -> list[Hit]:
     positions = index.positions[chosen].tolist()
     stored = items.by_positions(connection, store, positions)  # without those that went meanwhile
     return [
@@ -114,7 +114,7 @@ def _hits(connection: Connection, store: KeptStore, index: StoreIndex, scores: S
 
 
 def _hits_of_original(
-    connection: Connection, store: KeptStore, request: RetrieveItems, text: str, index: StoreIndex, scores: Scores
+    connection: Connection, store: StoreRecord, request: RetrieveItems, text: str, index: StoreIndex, scores: Scores
 ) -> list[Hit]:
     """The nearest items, and those without a vector that share words, in the original's order (:mod:`engine.stores.devall`)."""
     near = best(index.items, scores, devall.CANDIDATES * request.top_k, request.similarity_threshold)
@@ -135,7 +135,7 @@ def _cosine(index: StoreIndex, scores: Scores, row: int) -> float | None:
 
 
 #: Type → what searches its stores. Each opens connections of its own.
-_SEARCHES: Mapping[str, Callable[[KeptStore, RetrieveItems], FoundItems]] = {
+_SEARCHES: Mapping[str, Callable[[StoreRecord, RetrieveItems], FoundItems]] = {
     "simple": _search_items,
     "blackboard": _latest,
     "file": _search_files,

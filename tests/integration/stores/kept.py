@@ -56,7 +56,7 @@ class Kept:
         return [hit.item.content_summary for hit in self.ask(query, name, **options).hits]
 
     def items(self, name: str = "notes", *, run_id: str = "", limit: int = 50) -> ItemPage:
-        return self.perform(actions.items, ItemsQuery(name=name, run_id=run_id, limit=limit))
+        return self.perform(actions.list_items, ItemsQuery(name=name, run_id=run_id, limit=limit))
 
     def state(self, name: str = "notes", *, run_id: str = "") -> StoreState:
         return self.perform(actions.show, StoreName(name=name, run_id=run_id))

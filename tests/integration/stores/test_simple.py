@@ -13,7 +13,7 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.stores.asking import StoreName
 from models.db.connection import unit_of_work
 from models.stores import actions, items, vectors
-from tasks.stores import embedders
+from tasks.stores import embedding
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -89,9 +89,7 @@ def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
     )
     with unit_of_work() as connection:
         connection.execute(change, {"v": np.ones(3, dtype=np.float32), "g": kept.group})
-        connection.execute(
-            text("UPDATE stores SET revision = revision + 100, generation = generation + 1 WHERE group_id = :g"), {"g": kept.group}
-        )
+        connection.execute(text("UPDATE stores SET revision = revision + 100 WHERE group_id = :g"), {"g": kept.group})
     found = kept.ask("tomatoes in the garden and a teapot")
     assert found.skipped == 1
     assert {hit.cosine is None for hit in found.hits} == {True, False}
@@ -110,7 +108,7 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(ke
             raise EmbeddingUnavailable("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedders, "in_use", lambda _connection: (Away(), "hashing:64"))
+        patch.setattr(embedding, "in_use", lambda _connection: (Away(), "hashing:64"))
         embed()
         assert [row["embedding"] for row in rows(kept.group)] == [None]
         assert kept.ask("the teapot").notes == ["searched by words: away"]

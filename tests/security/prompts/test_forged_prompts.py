@@ -43,8 +43,7 @@ from jiyi.protocol.growth.skill_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
-from jiyi.stores.ranking import Ranked
-from jiyi.stores.rendering import END, LABEL, rendered
+from jiyi.stores.rendering import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language

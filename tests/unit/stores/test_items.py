@@ -7,7 +7,7 @@ import pytest
 
 from engine.stores import devall
 from engine.stores.items import combine, embed, key_content, model_name, pieces, summary_of, without_headers, without_labels
-from jiyi.stores.config.embedding import EmbeddingParams
+from jiyi.stores.types import EmbeddingParams
 
 
 def test_a_short_text_counts_as_it_is() -> None:

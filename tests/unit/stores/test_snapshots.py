@@ -23,7 +23,7 @@ TEXT = base64.b64encode(BYTES).decode("ascii")
 
 def read(text: str) -> list[Any]:
     """The items of a file, as its parser gives them."""
-    return list(formats.parse(BytesIO(text.encode())))
+    return list(formats.parse_items(BytesIO(text.encode())))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_items_are_written_and_read_as_the_original_does() -> None:
     item = MemoryItem(
         id="a", content_summary="Input: x\nOutput: y", timestamp=1_770_000_000.5, metadata={"agent_role": "w"}, embedding=[0.5]
     )
-    text = "".join(formats.written([item, item]))
+    text = "".join(formats.written_items([item, item]))
     without_vector = item.model_dump(exclude={"embedding"})
     assert read(text) == read(f'{{"config": {{}}, "contents": {text}}}') == [without_vector] * 2
     assert read('{"contents": []}') == read("") == []

@@ -10,19 +10,18 @@ from typing import Any
 from sqlalchemy import text
 
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
-from jiyi.stores.config.types import FileMemoryConfig
+from jiyi.stores.types import FileMemoryConfig
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import pending_work
 from models.stores import rows
+from models.stores.backends import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
-from models.stores.kinds.file import INDEX, SCAN
-from models.stores.kinds.kept import KeptStore
+from models.stores.rows import StoreRecord
 from tasks.framework.work import run_until_idle
 from tasks.stores.embedding import embed_items
-from tasks.stores.files.indexing import index_file
-from tasks.stores.files.scanning import scan_files
+from tasks.stores.index_files import index_file, scan_files
 from tasks.stores.search import search
 
 #: Seconds before now that written files say they are from: young ones are read again by the next scan.
@@ -42,13 +41,13 @@ class Folder:
         with unit_of_work() as connection:
             self.store_id, _ = rows.declare(connection, self.group, "", "notes", "file", given)
 
-    def perform(self, deed: Callable[[Context, KeptStore], Any]) -> Any:
+    def perform(self, deed: Callable[[Context, StoreRecord], Any]) -> Any:
         """Load, save or re-index it, as the action does."""
         with for_groups(self.group), unit_of_work() as connection:
             return deed(Context(connection, Actor(self.group), "test"), rows.need(connection, self.group, "notes"))
 
     @property
-    def store(self) -> KeptStore:
+    def store(self) -> StoreRecord:
         with unit_of_work() as connection:
             return rows.need(connection, self.group, "notes")
 

@@ -10,8 +10,8 @@ import pytest
 
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
-from models.stores.kinds.file import check
-from tasks.stores.files import disk
+from models.stores.backends import BACKENDS
+from tasks.stores import disk
 from tests.integration.stores.files.folders import Folder, MakeFolder
 from tests.unit.stores.files.test_reading import pdf
 
@@ -141,24 +141,24 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFol
 
 @pytest.mark.parametrize("path", ["..", "../secret.md", "/etc", "/proc", "/proc/self/root", "/", "\0"])
 def test_a_source_outside_the_folders_is_refused(roots: Path, group: str, path: str) -> None:
-    from jiyi.stores.config.types import FileMemoryConfig
+    from jiyi.stores.types import FileMemoryConfig
 
     given = path if path.startswith("/") else f"{roots}/{path}"
     with pytest.raises(ConfigError, match=r"memory\[0\]\.config\.file_sources\[0\]\.path"):
-        check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": given}]}), "memory[0].config")
+        BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": given}]}), "memory[0].config")
 
 
 def test_processes_and_devices_are_no_files_even_where_everything_may_be_read(
     roots: Path, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jiyi.stores.config.types import FileMemoryConfig
+    from jiyi.stores.types import FileMemoryConfig
 
     monkeypatch.setenv("JIYI_STORE_ROOTS", "/")
     get_settings.cache_clear()
-    check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": str(roots)}]}), "c")
+    BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": str(roots)}]}), "c")
     for path in ("/proc/self", "/dev", "/sys/class"):
         with pytest.raises(ConfigError):
-            check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": path}]}), "c")
+            BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": path}]}), "c")
 
 
 def test_a_pipe_is_not_waited_for(folder: MakeFolder) -> None:

@@ -10,13 +10,12 @@ from sqlalchemy import text
 
 from engine.operations.jobs import JOBS
 from models.db.connection import unit_of_work
-from models.stores.files import rows
-from models.stores.kinds.file import INDEX, SCAN
+from models.stores import file_rows as rows
+from models.stores.backends import INDEX, SCAN
 from tasks.framework.jobs import perform
 from tasks.framework.work import run_until_idle
-from tasks.stores.files import indexing
-from tasks.stores.files.indexing import index_file
-from tasks.stores.files.scanning import scan_files
+from tasks.stores import index_files
+from tasks.stores.index_files import index_file, scan_files
 from tests.integration.stores.files.folders import MakeFolder
 
 KILN = "The kiln reached 1,240 degrees on Monday."
@@ -203,7 +202,7 @@ def test_an_empty_question_finds_nothing(folder: MakeFolder) -> None:
 
 
 def test_a_run_whose_time_is_up_leaves_the_rest_owed(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "RUN_SECONDS", 0.0)  # as if each file were one that takes as long as it may
+    monkeypatch.setattr(index_files, "RUN_SECONDS", 0.0)  # as if each file were one that takes as long as it may
     docs = folder()
     for number in range(3):
         docs.write(f"{number}.md", f"Cup {number} is blue.")

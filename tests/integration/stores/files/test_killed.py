@@ -12,12 +12,11 @@ from typing import Any
 from sqlalchemy import text
 
 from models.db.connection import unit_of_work
+from models.stores.backends import BACKENDS, INDEX
 from models.stores.items import EMBED_ITEMS
-from models.stores.kinds import file
-from models.stores.kinds.file import INDEX
 from tasks.framework.work import run_until_idle
 from tasks.stores.embedding import embed_items
-from tasks.stores.files.indexing import index_file
+from tasks.stores.index_files import index_file
 from tests.integration.stores.files.folders import Folder, MakeFolder
 
 FILES, KILLED_AT = 24, 5
@@ -26,10 +25,10 @@ FILES, KILLED_AT = 24, 5
 WORKER = f"""
 import os, signal
 from models.db.scope import whole_service
-from models.stores.files import rows
-from models.stores.kinds.file import INDEX
+from models.stores import file_rows
+from models.stores.backends import INDEX
 from tasks.framework.work import run_until_idle
-from tasks.stores.files.indexing import index_file
+from tasks.stores.index_files import index_file
 
 written, real = [], rows.write_outcome
 
@@ -58,7 +57,7 @@ def test_a_worker_that_is_killed_leaves_the_index_that_an_undisturbed_one_makes(
     undisturbed = told(docs)
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM store_items WHERE store_id = :id"), {"id": docs.store_id})
-    docs.perform(file.KEPT.reindex)
+    docs.perform(BACKENDS["file"].reindex)
 
     killed = subprocess.run([sys.executable, "-c", WORKER], env=os.environ, timeout=200, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from jiyi.protocol.stores.asking import UpdateStore
 from models.db.connection import unit_of_work
-from models.stores.kinds import file
+from models.stores.backends import BACKENDS
 from tests.integration.stores.files.folders import Folder, MakeFolder
 
 KILN = "The kiln reached 1,240 degrees on Monday."
@@ -128,13 +128,13 @@ def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder,
 def test_an_update_does_nothing(saved: Folder) -> None:
     before = saved.chunks()
     said = UpdateStore(name="notes", role="writer", inputs_text=KILN)
-    done = saved.perform(lambda context, store: file.KEPT.update(context, store, said))
+    done = saved.perform(lambda context, store: BACKENDS["file"].update(context, store, said))
     assert (done.item_id, done.reason) == (None, "a store of files is only read")
     assert saved.chunks() == before
 
 
 def test_reindexing_owes_every_file_and_changes_nothing(saved: Folder) -> None:
     before = saved.chunks()
-    assert saved.perform(file.KEPT.reindex) == 2
+    assert saved.perform(BACKENDS["file"].reindex) == 2
     saved.scan()
     assert saved.chunks() == before

@@ -6,7 +6,7 @@ from jiyi.protocol.stores.asking import FilePage, FilesQuery, StoreName
 from models.db.actions import Actor
 from models.stores import actions
 from tasks.framework.work import run_until_idle
-from tasks.stores.files.indexing import index_file
+from tasks.stores.index_files import index_file
 from tests.integration.stores.files.folders import Folder, MakeFolder
 
 

@@ -9,7 +9,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
 from engine.stores.file_texts import MAX_TEXT_CHARS, Unusable, decode, suffix_of, text_of
-from jiyi.stores.config.types import FILE_TYPES, FileSource
+from jiyi.stores.types import FILE_TYPES, FileSource
 
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
 

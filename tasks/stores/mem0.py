@@ -11,12 +11,11 @@ from engine.providers.mem0 import Mem0
 from jiyi.errors import ProviderUnavailable
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.protocol.stores.items import Hit, MemoryItem
-from jiyi.stores.config.types import Mem0MemoryConfig
+from jiyi.stores.types import Mem0MemoryConfig
 from models.db.connection import unit_of_work
 from models.stores import rows
-from models.stores.kinds import mem0
-from models.stores.kinds.kept import KeptStore
-from models.stores.kinds.mem0 import SEND_ITEM
+from models.stores.backends import SEND_ITEM, forget_sent, items_to_send
+from models.stores.rows import StoreRecord
 from tasks.framework.work import Batch, work_task
 
 
@@ -28,7 +27,7 @@ def send_items(batch: Batch) -> None:
     the text twice, and merges what it knows by itself.
     """
     with unit_of_work() as connection:
-        waiting = mem0.to_send(connection, batch.subject_ids)
+        waiting = items_to_send(connection, batch.subject_ids)
         stores = rows.by_ids(connection, [one.store_id for one in waiting])
     done, away = [], {}
     for one in waiting:
@@ -42,10 +41,10 @@ def send_items(batch: Batch) -> None:
     for store_id, reason in away.items():
         batch.put_off([one.item_id for one in waiting if one.store_id == store_id and one not in done], reason)
     with batch.finish() as (connection, _):
-        mem0.sent(connection, done)
+        forget_sent(connection, done)
 
 
-def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
+def search(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """What mem0 finds; nothing, and why, if it does not answer."""
     try:
         found = _account(store).search(request.query, request.top_k, request.similarity_threshold)
@@ -54,7 +53,7 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     return FoundItems(hits=[_hit(row) for row in found[: request.top_k]])
 
 
-def _account(store: KeptStore) -> Mem0:
+def _account(store: StoreRecord) -> Mem0:
     config: Mem0MemoryConfig = store.config
     assert config.api_key is not None, "it was checked"
     return Mem0(config.base_url, config.api_key, config.user_id, config.agent_id)

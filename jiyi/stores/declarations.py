@@ -1,16 +1,77 @@
-"""A graph's declarations as a whole: its stores, and its nodes' attachments."""
+"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original has for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
 
 from jiyi.errors import ConfigError
-from jiyi.stores.config.attachments import MemoryAttachmentConfig
-from jiyi.stores.config.checking import checked, joined
-from jiyi.stores.config.registry import StoreType, store_type, type_names
+from jiyi.protocol.events import Name
+from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.stores.registry import StoreType, store_type, store_types, type_names
+from jiyi.stores.types import Config, checked, joined
+
+
+class Stage(StrEnum):
+    """A moment of a node's run. Without a thinking module only ``gen`` and ``finished`` happen."""
+
+    PRE_GEN_THINKING = "pre_gen_thinking"
+    GEN = "gen"
+    POST_GEN_THINKING = "post_gen_thinking"
+    FINISHED = "finished"
+
+
+#: Other names, in lower case.
+ALIASES = {"pre": Stage.PRE_GEN_THINKING, "plan": Stage.PRE_GEN_THINKING, "critique": Stage.POST_GEN_THINKING}
+
+
+def stage_of(name: str) -> Stage:
+    """The stage of that name. Raises ``ValueError`` naming those there are."""
+    wanted = name.strip().lower()
+    try:
+        return ALIASES.get(wanted) or Stage(wanted)
+    except ValueError:
+        known = ", ".join([*Stage, *ALIASES])
+        raise ValueError(f"unknown stage {name[:40]!r}; there are {known}") from None
+
+
+#: Items of one search, unless told otherwise, and at most.
+TOP_K, MAX_TOP_K = 3, 1_000
+#: No threshold.
+NO_THRESHOLD = -1.0
+
+TopK = Annotated[int, Field(strict=True, ge=1, le=MAX_TOP_K)]
+Threshold = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+
+
+class MemoryAttachmentConfig(Config):
+    """An entry of a node's ``memories``."""
+
+    name: Name = Field(description="The store, by its name in `memory`.")
+    retrieve_stage: list[Stage] | None = Field(None, description="Stages at which the store is searched; all of them unless given.")
+    top_k: TopK = Field(TOP_K, description="Most items of one search.")
+    similarity_threshold: Threshold = Field(NO_THRESHOLD, description="Least cosine of an item; -1: no limit.")
+    read: StrictBool = Field(True, description="Whether the node searches the store.")
+    write: StrictBool = Field(True, description="Whether what the node says is stored in it.")
+
+    @field_validator("retrieve_stage", mode="before")
+    @classmethod
+    def _stages(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = [given]
+        if not isinstance(given, list):
+            return given
+        if not all(isinstance(one, str) for one in given):
+            return given  # refused by the field's type
+        return list(dict.fromkeys(map(stage_of, given)))
+
+    def reads_at(self, stage: Stage) -> bool:
+        """Whether the node searches this store at the stage."""
+        return self.read and (self.retrieve_stage is None or stage in self.retrieve_stage)
+
 
 #: Stores of a graph, its nodes, and attachments of a node, at most.
 MAX_STORES, MAX_NODES, MAX_ATTACHMENTS = 100, 1_000, 50
@@ -142,3 +203,42 @@ def _text(given: Any, path: str) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME or "\0" in given:
         raise ConfigError([f"{path}: must be a text of 1 to {MAX_NAME} characters"])
     return given.strip()
+
+
+def schema() -> JsonObject:
+    """A document for a graph's file: ``memory`` and ``nodes``."""
+    types = store_types()
+    attachment = MemoryAttachmentConfig.model_json_schema()
+    definitions = attachment.pop("$defs", {})
+    definitions["Stage"] = {"type": "string", "enum": [*Stage, *ALIASES], "description": "When the store is searched."}
+    stores = [_store(one, definitions) for one in types.values()]
+    names = [one.name for one in types.values()]
+    kinds = {"enum": names, "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()]}
+    node = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "memories": {"type": "array", "items": attachment}},
+        "required": ["id"],
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Stores of a graph",
+        "type": "object",
+        "properties": {
+            "memory": {"type": "array", "items": {"properties": {"type": kinds}, "oneOf": stores}},
+            "nodes": {"type": "array", "items": node},
+        },
+        "$defs": definitions,
+    }
+
+
+def _store(one: StoreType, definitions: JsonObject) -> JsonObject:
+    config = one.config_cls.model_json_schema()
+    definitions.update(config.pop("$defs", {}))
+    properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}
+    return {
+        "type": "object",
+        "description": one.summary,
+        "properties": properties,
+        "required": ["name", "type", "config"],
+        "additionalProperties": False,
+    }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.stores.changes import Found, Place
 from engine.stores.file_texts import Unusable, suffix_of
-from jiyi.stores.config.types import FileSource
+from jiyi.stores.types import FileSource
 from models.stores.paths import is_within
 
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
