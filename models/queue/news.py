@@ -11,7 +11,7 @@ from uuid import UUID
 
 from jiyi.protocol.stores.asking import LogOperation
 from jiyi.protocol.tiers.knowledge import Promoted
-from jiyi.tiers.memory_node import NodeEvent
+from jiyi.tiers.retrieval_node import NodeEvent
 from models.memory.ingestion.inbox import Stored
 from models.operations import meters
 from models.operations.series import WORK

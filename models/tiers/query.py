@@ -20,8 +20,7 @@ from engine.providers.websearch import SearchOptions
 from engine.providers.websearch.searching import items_of
 from engine.retrieval.scoring import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
-from engine.tiers.gathering import SECONDS, Gathered, Reader, gather
-from engine.tiers.merging import merge
+from engine.tiers.answer import SECONDS, Gathered, Reader, gather, merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.wire.vectors import Float32
@@ -131,7 +130,7 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
     """Valkey has lost it, or never had it: once, by whoever asks first."""
     try:
         with unit_of_work() as connection:
-            quarantine.hold(connection, group_id)
+            quarantine.lock_group(connection, group_id)
             return quarantine.working_memory(connection, group_id)
     except DATABASE_ERRORS as error:
         raise TierAway(

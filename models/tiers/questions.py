@@ -86,7 +86,7 @@ def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingStat
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
     refused = quarantine_reads.rejections(connection, group_id)
-    quarantine.hold(connection, group_id)
+    quarantine.lock_group(connection, group_id)
     entries = quarantine.working_memory(connection, group_id)
     return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
 

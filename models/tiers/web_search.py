@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from engine.providers.websearch import SearchResult
 from engine.providers.websearch.choice import chosen
 from engine.providers.websearch.searching import Searcher
-from engine.tiers.gathering import Skipped
+from engine.tiers.answer import Skipped
 from jiyi.once import once
 from jiyi.settings import get_settings
 from models.db import rate_limits, valkey_keys

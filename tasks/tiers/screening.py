@@ -97,7 +97,7 @@ def ingress(batch: Batch) -> None:
     with batch.finish() as (connection, owed):
         mine = [output for output in outputs if output.entry_id in set(owed) and not output.deleted]
         for group_id in sorted({output.group_id for output in mine}):  # in one order: two workers wait, none for ever
-            quarantine.hold(connection, group_id)
+            quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
             own = [output for output in mine if output.group_id == group_id]
@@ -191,7 +191,7 @@ def consistency(batch: Batch) -> None:
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
         for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
-            quarantine.hold(connection, output.group_id)
+            quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
                 verdict = Verdict("inconsistent", flags=tuple(output.flags))
@@ -222,7 +222,7 @@ def expire_working_memory(run: Run) -> None:
         for group_id in sorted(found):
             ids = found[group_id]
             if not run.dry:
-                quarantine.hold(connection, group_id)
+                quarantine.lock_group(connection, group_id)
                 quarantine.mark_left(connection, group_id, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))

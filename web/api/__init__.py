@@ -21,7 +21,8 @@ from web.api.memory import agents, events, memories
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
-from web.api.tiers import context, digests, knowledge, memory_node, query
+from web.api.tiers import context, digests, knowledge, query
+from web.api.tiers import retrieval_node as memory_node
 
 #: Their import is what registers their operations.
 MODULES = (

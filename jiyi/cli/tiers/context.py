@@ -9,7 +9,7 @@ import typer
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, given
 from jiyi.cli.tiers.lists import SessionName
-from jiyi.tiers.context import BUDGET
+from jiyi.text.prompt import BUDGET
 
 
 def context(

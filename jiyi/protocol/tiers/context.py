@@ -11,7 +11,7 @@ from jiyi.protocol.queries import Request
 from jiyi.protocol.retrieval import FocalText
 from jiyi.protocol.tiers.quarantine import Text
 from jiyi.protocol.tiers.query import Days, Item, Order, Threshold, TierStatus, status_of
-from jiyi.tiers.context import BUDGET, MAX_BUDGET, Part
+from jiyi.text.prompt import BUDGET, MAX_BUDGET, Part
 
 PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 SEARCHES = """
 import sys
 from engine.providers.websearch import SearchOptions
-from engine.tiers.gathering import Skipped
+from engine.tiers.answer import Skipped
 from models.tiers.web_search import searcher
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
 for number in range(4):

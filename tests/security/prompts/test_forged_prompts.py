@@ -30,6 +30,7 @@ from engine.growth.identity import prompt as identity
 from engine.growth.skills.drafting import draft
 from engine.providers.llms.blocks import block_of
 from engine.providers.llms.questions import Insights
+from engine.tiers.answer import council_sections
 from jiyi import Client
 from jiyi.chat import hint
 from jiyi.chat.appointments import ScheduleStage
@@ -45,10 +46,10 @@ from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
 from jiyi.stores.rendering import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import MAX_BUDGET, build_context
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
-from jiyi.tiers.context import MAX_BUDGET, build_context, council_sections
-from jiyi.tiers.memory_node import MemoryRetrievalNode, fitting_history
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
 from models.actions import ACTIONS
 from tasks.retrieval.context import within
 from tests.integration.programs import Program
@@ -312,16 +313,16 @@ DOORS = {
         Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"]),
     ),
     "history": Door(
-        "jiyi.tiers.memory_node",
+        "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), MAX_BUDGET, "en")[0],
-        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\)"), PREFACE["en"]),
+        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡️ temporary, unverified"), PREFACE["en"]),
     ),
     "历史": Door(
-        "jiyi.tiers.memory_node",
+        "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), None)[0],
-        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\)"), PREFACE["zh"]),
+        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡️ 临时，未验证"), PREFACE["zh"]),
     ),
-    "the tiers' context": Door("jiyi.tiers.context", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
+    "the tiers' context": Door("jiyi.text.prompt", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
     "stores": Door(
         "jiyi.stores.rendering",
         _store,

@@ -30,7 +30,7 @@ from engine.providers.websearch.results import hits_of, within, words
 from engine.providers.websearch.searching import Searcher, items_of
 from engine.providers.websearch.searxng import SearXNG
 from engine.providers.websearch.tavily import Tavily
-from engine.tiers.gathering import Skipped
+from engine.tiers.answer import Skipped
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
 

@@ -44,7 +44,7 @@ def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
 
 
 class Retriever:
-    """For :class:`jiyi.tiers.memory_node.MemoryRetrievalNode`, in a request's scope."""
+    """For :class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode`, in a request's scope."""
 
     def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
         try:

@@ -13,6 +13,8 @@ from models.db.connection import unit_of_work
 from models.stores.backends import BACKENDS
 from tests.integration.stores.files.folders import Folder, MakeFolder
 
+FILES = BACKENDS["file"]
+
 KILN = "The kiln reached 1,240 degrees on Monday."
 ORANGE = "林岚在院子里种了两棵橘子树。"
 
@@ -23,9 +25,9 @@ def saved(folder: MakeFolder, roots: Path) -> Folder:
     docs = folder(index_path=str(roots / "index.json"))
     docs.write("kiln.md", KILN)
     docs.write("garden/tree.txt", ORANGE)
-    docs.perform(file.load)
+    docs.perform(FILES.load)
     docs.scan()
-    assert docs.perform(file.save).items == 2
+    assert docs.perform(FILES.save).items == 2
     return docs
 
 
@@ -40,10 +42,10 @@ def test_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[st
     docs = folder()
     docs.write("kiln.md", KILN)
     for _ in range(2):
-        docs.perform(file.load)
+        docs.perform(FILES.load)
         docs.scan()
     assert embedded == [KILN]
-    assert docs.perform(file.save).path is None
+    assert docs.perform(FILES.save).path is None
 
 
 def test_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
@@ -60,7 +62,7 @@ def test_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roo
     saved.write("kiln.md", "Another kiln.")
     embedded.clear()
     saved.declare(index_path=str(roots / "index.json"))
-    saved.perform(file.load)
+    saved.perform(FILES.load)
     assert saved.ask("kiln").hits == []  # nothing counts that was not read
     saved.scan()
     assert embedded == ["Another kiln."]
@@ -73,11 +75,11 @@ def test_a_corrupt_index_is_set_aside_and_said(saved: Folder, roots: Path, conte
     forgotten(saved)
     (roots / "index.json").write_text(content)
     saved.declare(index_path=str(roots / "index.json"))
-    saved.perform(file.load)
+    saved.perform(FILES.load)
     saved.scan()
     assert (saved.store.state, set(saved.states().values())) == ("corrupt", {"indexed"})
     assert [path.read_text() for path in roots.glob("index.json.corrupt-*")] == [content]
-    saved.perform(file.save)
+    saved.perform(FILES.save)
     assert saved.store.state == "ready"
 
 
@@ -88,7 +90,7 @@ def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots
         item["embedding"] = [0.0] * 256
     (roots / "index.json").write_text(json.dumps(index), encoding="utf-8")
     saved.declare(index_path=str(roots / "index.json"))
-    saved.perform(file.load)
+    saved.perform(FILES.load)
     saved.scan()
     assert saved.ask(KILN, similarity_threshold=0.9).hits[0].item.content_summary == KILN
 
@@ -101,7 +103,7 @@ def test_vectors_of_another_size_are_not_taken_over(saved: Folder, roots: Path, 
     (roots / "index.json").write_text(json.dumps(index), encoding="utf-8")
     embedded.clear()
     saved.declare(index_path=str(roots / "index.json"))
-    saved.perform(file.load)
+    saved.perform(FILES.load)
     saved.scan()
     assert sorted(embedded) == sorted([KILN, ORANGE])
     assert all(hit.cosine is not None for hit in saved.ask(KILN).hits)
@@ -120,7 +122,7 @@ def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder,
     with unit_of_work() as connection:
         other = "UPDATE store_items SET embedding_model = 'another' WHERE store_id = :id AND content_summary = :text"
         connection.execute(text(other), {"id": saved.store_id, "text": ORANGE})
-    assert saved.perform(file.save).path == str(roots / "index.json")  # as it was declared
+    assert saved.perform(FILES.save).path == str(roots / "index.json")  # as it was declared
     found = json.loads((roots / "index.json").read_text(encoding="utf-8"))
     assert {one["content_summary"] for one in found["contents"] if one["embedding"]} == {KILN}
 
@@ -128,13 +130,13 @@ def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder,
 def test_an_update_does_nothing(saved: Folder) -> None:
     before = saved.chunks()
     said = UpdateStore(name="notes", role="writer", inputs_text=KILN)
-    done = saved.perform(lambda context, store: BACKENDS["file"].update(context, store, said))
+    done = saved.perform(lambda context, store: FILES.update(context, store, said))
     assert (done.item_id, done.reason) == (None, "a store of files is only read")
     assert saved.chunks() == before
 
 
 def test_reindexing_owes_every_file_and_changes_nothing(saved: Folder) -> None:
     before = saved.chunks()
-    assert saved.perform(BACKENDS["file"].reindex) == 2
+    assert saved.perform(FILES.reindex) == 2
     saved.scan()
     assert saved.chunks() == before

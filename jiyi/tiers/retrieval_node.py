@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
@@ -35,9 +34,8 @@ from jiyi.protocol.tiers.query import (
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
+from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.words import Language, storable
-from jiyi.tiers.context import LEAST_TOKENS, MAX_BUDGET
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +45,8 @@ QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context
 #: The heading, and the line above each item.
 HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
 RECORDS: dict[Language, str] = {"zh": "### 记录 {number} (相关度: {score:.2f})", "en": "### Record {number} (relevance: {score:.2f})"}
+#: Behind the line of an item of working memory that nobody has verified.
+UNVERIFIED: dict[Language, str] = {"zh": " ⚡️ 临时，未验证", "en": " ⚡️ temporary, unverified"}
 MAX_HEADING_CHARS = 200
 
 
@@ -211,25 +211,17 @@ def format_history(items: Sequence[Item], language: Language = "zh", heading: st
 def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
     """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
 
-    Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`).
+    Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`). What nobody has
+    verified is marked as temporary.
     """
-    text = f"{heading or HEADINGS[language]}\n\n{PREFACE[language]}\n\n"
-    room = math.inf if max_tokens is None else max_tokens - estimate_tokens(text)
-    shown = 0
-    for item in items:
-        above = f"{RECORDS[language].format(number=shown + 1, score=item.score)}\n"
-        room -= estimate_tokens(above)
-        content = quoted(item.content)
-        cost = 0 if max_tokens is None else estimate_tokens(content)
-        if cost > room:
-            content = quoted_to_tokens(item.content, int(room)) if room >= LEAST_TOKENS else ""
-        if content:
-            text += f"{above}{content}\n\n"
-            shown += 1
-        if cost > room:
-            break  # what follows is less important than what found no room
-        room -= cost
-    return text if shown else "", len(items) - shown
+    labels = [
+        RECORDS[language].format(number=number, score=item.score) + (UNVERIFIED[language] if item.temporary and not item.verified else "")
+        for number, item in enumerate(items, 1)
+    ]
+    texts = [item.content for item in items]
+    section = Section(name="history", heading=heading or HEADINGS[language], remembered=language, items=texts, labels=labels, priority=1)
+    context = build_context([section], max_tokens or MAX_BUDGET)
+    return f"{context.text}\n\n" if context.text else "", len(items) - context.parts[0].kept
 
 
 def description(language: Language = "en") -> JsonObject:

@@ -10,9 +10,9 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
-from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
-from jiyi.tiers import memory_node
-from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
+from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
+from jiyi.tiers import retrieval_node as memory_node
+from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.queue import news
 from web.api.problems import Refused
 from web.api.registry import operation

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.tiers.memory_node import EventName, NodeProperties
+from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
 MAX_NODE_ID_CHARS = 128
 

@@ -7,10 +7,11 @@ budget always give the same text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
@@ -23,8 +24,6 @@ BUDGET = 2_000
 MAX_BUDGET = 1_000_000
 #: A shorter rest of an item says nothing, and is left out.
 LEAST_TOKENS = 12
-#: Memories of the group and experiences of the agent.
-GROUP_MEMORIES, EXPERIENCES = 5, 3
 
 
 class Section(BaseModel):
@@ -34,6 +33,8 @@ class Section(BaseModel):
 
     name: str = Field(pattern=r"\S", max_length=100)
     items: list[str] = []
+    #: A line above each item, which is not quoted; none, or one an item.
+    labels: list[str] = []
     heading: str = ""
     #: The items are memories: they stand quoted below the preface in this language (:mod:`jiyi.text.prompting`).
     remembered: Language | None = None
@@ -43,6 +44,12 @@ class Section(BaseModel):
     essential: bool = False
     max_items: int | None = Field(None, ge=0)
     max_tokens: int | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _one_label_an_item(self) -> Self:
+        if self.labels and len(self.labels) != len(self.items):
+            raise ValueError(f"labels: {len(self.labels)} of {len(self.items)} items")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,44 +100,23 @@ def build_context(sections: Sequence[Section], budget: int = BUDGET) -> Context:
     return Context(text, estimate_tokens(text), budget, tuple(written[name][1] for name in names))
 
 
-def council_sections(
-    *,
-    system: str = "",
-    persona: str = "",
-    memories: Iterable[str] = (),
-    experiences: Iterable[str] = (),
-    proposal: str = "",
-    language: Language = "en",
-) -> list[Section]:
-    """The five parts, in this order: the proposal comes last, and is cut last with the two that say who speaks.
-
-    ``language`` is that of the preface above the memories, and above the experiences.
-    """
-    return [
-        Section(name="system", items=[system], priority=1, essential=True),
-        Section(name="persona", items=[persona], priority=2, essential=True),
-        Section(name="memories", items=list(memories), remembered=language, priority=3, max_items=GROUP_MEMORIES),
-        Section(name="experiences", items=list(experiences), remembered=language, priority=4, max_items=EXPERIENCES),
-        Section(name="proposal", items=[proposal], priority=5, essential=True),
-    ]
-
-
 def _write(section: Section, room: int) -> tuple[str, Part]:
     """The section's text within the room, and its own limits, and what became of it."""
-    items = [stripped for item in section.items if (stripped := item.strip())]
+    labels = section.labels or [""] * len(section.items)
+    items = [(label, stripped) for label, item in zip(labels, section.items, strict=True) if (stripped := item.strip())]
     limited = items if section.max_items is None else items[: section.max_items]
     most = room if section.max_tokens is None else min(room, section.max_tokens)
+    whole, beginning = (str, cut_to_tokens) if section.remembered is None else (quoted, quoted_to_tokens)
     kept: list[str] = []
     shortened = False
-    for item in limited:
-        whole = item if section.remembered is None else quoted(item)
-        if estimate_tokens(_joined(section, [*kept, whole])) <= most:
-            kept.append(whole)
+    for label, item in limited:
+        above = f"{label}\n" if label else ""
+        if estimate_tokens(_joined(section, [*kept, above + whole(item)])) <= most:
+            kept.append(above + whole(item))
             continue
-        rest = most - estimate_tokens(_joined(section, [*kept, ""]))
-        cut = cut_to_tokens if section.remembered is None else quoted_to_tokens
-        if rest >= LEAST_TOKENS and (beginning := cut(item, rest)):
-            kept.append(beginning)
+        rest = most - estimate_tokens(_joined(section, [*kept, above]))
+        if rest >= LEAST_TOKENS and (cut := beginning(item, rest)):
+            kept.append(above + cut)
             shortened = True
         break  # what follows is less important than what found no room
     text = _joined(section, kept) if kept else ""
