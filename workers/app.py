@@ -79,7 +79,7 @@ app.conf.update(
         "tasks.stores.search",
         "tasks.stores.mem0",
         "tasks.tiers.context",
-        "tasks.tiers.knowledge",
+        "tasks.tiers.screening",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.summaries",

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from jiyi.protocol.stores.items import AttachmentNote, Snapshot
+from jiyi.protocol.stores import AttachmentNote, Snapshot
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.snapshots import PREVIEW_CHARS

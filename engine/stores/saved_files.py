@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from engine.parsing.json_stream import JsonStream
 from engine.parsing.limits import Limits, Refused
 from jiyi.errors import JiyiError, problems_of
-from jiyi.protocol.stores.items import MemoryItem
+from jiyi.protocol.stores import MemoryItem
 from jiyi.text.words import storable
 
 #: Largest file that is read, in bytes: 100,000 items with vectors.

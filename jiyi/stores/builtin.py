@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.retrieval import Filters, RetrievedNode
-from jiyi.protocol.stores.items import Hit, MemoryItem
+from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.stores.registry import register_memory_store
 from jiyi.stores.store import Payload, Question, Surroundings, Written
 from jiyi.stores.types import BlackboardMemoryConfig, FileMemoryConfig, LongTermConfig, Mem0MemoryConfig, SimpleMemoryConfig

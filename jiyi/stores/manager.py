@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from jiyi.errors import JiyiError
-from jiyi.protocol.stores.asking import LogOperation, OperationType, StoreUse
-from jiyi.protocol.stores.items import Hit, Snapshot
+from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse
 from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
 from jiyi.stores.rendering import BUDGET, LABEL, STORE_WEIGHT, Ranked, rank, rendered
 from jiyi.stores.snapshots import snapshot_of

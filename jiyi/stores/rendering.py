@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from jiyi.protocol.stores.items import Hit
+from jiyi.protocol.stores import Hit
 from jiyi.stores.types import Fidelity
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, one_line, quoted, quoted_to_tokens

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from jiyi.protocol.stores.items import Hit, Snapshot
+from jiyi.protocol.stores import Hit, Snapshot
 from jiyi.stores.declarations import Stage
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def build_context(sections: Sequence[Section], budget: int = BUDGET) -> Context:
 def _write(section: Section, room: int) -> tuple[str, Part]:
     """The section's text within the room, and its own limits, and what became of it."""
     labels = section.labels or [""] * len(section.items)
-    items = [(label, stripped) for label, item in zip(labels, section.items, strict=True) if (stripped := item.strip())]
+    items = [(label, item.strip()) for label, item in zip(labels, section.items, strict=True) if label or item.strip()]
     limited = items if section.max_items is None else items[: section.max_items]
     most = room if section.max_tokens is None else min(room, section.max_tokens)
     whole, beginning = (str, cut_to_tokens) if section.remembered is None else (quoted, quoted_to_tokens)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from jiyi.protocol.stores.asking import LogOperation
+from jiyi.protocol.stores import LogOperation
 from jiyi.protocol.tiers.knowledge import Promoted
 from jiyi.tiers.retrieval_node import NodeEvent
 from models.memory.ingestion.inbox import Stored

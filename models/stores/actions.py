@@ -10,7 +10,7 @@ from uuid6 import uuid7
 
 from jiyi.errors import NotFound
 from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
     AttachmentBytes,

@@ -14,8 +14,7 @@ from engine.providers.public_addresses import check_public
 from engine.stores import devall
 from engine.stores.items import LEAST_SUMMARY, key_content, metadata_of, noted_text, summary_of, without_headers
 from jiyi.errors import ConfigError
-from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
-from jiyi.protocol.stores.items import AttachmentNote, Snapshot
+from jiyi.protocol.stores import AttachmentNote, SavedStore, Snapshot, UpdateStore, WrittenItem
 from jiyi.stores.snapshots import Attached, detach
 from jiyi.stores.types import BlackboardMemoryConfig, FileMemoryConfig, Mem0MemoryConfig, SimpleMemoryConfig
 from models.db.actions import Context

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jiyi.errors import ConfigError
-from jiyi.protocol.stores.asking import AppliedGraph, AppliedStore, ApplyGraph
+from jiyi.protocol.stores import AppliedGraph, AppliedStore, ApplyGraph
 from jiyi.stores.declarations import GraphConfig, MemoryStoreConfig, parse_graph
 from models.db.actions import Context
 from models.stores import rows

@@ -14,7 +14,7 @@ from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import MemoryItem, Snapshot
+from jiyi.protocol.stores import MemoryItem, Snapshot
 from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
 from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     FilePage,
     FilesQuery,
     ItemPage,

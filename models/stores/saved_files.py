@@ -27,8 +27,7 @@ from engine.stores.chunks import chunk_of
 from engine.stores.items import model_name
 from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
 from jiyi.errors import ConfigError, InvalidRequest
-from jiyi.protocol.stores.asking import SavedStore
-from jiyi.protocol.stores.items import MemoryItem
+from jiyi.protocol.stores import MemoryItem, SavedStore
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.snapshots import detach
 from jiyi.stores.types import EmbeddingConfig

@@ -9,9 +9,21 @@ from sqlalchemy import Connection
 
 from engine.tiers.promotion import PlannedPiece, knowledge_id
 from jiyi.errors import NotFound
-from jiyi.protocol.tiers.digests import DigestBody, DigestState
-from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
-from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEntries, DeleteEntries
+from jiyi.protocol.tiers.knowledge import (
+    CheckBody,
+    CheckedEntries,
+    CurrentVersion,
+    DeletedEntries,
+    DeleteEntries,
+    DemoteBody,
+    Demoted,
+    DigestBody,
+    DigestState,
+    EditKnowledge,
+    Piece,
+    PromoteBody,
+    Promoted,
+)
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.digests import content_digest
 from models.db.actions import Context, action, by_worker

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.tiers.screening import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS
-from jiyi.protocol.tiers.quarantine import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
+from jiyi.protocol.tiers.knowledge import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
 from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.vectors import Float32

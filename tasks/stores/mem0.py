@@ -9,8 +9,7 @@ from typing import Any
 
 from engine.providers.mem0 import Mem0
 from jiyi.errors import ProviderUnavailable
-from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
-from jiyi.protocol.stores.items import Hit, MemoryItem
+from jiyi.protocol.stores import FoundItems, Hit, MemoryItem, RetrieveItems
 from jiyi.stores.types import Mem0MemoryConfig
 from models.db.connection import unit_of_work
 from models.stores import rows

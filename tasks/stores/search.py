@@ -13,8 +13,7 @@ from engine.stores import devall
 from engine.stores.items import key_content
 from engine.stores.scoring import Scores, Search, best, score
 from jiyi.errors import ProviderUnavailable, SettingsError
-from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
-from jiyi.protocol.stores.items import Hit
+from jiyi.protocol.stores import FoundItems, Hit, RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.actions import Actor

@@ -17,9 +17,10 @@ from engine.providers.llms import ForGroup, llm
 from engine.providers.llms.questions import Consistency
 from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED
+from jiyi.protocol.tiers.knowledge import UNVERIFIED, VERIFIED
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
 from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
 from models.db.actions import Actor
@@ -30,12 +31,13 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
 from models.queue.wakeups import wake
-from models.tiers import guards, quarantine, working
+from models.tiers import guards, knowledge, quarantine, working
 from models.tiers import query as memory
+from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
-from tasks.framework.embedding import in_use
+from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -251,3 +253,13 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     """The model in use (None: the setting's), and a question's vector by it."""
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)
+
+
+@work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_knowledge(batch: Batch) -> None:
+    """Embed pieces of knowledge that have no vector of the model in use.
+
+    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed meanwhile is
+    embedded again.
+    """
+    embed_owed(batch, knowledge)

@@ -11,13 +11,13 @@ from sqlalchemy import text
 
 from engine.stores import chunks
 from jiyi.errors import ConfigError
-from jiyi.protocol.stores.asking import ApplyGraph
+from jiyi.protocol.stores import ApplyGraph
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions
 from models.stores.paths import own_folder
-from tests.integration.stores.files.folders import Folder
+from tests.integration.stores.folders import Folder
 from tests.integration.stores.kept import SIMPLE, Kept
 from tests.unit.parsing.test_children import HIDDEN_DEPTH
 

@@ -20,7 +20,7 @@ from rich.progress import track
 from bench.locomo import description, turn_ids
 from bench.support.ranking import Figures, mean
 from engine.stores.scoring import Search
-from jiyi.protocol.stores.asking import RetrieveItems
+from jiyi.protocol.stores import RetrieveItems
 from jiyi.text.splitting import split
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

@@ -26,7 +26,7 @@ from sqlalchemy import text
 from bench.support.stores.files import GROUP, QUIET, declare, do_owed
 from engine.providers.embedders.hashing import HashingEmbedder
 from engine.stores.chunks import chunks_of
-from jiyi.protocol.stores.asking import RetrieveItems
+from jiyi.protocol.stores import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

@@ -6,19 +6,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
     FoundItems,
     ItemPage,
     ItemsQuery,
     RetrieveItems,
+    Snapshot,
     StoreName,
     StoreState,
     UpdateStore,
     WrittenItem,
 )
-from jiyi.protocol.stores.items import Snapshot
 from models.db.actions import Actor
 from models.db.scope import for_groups
 from models.stores import actions

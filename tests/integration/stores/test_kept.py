@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ConfigError, InvalidRequest, NotFound
-from jiyi.protocol.stores.asking import AttachmentQuery, MapQuery, StoreName, UpdateStore
-from jiyi.protocol.stores.items import Snapshot, SnapshotBlock
+from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import prune

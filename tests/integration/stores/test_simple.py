@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.stores.asking import StoreName
+from jiyi.protocol.stores import StoreName
 from models.db.connection import unit_of_work
 from models.stores import actions, items, vectors
 from tasks.stores import embedding

@@ -19,7 +19,7 @@ from models.db.valkey import valkey
 from models.queue import stream
 from tests.integration.programs import Program
 from tests.integration.web.test_api import other_settings, rows, until
-from web.api.tiers import asking
+from web.api import tiers as asking
 
 SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
 ALSO = "The second firing is needed for thick cups only, since the first one never reaches their heart."

@@ -12,9 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import TooManyQuestions
-from jiyi.protocol.tiers.context import ContextBody
 from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
-from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -42,7 +42,7 @@ from jiyi.protocol.conversations.profiles import LABELS
 from jiyi.protocol.growth.schedules import CreatedSchedule
 from jiyi.protocol.growth.skill_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
-from jiyi.protocol.stores.items import Hit, MemoryItem
+from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
 from jiyi.stores.rendering import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.knowledge import IngestBody
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
 from jiyi.protocol.tiers.rest import QueryBody
 from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeRun

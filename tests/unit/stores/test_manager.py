@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.stores.asking import LogOperation
-from jiyi.protocol.stores.items import MAX_TEXT, Hit, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores import registry
 from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph

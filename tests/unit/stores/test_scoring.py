@@ -10,7 +10,7 @@ import pytest
 from engine.providers.embedders.hashing import HashingEmbedder
 from engine.stores import devall
 from engine.stores.scoring import Search, StoreCorpus, best, score
-from jiyi.protocol.stores.items import Hit, MemoryItem
+from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.stores.rendering import rank
 from jiyi.text.tokens import tokens
 

@@ -14,7 +14,7 @@ from engine.parsing.limits import Refused
 from engine.stores import saved_files as formats
 from engine.stores.items import metadata_of, noted_text
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
 
 BYTES = os.urandom(3_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
+from jiyi.protocol.stores import FoundItems, RetrieveItems
 from jiyi.stores.types import FileMemoryConfig
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work

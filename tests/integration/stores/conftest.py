@@ -11,7 +11,7 @@ import pytest
 from engine.providers.embedders.hashing import HashingEmbedder
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from tests.integration.stores.files.folders import Folder, MakeFolder
+from tests.integration.stores.folders import Folder, MakeFolder
 from workers.embedded.stack import Stack
 
 

@@ -12,8 +12,8 @@ from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from models.stores.backends import BACKENDS
 from tasks.stores import disk
-from tests.integration.stores.files.folders import Folder, MakeFolder
-from tests.unit.stores.files.test_reading import pdf
+from tests.integration.stores.folders import Folder, MakeFolder
+from tests.unit.stores.test_reading import pdf
 
 KILN = "The kiln reached 1,240 degrees on Monday."
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.stores.asking import UpdateStore
+from jiyi.protocol.stores import UpdateStore
 from models.db.connection import unit_of_work
 from models.stores.backends import BACKENDS
-from tests.integration.stores.files.folders import Folder, MakeFolder
+from tests.integration.stores.folders import Folder, MakeFolder
 
 FILES = BACKENDS["file"]
 

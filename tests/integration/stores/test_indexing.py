@@ -16,7 +16,7 @@ from tasks.framework.jobs import perform
 from tasks.framework.work import run_until_idle
 from tasks.stores import index_files
 from tasks.stores.index_files import index_file, scan_files
-from tests.integration.stores.files.folders import MakeFolder
+from tests.integration.stores.folders import MakeFolder
 
 KILN = "The kiln reached 1,240 degrees on Monday."
 ORANGE = "林岚在院子里种了两棵橘子树。"

@@ -17,7 +17,7 @@ from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
 from tasks.stores.embedding import embed_items
 from tasks.stores.index_files import index_file
-from tests.integration.stores.files.folders import Folder, MakeFolder
+from tests.integration.stores.folders import Folder, MakeFolder
 
 FILES, KILLED_AT = 24, 5
 

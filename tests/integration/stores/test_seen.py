@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.stores.asking import FilePage, FilesQuery, StoreName
+from jiyi.protocol.stores import FilePage, FilesQuery, StoreName
 from models.db.actions import Actor
 from models.stores import actions
 from tasks.framework.work import run_until_idle
 from tasks.stores.index_files import index_file
-from tests.integration.stores.files.folders import Folder, MakeFolder
+from tests.integration.stores.folders import Folder, MakeFolder
 
 
 def listed(docs: Folder, **query: object) -> FilePage:
