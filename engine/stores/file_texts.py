@@ -336,8 +336,8 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
         result = Decoded(storable(pdf_text(data)), "pdf")
     else:
         plain = decode(data, encoding)
-        read = _READERS.get(suffix, lambda text: joined([text]))
-        result = Decoded(storable(read(plain.text)), plain.encoding)
+        read = _READERS.get(suffix)
+        result = Decoded(storable(joined([plain.text]) if read is None else read(plain.text)), plain.encoding)
     if not result.text.strip():
         raise Unusable("empty", "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first")
     return result

@@ -20,7 +20,6 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import actions, knowledge, working
 from models.tiers import query as memory
-from tasks.tiers import context
 from tests.integration.growth.growing import AGENT, experienced
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
@@ -268,8 +267,9 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
     experienced(known, times=1)
     body = {"proposal": "The printer jams on the second tray: what now?", "persona": "You are Lin.", "relevance_threshold": -1}
     with for_groups(known):
-        answer = context.build(Actor(known), ContextBody(**body, agent_id=AGENT))
-        of_nobody = context.build(Actor(known), ContextBody(**body))
+        build = tasks("tiers.context").build
+        answer = build(Actor(known), ContextBody(**body, agent_id=AGENT))
+        of_nobody = build(Actor(known), ContextBody(**body))
     assert [(part.name, part.kept) for part in answer.parts] == [
         ("system", 0),
         ("persona", 1),
