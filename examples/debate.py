@@ -3,7 +3,7 @@
     python -m examples.debate
 
 Shall the pottery fire its cups once or twice? Two speakers and a judge, three rounds. Before each speaks,
-:class:`jiyi.tiers.memory_node.MemoryRetrievalNode` brings what the group knows (``history_context``); after each,
+:class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode` brings what the group knows (``history_context``); after each,
 :class:`jiyi.tiers.middleware.MemoryMiddleware` remembers what was said. The speakers are a few lines of Python instead of an LLM,
 and know of each other's words only what their history has.
 
@@ -30,8 +30,8 @@ from rich.text import Text
 from examples.service import service
 from jiyi import Client
 from jiyi.protocol.tiers.query import Item, MemoryAnswer
-from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 
 TOPIC = "Shall the pottery fire its cups once or twice? 杯子烧一次还是两次？"
 #: Seconds until what was said has to be in working memory; it takes a fraction of one.

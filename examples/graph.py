@@ -22,7 +22,7 @@ from rich.table import Table
 
 from examples.service import service
 from jiyi import Client
-from jiyi.stores.config.stages import Stage
+from jiyi.stores.declarations import Stage
 from jiyi.stores.graph import Graph
 from jiyi.stores.manager import Retrieved
 

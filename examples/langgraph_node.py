@@ -4,7 +4,7 @@
     python -m examples.langgraph_node
 
 Jiyi does not depend on LangGraph. A graph's node is a function from the state to what of it changes, which is what
-:meth:`jiyi.tiers.memory_node.MemoryRetrievalNode.process` nearly is.
+:meth:`jiyi.tiers.retrieval_node.MemoryRetrievalNode.process` nearly is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
-from jiyi.tiers.memory_node import MemoryRetrievalNode, MemoryRetriever
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, MemoryRetriever
 
 #: Seconds that an output gets to become working memory before the graph runs again: a few milliseconds would do.
 SETTLE_SECONDS = 1.0

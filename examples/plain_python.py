@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
-from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode
 
 State = dict[str, Any]
 Step = Callable[[State], str]

@@ -49,7 +49,7 @@ JOB_MODULES = [
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",
-    "tasks.stores.files.scanning",
+    "tasks.stores.index_files",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"), amqp=connecting.SoonAgain)
@@ -75,11 +75,11 @@ app.conf.update(
         "tasks.erasure.forget",
         "tasks.operations.canaries",
         "tasks.stores.embedding",
-        "tasks.stores.files.indexing",
-        "tasks.stores.searching",
-        "tasks.stores.sending",
+        "tasks.stores.index_files",
+        "tasks.stores.search",
+        "tasks.stores.mem0",
         "tasks.tiers.context",
-        "tasks.tiers.knowledge",
+        "tasks.tiers.screening",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",

@@ -29,9 +29,9 @@ from engine.parsing.limits import MIB, Limits, Refused
 
 #: Parsers by name: module and function. Each gets the document as a binary file and its options, and yields values of JSON.
 PARSERS: Final = {
-    "document": ("engine.stores.files.documents", "parse"),
-    "items": ("engine.stores.formats", "parse"),
-    "index": ("engine.stores.files.index_format", "parse"),
+    "document": ("engine.stores.chunks", "parse_document"),
+    "items": ("engine.stores.saved_files", "parse_items"),
+    "index": ("engine.stores.saved_files", "parse_index"),
 }
 LENGTH: Final = struct.Struct("!I")
 #: Seconds without a document after which the child ends, so that no worker keeps memory for what it rarely does.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
-from engine.tiers.gathering import Skipped
+from engine.tiers.answer import Skipped
 from jiyi.errors import SearchUnavailable
 from jiyi.protocol.tiers.query import Item
 from jiyi.text.words import storable

@@ -15,7 +15,7 @@ from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.stores.asking import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
+from jiyi.protocol.stores import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)
 
@@ -54,7 +54,7 @@ def _applied(done: AppliedGraph) -> Table:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of declarations, for editors. Needs no running service."""
-    from jiyi.stores.config.schema import schema as declarations
+    from jiyi.stores.declarations import schema as declarations
 
     typer.echo(json.dumps(declarations(), ensure_ascii=False, indent=2))
 

@@ -163,7 +163,7 @@ class MemoryArguments(TypedDict, total=False):
 
 
 class ContextArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.context.ContextBody`."""
+    """Of :class:`jiyi.protocol.tiers.query.ContextBody`."""
 
     system: str
     persona: str
@@ -179,7 +179,7 @@ class ContextArguments(TypedDict, total=False):
 
 
 class IngestArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.quarantine.IngestBody`."""
+    """Of :class:`jiyi.protocol.tiers.knowledge.IngestBody`."""
 
     agent_id: str | None
     session_id: str | None

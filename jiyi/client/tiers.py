@@ -11,32 +11,31 @@ from jiyi.client.arguments import ContextArguments
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, polled, verb
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
-from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
-from jiyi.protocol.tiers.digests import DigestBody, DigestsQuery, DigestState
 from jiyi.protocol.tiers.knowledge import (
     Change,
+    CheckBody,
+    CheckedEntries,
     CurrentVersion,
+    DeletedEntries,
+    DeleteEntries,
     DemoteBody,
     Demoted,
+    DigestBody,
+    DigestsQuery,
+    DigestState,
     EditKnowledge,
+    EntryQuery,
     HistoryQuery,
+    IngestState,
     KnowledgeFilter,
     KnowledgePage,
     LayerFilter,
     PromoteBody,
     Promoted,
-)
-from jiyi.protocol.tiers.quarantine import (
-    CheckBody,
-    CheckedEntries,
-    DeletedEntries,
-    DeleteEntries,
-    EntryQuery,
-    IngestState,
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.tiers.query import ContextAnswer, ContextBody, Kind
 
 #: What a digest may take, in seconds: twenty questions to an LLM.
 DIGEST_SECONDS = 120.0
@@ -155,7 +154,7 @@ class Tiers(Namespace[W]):
     def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> Steps[ContextAnswer]:
         """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.context.ContextBody`: ``system``, ``persona``, ``budget``
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.ContextBody`: ``system``, ``persona``, ``budget``
         (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`jiyi.Client.query_memory` does.
         """
         return self._ask("context.build", checked(ContextBody, proposal=proposal, **options), ContextAnswer, timeout)

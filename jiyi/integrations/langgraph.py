@@ -27,7 +27,7 @@ from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
 from jiyi.client.commands.items import Items
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.protocol.integrations import items as wire
+from jiyi.protocol import items as wire
 from jiyi.protocol.wire.json_values import JsonMapping
 
 T = TypeVar("T")

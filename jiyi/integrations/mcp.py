@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jiyi import __version__
-from jiyi.protocol.integrations.tools import Tool, Tools
+from jiyi.protocol.openapi.tools import Tool, Tools
 from jiyi.text.prompting import visible
 
 API = "/api/v1"

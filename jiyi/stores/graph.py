@@ -15,9 +15,8 @@ from uuid import uuid4
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.stores.config.attachments import MemoryAttachmentConfig
-from jiyi.stores.config.graphs import GraphConfig, MemoryStoreConfig, parse_graph
-from jiyi.stores.kept_by_service import ServiceStore
+from jiyi.stores.builtin import ServiceStore
+from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load
 from jiyi.stores.store import Store, Surroundings
 from jiyi.text.yaml_reading import YamlError, read_yaml

@@ -10,15 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from jiyi.errors import JiyiError
-from jiyi.protocol.stores.asking import LogOperation, OperationType, StoreUse
-from jiyi.protocol.stores.items import Hit, Snapshot
-from jiyi.stores.config.attachments import MemoryAttachmentConfig
-from jiyi.stores.config.stages import Stage, stage_of
-from jiyi.stores.config.types import Fidelity
-from jiyi.stores.ranking import STORE_WEIGHT, Ranked, rank
-from jiyi.stores.rendering import BUDGET, LABEL, rendered
+from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse
+from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
+from jiyi.stores.rendering import BUDGET, LABEL, STORE_WEIGHT, Ranked, rank, rendered
 from jiyi.stores.snapshots import snapshot_of
 from jiyi.stores.store import Payload, Question, Store, Written
+from jiyi.stores.types import Fidelity
 from jiyi.text.words import language_of
 
 log = logging.getLogger(__name__)

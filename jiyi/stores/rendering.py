@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from jiyi.stores.ranking import Ranked
+from jiyi.protocol.stores import Hit
+from jiyi.stores.types import Fidelity
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, one_line, quoted, quoted_to_tokens
+from jiyi.text.tokens import tokens
 from jiyi.text.words import Language
 
 #: Before and after what was found. The seed's label; the original's is English.
@@ -71,3 +75,58 @@ def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> 
         return found
     place = next((number for number in reversed(range(len(found))) if found[number].get("role") == "user"), len(found))
     return [*found[:place], {"role": "user", "content": memory}, *found[place:]]
+
+
+#: What the store's own score counts.
+STORE_WEIGHT = 0.7
+#: What newness with length, and shared words, count.
+NEWNESS, OVERLAP = 0.7, 0.3
+#: Hours in which newness goes down to its floor: thirty days.
+FADES_IN_HOURS, LEAST_NEWNESS = 720.0, 0.1
+#: Texts shorter or longer than these, in characters, count less.
+SHORT_TEXT, LONG_TEXT = 20, 200
+SHORT_FACTOR, LONG_FACTOR = 0.5, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An item found, with its store and its place among all."""
+
+    store: str
+    hit: Hit
+    score: float
+
+
+def rank(
+    found: Mapping[str, Sequence[Hit]], query: str, now: datetime, *, weight: float = STORE_WEIGHT, fidelity: Fidelity = "jiyi"
+) -> list[Ranked]:
+    """All items, best first; equal ones in the order of their stores."""
+    wanted = _words(query, fidelity)
+    ranked = []
+    for store, hits in found.items():
+        scale = max([1.0, *(hit.score for hit in hits if hit.score is not None)])  # scores are to be comparable: 1 at most
+        for hit in hits:
+            own = _newness(hit, now) * _length_factor(hit.item.content_summary) * NEWNESS + OVERLAP * _overlap(wanted, hit, fidelity)
+            scored = hit.score is not None and fidelity == "jiyi"
+            score = weight * hit.score / scale + (1 - weight) * own if scored and hit.score is not None else own
+            ranked.append(Ranked(store, hit, score))
+    return sorted(ranked, key=lambda one: -one.score)
+
+
+def _newness(hit: Hit, now: datetime) -> float:
+    hours = max(0.0, (now.timestamp() - hit.item.timestamp) / 3_600)
+    return max(LEAST_NEWNESS, 1 - hours / FADES_IN_HOURS)
+
+
+def _length_factor(text: str) -> float:
+    if len(text) < SHORT_TEXT:
+        return SHORT_FACTOR
+    return LONG_FACTOR if len(text) > LONG_TEXT else 1.0
+
+
+def _overlap(wanted: frozenset[str], hit: Hit, fidelity: Fidelity) -> float:
+    return len(wanted & _words(hit.item.content_summary, fidelity)) / len(wanted) if wanted else 0.0
+
+
+def _words(text: str, fidelity: Fidelity) -> frozenset[str]:
+    return frozenset(text.lower().split() if fidelity == "devall" else tokens(text))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import MAX_TEXT, AttachmentNote, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, AttachmentNote, Snapshot, SnapshotBlock
 from jiyi.text.words import storable
 
 #: Bytes of one attachment, and of all attachments of a store.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from jiyi.protocol.stores.items import Hit, Snapshot
-from jiyi.stores.config.stages import Stage
+from jiyi.protocol.stores import Hit, Snapshot
+from jiyi.stores.declarations import Stage
 
 if TYPE_CHECKING:
     from jiyi.client.client import Client

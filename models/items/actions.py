@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from jiyi.protocol.integrations.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
+from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
 from jiyi.protocol.queries import QUEUE
 from models.db.actions import Context, action, by_worker
 from models.db.connection import unit_of_work

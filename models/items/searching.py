@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Double, Text, and_, bindparam,
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import NullType
 
-from jiyi.protocol.integrations.items import Item, SearchItems
+from jiyi.protocol.items import Item, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
 from models.items.tables import ItemRow, ItemTextRow

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.protocol.integrations.items import Item, ItemReference, ItemWrite, ListNamespaces
+from jiyi.protocol.items import Item, ItemReference, ItemWrite, ListNamespaces
 from models.items.tables import ItemRow
 from models.memory.agents import make_groups
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 
+from sqlalchemy import bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
 from jiyi.errors import NotFound
 from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
     AttachmentBytes,
@@ -35,11 +39,11 @@ from jiyi.protocol.stores.asking import (
     UpdateStore,
     WrittenItem,
 )
-from jiyi.stores.config.schema import schema as declarations_schema
+from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
 from models.queue import stream
-from models.stores import attachments, declarations, operations, reads, rows
-from models.stores.kinds.catalogue import KEPT
+from models.stores import declarations, items, reads, rows
+from models.stores.backends import BACKENDS
 
 
 @action("stores.apply", scope="admin")
@@ -80,7 +84,7 @@ def show(context: Context, request: StoreName) -> StoreState:
 
 
 @action("stores.items", scope="read", mutates=False)
-def items(context: Context, request: ItemsQuery) -> ItemPage:
+def list_items(context: Context, request: ItemsQuery) -> ItemPage:
     """List a store's items.
 
     Newest first, without the bytes of their attachments.
@@ -104,7 +108,7 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     The bytes that came with a message, as they came.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    found = attachments.described(context.connection, store.store_id, request.attachment_id)
+    found = items.attachment(context.connection, store.store_id, request.attachment_id)
     if found is None:
         raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {request.attachment_id}")
     data = base64.b64encode(found[0]).decode("ascii")
@@ -118,7 +122,7 @@ def load(context: Context, request: StoreName) -> StoreState:
     Reads its file the first time, and owes the work that brings its index up to date; waits for none of it.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    KEPT[store.type].load(context, store)
+    BACKENDS[store.type].load(context, store)
     rows.touch(context.connection, store.store_id)
     context.audit(store.name, run_id=store.run_id)
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
@@ -147,7 +151,7 @@ def update(context: Context, request: UpdateStore) -> WrittenItem:
     not stored; the answer says why.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    done = KEPT[store.type].update(context, store, request)
+    done = BACKENDS[store.type].update(context, store, request)
     if done.item_id is not None:
         context.audit(store.name, item=done.item_id, role=request.role, run_id=store.run_id)
     return done
@@ -160,7 +164,7 @@ def save(context: Context, request: StoreName) -> SavedStore:
     In the original's format. Without a path there is nothing to do: items are kept when they are stored.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    done = KEPT[store.type].save(context, store)
+    done = BACKENDS[store.type].save(context, store)
     if done.path is not None:
         context.audit(store.name, items=done.items, run_id=store.run_id)
     return done
@@ -173,7 +177,7 @@ def reindex(context: Context, request: StoreName) -> ReindexedStore:
     Owes every item's vector, or every file; until then items are found by their words.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    owed = KEPT[store.type].reindex(context, store)
+    owed = BACKENDS[store.type].reindex(context, store)
     context.audit(store.name, owed=owed, run_id=store.run_id)
     return ReindexedStore(owed=owed)
 
@@ -205,7 +209,9 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
 
     Stage, counts, sizes and duration; told on the live stream, and pruned after some days.
     """
-    operation_id = operations.note(context.connection, context.group_id, request)
+    operation_id = uuid7()
+    values = {"id": operation_id, "group": context.group_id, **request.model_dump(mode="json")}
+    context.connection.execute(_LOG, values)
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
     context.after_commit(lambda: _announce(context.group_id, request))
     return LoggedOperation(operation_id=operation_id)
@@ -225,3 +231,11 @@ def _announce(group_id: str, done: LogOperation) -> None:
     told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
     stores = [store.name for store in done.stores[: stream.MAX_IDS]]
     stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
+
+
+_LOG = text("""
+    INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count,
+        input_size, output_size, duration_ms, stores)
+    VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count, :input_size, :output_size,
+        :duration_ms, :stores)
+""").bindparams(bindparam("stores", type_=JSONB))

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jiyi.errors import ConfigError
-from jiyi.protocol.stores.asking import AppliedGraph, AppliedStore, ApplyGraph
-from jiyi.stores.config.graphs import GraphConfig, MemoryStoreConfig, parse_graph
+from jiyi.protocol.stores import AppliedGraph, AppliedStore, ApplyGraph
+from jiyi.stores.declarations import GraphConfig, MemoryStoreConfig, parse_graph
 from models.db.actions import Context
 from models.stores import rows
-from models.stores.kinds.catalogue import KEPT
+from models.stores.backends import BACKENDS
 
 
 def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
@@ -23,8 +23,8 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     """
     graph = parse_graph({"memory": request.memory, "nodes": request.nodes})
     for number, store in enumerate(graph.stores):
-        if store.type in KEPT:
-            KEPT[store.type].check(context.group_id, store.config, f"memory[{number}].config")
+        if store.type in BACKENDS:
+            BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
     done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
     _map(context.connection, context.group_id, request.graph, graph)
     if any(one.change in ("made", "changed") for one in done):
@@ -48,7 +48,7 @@ def _declare(context: Context, request: ApplyGraph, number: int, store: MemorySt
     store_id, change = rows.declare(context.connection, context.group_id, run_id, store.name, store.type, config)
     if change != "unchanged":
         kept = rows.need(context.connection, context.group_id, store.name, run_id)
-        KEPT[store.type].load(context, kept)
+        BACKENDS[store.type].load(context, kept)
     return AppliedStore(name=store.name, type=store.type, store_id=store_id, change=change)
 
 

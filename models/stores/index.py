@@ -1,156 +1,128 @@
-"""A store's vectors in memory, for exact search: brought up to date before each question by reading only what changed.
+"""The items of a store as columns in memory, kept until the store changes; the least used ones go when there are too many.
 
-Whoever changes a store's items holds its row and writes them with its next revision, so revisions grow in the order of commits: what
-is newer than the revision that was seen is all that changed. That the oldest items went is told by the lowest position there is;
-that others went, by the store's generation.
+Whoever changes a store's items holds its row and writes them with its next revision: an index of that revision has all of them.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Lock
 from uuid import UUID
 
 import numpy as np
-from pgvector import Vector
-from sqlalchemy import Connection
+from numpy.typing import NDArray
+from sqlalchemy import Connection, text
 
+from engine.stores.scoring import StoreCorpus
 from jiyi.protocol.wire.vectors import Float32
-from models.db.connection import driver
+from models.stores.rows import StoreRecord
 
-#: Bytes of vectors that one process keeps; the stores that were asked longest ago go first.
-MAX_BYTES = 512 * 1024 * 1024
-#: Rows that a new index has room for.
-FIRST_ROOM = 64
-#: Rows read at once.
-FETCHED = 2_000
+#: Bytes of all indexes that a process keeps: some 100,000 items of 384 values.
+MAX_BYTES = 512 << 20
+#: Bytes that an item takes beside its vector: its words, and their places.
+_BESIDES = 1_500
+#: Rows fetched at once: the driver's copy of them lives beside ours.
+_PAGE = 2_000
 
 
+@dataclass(frozen=True, slots=True)
 class StoreIndex:
-    """The vectors of one model and size that a store's items have, and where the items stand. Used under its lock."""
+    """A store's items, newest first; or its chunks, those of a file beside each other."""
 
-    def __init__(self, model: str, dimensions: int) -> None:
-        self.model, self.dimensions = model, dimensions
-        self.lock = threading.Lock()
-        self.revision = self.generation = -1
-        self._first: int | None = None
-        #: Items with vectors of another model, or of another size; and without any.
-        self.other: set[int] = set()
-        self.pending: set[int] = set()
-        self._rows: dict[int, int] = {}
-        self._positions = np.empty(0, dtype=np.int64)
-        self._matrix: Float32 = np.empty((0, dimensions), dtype=np.float32)
-
-    @property
-    def size(self) -> int:
-        return len(self._rows)
+    revision: int
+    model: str
+    items: StoreCorpus
+    #: Row → the item's position in the store.
+    positions: NDArray[np.int64]
+    #: Values of a vector that counts; 0 where it is not known.
+    dimensions: int
+    #: Items whose vector another model made, or of another size; and items without one.
+    skipped: int
+    pending: int
+    #: Held while the items are scored: a lexicon is no thread's but one's.
+    lock: Lock = field(default_factory=Lock)
 
     @property
-    def bytes(self) -> int:
-        return int(self._matrix.nbytes)
-
-    def sync(self, connection: Connection, store_id: UUID) -> None:
-        """Bring it up to date."""
-        raw = driver(connection)
-        state = raw.execute(_STATE, {"store": store_id}).fetchone()
-        if state is None:
-            return
-        revision, generation = state
-        if generation != self.generation:
-            self._forget()
-        if revision == self.revision and generation == self.generation:
-            return
-        first = raw.execute(_FIRST, {"store": store_id}).fetchone()
-        self._drop_before(None if first is None else first[0])
-        with raw.cursor(binary=True) as cursor:
-            cursor.execute(_CHANGED, {"store": store_id, "revision": self.revision})
-            while found := cursor.fetchmany(FETCHED):
-                for position, model, vector in found:
-                    self._put(position, model, vector)
-        self.revision, self.generation = revision, generation
-
-    def cosines(self, query: Float32) -> tuple[Float32, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-        """The cosine of every item with a comparable vector, and the items' positions."""
-        count = len(self._rows)
-        scores: Float32 = self._matrix[:count] @ query
-        return scores, self._positions[:count]
-
-    def _put(self, position: int, model: str | None, vector: Vector | None) -> None:
-        self._remove(position)
-        if vector is None:
-            self.pending.add(position)
-            return
-        values: Float32 = vector.to_numpy()
-        if model != self.model or len(values) != self.dimensions:
-            self.other.add(position)
-            return
-        row = len(self._rows)
-        if row == len(self._matrix):
-            room = max(FIRST_ROOM, row)
-            self._matrix = np.concatenate([self._matrix, np.empty((room, self.dimensions), dtype=np.float32)])
-            self._positions = np.concatenate([self._positions, np.empty(room, dtype=np.int64)])
-        self._matrix[row], self._positions[row], self._rows[position] = values, position, row
-
-    def _remove(self, position: int) -> None:
-        """The last row takes the place of the one that goes."""
-        self.pending.discard(position)
-        self.other.discard(position)
-        row = self._rows.pop(position, None)
-        if row is None:
-            return
-        last = len(self._rows)
-        if row != last:
-            self._matrix[row], moved = self._matrix[last], int(self._positions[last])
-            self._positions[row], self._rows[moved] = moved, row
-
-    def _drop_before(self, first: int | None) -> None:
-        if first is not None and first == self._first:
-            return
-        self._first = first
-        for position in [*self._rows, *self.pending, *self.other]:
-            if first is None or position < first:
-                self._remove(position)
-
-    def _forget(self) -> None:
-        self.revision = -1
-        self._rows.clear()
-        self.pending.clear()
-        self.other.clear()
+    def nbytes(self) -> int:
+        return len(self.positions) * (4 * self.dimensions + _BESIDES)
 
 
-class _Indexes:
-    """Those of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, UUID, str, int], StoreIndex] = OrderedDict()
-
-    def of(self, group_id: str, store_id: UUID, model: str, dimensions: int) -> StoreIndex:
-        with self._lock:
-            key = (group_id, store_id, model, dimensions)
-            found = self._kept.setdefault(key, StoreIndex(model, dimensions))
-            self._kept.move_to_end(key)
-            while len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > MAX_BYTES:
-                self._kept.popitem(last=False)
-            return found
-
-    def forget(self, group_id: str) -> None:
-        """A group's: something of it was erased."""
-        with self._lock:
-            for key in [key for key in self._kept if key[0] == group_id]:
-                del self._kept[key]
+_indexes: OrderedDict[UUID, StoreIndex] = OrderedDict()
+_lock = Lock()
 
 
-INDEXES = _Indexes()
+def index_of(connection: Connection, store: StoreRecord, model: str, dimensions: int | None) -> StoreIndex:
+    """The store's index with the vectors of this model, as of its revision or later.
 
-_STATE = "SELECT revision, generation FROM stores WHERE store_id = %(store)s"
-_FIRST = """
-    SELECT i.position FROM stores s CROSS JOIN LATERAL (
-        SELECT position FROM store_items WHERE group_id = s.group_id AND store_id = s.store_id ORDER BY position LIMIT 1
-    ) i WHERE s.store_id = %(store)s
-"""
-_CHANGED = """
-    SELECT i.position, i.embedding_model, i.embedding FROM stores s
-        JOIN store_items i ON i.group_id = s.group_id AND i.store_id = s.store_id
-    WHERE s.store_id = %(store)s AND i.revision > %(revision)s
-"""
+    ``dimensions``: values of the question's vector, with which those of another size cannot be compared; None: words alone are asked for.
+    """
+    with _lock:
+        index = _indexes.get(store.store_id)
+        if index is not None and index.model == model and index.revision >= store.revision and dimensions in (None, index.dimensions):
+            _indexes.move_to_end(store.store_id)
+            return index
+    index = _read(connection, store, model, dimensions or 0)
+    with _lock:
+        _indexes[store.store_id] = index
+        _indexes.move_to_end(store.store_id)
+        while len(_indexes) > 1 and sum(other.nbytes for other in _indexes.values()) > MAX_BYTES:
+            _indexes.popitem(last=False)
+    return index
+
+
+def forget() -> None:
+    """Drop all indexes: some may have what an erasure is about."""
+    with _lock:
+        _indexes.clear()
+
+
+def _read(connection: Connection, store: StoreRecord, model: str, dimensions: int) -> StoreIndex:
+    of_files = store.type == "file"
+    where = {"group": store.group_id, "store": store.store_id, "model": model}
+    count = connection.execute(_FILES_COUNT if of_files else _COUNT, where).scalar_one()
+    vectors: Float32 = np.zeros((count, dimensions), np.float32)
+    positions = np.zeros(count, np.int64)
+    words, files, times = [""] * count, [0] * count, [0.0] * count
+    numbers: dict[UUID, int] = {}
+    skipped = pending = row = 0
+    result = connection.execute(_CHUNKS if of_files else _ITEMS, where, execution_options={"yield_per": _PAGE})
+    for item in result:
+        if row == count:  # written since they were counted
+            result.close()
+            break
+        positions[row], words[row] = item.position, item.tokens
+        if of_files:
+            files[row] = numbers.setdefault(item.file_id, len(numbers))
+            times[row] = datetime.fromisoformat(item.file_day).timestamp() if item.file_day else 0.0
+        else:
+            times[row] = item.created_at.timestamp()
+        vector = None if item.embedding is None else item.embedding.to_numpy()
+        if vector is not None and vector.size == dimensions:
+            vectors[row] = vector
+        elif item.model is None:
+            pending += 1
+        elif dimensions:  # else there is no vector to compare it with
+            skipped += 1
+        row += 1
+    corpus = StoreCorpus.of(vectors[:row], words[:row], times[:row], files[:row] if of_files else None)
+    return StoreIndex(store.revision, model, corpus, positions[:row], dimensions, skipped, pending)
+
+
+_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
+_ITEMS = text("""
+    SELECT position, tokens, created_at, embedding_model AS model, CASE WHEN embedding_model = :model THEN embedding END AS embedding
+    FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC
+""")
+# A file that was only taken over from a saved index counts when it was read.
+_FILES_COUNT = text("""
+    SELECT count(*) FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
+    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending'
+""")
+_CHUNKS = text("""
+    SELECT i.position, i.file_id, i.tokens, i.metadata ->> 'file_day' AS file_day, i.embedding_model AS model,
+        CASE WHEN i.embedding_model = :model THEN i.embedding END AS embedding
+    FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
+    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending' ORDER BY i.file_id, i.chunk_index
+""")

@@ -13,12 +13,12 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
-from jiyi.protocol.stores.items import MemoryItem, Snapshot
-from jiyi.stores.snapshots import Attached, held_in, reattach
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.stores import MemoryItem, Snapshot
+from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
 from jiyi.text.tokens import tokens
 from jiyi.text.words import content_digest
-from models.stores import attachments
-from models.stores.kinds.kept import KeptStore
+from models.stores.rows import StoreRecord
 from models.stores.tables import StoreItem
 
 #: The kind of work that an item without a vector owes.
@@ -44,7 +44,7 @@ class NewItem:
     created_at: datetime | None = None
 
 
-def insert(connection: Connection, store: KeptStore, new: NewItem, revision: int) -> tuple[UUID, str] | None:
+def insert(connection: Connection, store: StoreRecord, new: NewItem, revision: int) -> tuple[UUID, str] | None:
     """Store an item; its ids, or None if the store has its content already. ``revision``: of :func:`models.stores.rows.bump`."""
     item_id, digest = uuid7(), content_digest(new.content_summary)
     snapshots = {
@@ -68,36 +68,41 @@ def insert(connection: Connection, store: KeptStore, new: NewItem, revision: int
     row = connection.execute(_INSERT, values).one_or_none()
     if row is None:
         return None
-    attachments.keep(connection, store, new.attached)
+    _keep_attachments(connection, store, new.attached)
     return item_id, row.key
 
 
-def trim(connection: Connection, store: KeptStore, most: int) -> int:
+def count(connection: Connection, store: StoreRecord) -> int:
+    """How many items the store has."""
+    return int(connection.execute(_COUNT, _of(store)).scalar_one())
+
+
+def trim(connection: Connection, store: StoreRecord, most: int) -> int:
     """The oldest beyond ``most`` go; returns how many. The store's row is locked."""
     rows = connection.execute(_TRIM, {"group": store.group_id, "store": store.store_id, "most": most}).all()
     if any(row.attachments for row in rows):
-        attachments.drop_unused(connection, store.store_id)
+        _drop_unused(connection, store.store_id)
     return len(rows)
 
 
-def clear(connection: Connection, store: KeptStore) -> None:
+def clear(connection: Connection, store: StoreRecord) -> None:
     """All items go, and their attachments. The store's row is locked, for ``dropped``."""
     connection.execute(_CLEAR, {"group": store.group_id, "store": store.store_id})
-    attachments.drop_unused(connection, store.store_id)
+    _drop_unused(connection, store.store_id)
 
 
-def latest(connection: Connection, store: KeptStore, most: int, before: int | None = None) -> list[Row[Any]]:
+def latest(connection: Connection, store: StoreRecord, most: int, before: int | None = None) -> list[Row[Any]]:
     """The newest items, newest first, from before a position."""
     wanted = _ROWS if before is None else _ROWS.where(_I.position < before)
     return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), _of(store)).all())
 
 
-def by_positions(connection: Connection, store: KeptStore, positions: Sequence[int]) -> dict[int, Row[Any]]:
+def by_positions(connection: Connection, store: StoreRecord, positions: Sequence[int]) -> dict[int, Row[Any]]:
     """Those of the items that are still there."""
     return {row.position: row for row in connection.execute(_BY_POSITIONS, {**_of(store), "positions": list(positions)})}
 
 
-def every(connection: Connection, store: KeptStore) -> Iterator[Row[Any]]:
+def every(connection: Connection, store: StoreRecord) -> Iterator[Row[Any]]:
     """All items with their vectors, oldest first."""
     after = -1
     while rows := connection.execute(_EVERY, {**_of(store), "after": after, "limit": PAGE}).all():
@@ -107,7 +112,7 @@ def every(connection: Connection, store: KeptStore) -> Iterator[Row[Any]]:
 
 def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
     """The item of a row; ``whole``: with the bytes of its attachments."""
-    held = attachments.read(connection, row.store_id, row.attachments) if whole and row.attachments else {}
+    held = _read_attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
     snapshots = [None if one is None else Snapshot.model_validate(one) for one in (row.input_snapshot, row.output_snapshot)]
     given, output = [one if one is None or not held else reattach(one, held.get) for one in snapshots]
     return MemoryItem(
@@ -121,7 +126,7 @@ def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector
     )
 
 
-def _of(store: KeptStore) -> dict[str, str | UUID]:
+def _of(store: StoreRecord) -> dict[str, str | UUID]:
     return {"group": store.group_id, "store": store.store_id}
 
 
@@ -136,7 +141,7 @@ _TRIM = text("""
         SELECT position FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC OFFSET :most LIMIT 1
     ) RETURNING attachments
 """)
-COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
+_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
 _I = StoreItem
 _ROWS = select(
@@ -151,3 +156,48 @@ _EVERY = (
     .order_by(_I.position)
     .limit(bindparam("limit"))
 )
+
+
+def _keep_attachments(connection: Connection, store: StoreRecord, attached: Sequence[Attached]) -> None:
+    """Keep those that the store has not; its row is locked.
+
+    Raises:
+        InvalidRequest: the store would have more than ``MAX_ATTACHMENTS`` bytes.
+    """
+    for one in {one.note.attachment_id: one for one in attached}.values():
+        values = {"store": store.store_id, "group": store.group_id, "sha256": one.note.attachment_id, "data": one.data}
+        connection.execute(_KEEP_ATTACHMENT, {**values, "size": len(one.data), "mime": one.note.mime_type})
+    if attached and (size := int(connection.execute(_ATTACHMENTS_SIZE, {"store": store.store_id}).scalar_one())) > MAX_ATTACHMENTS:
+        raise InvalidRequest(
+            [f"blocks: the attachments of the store {store.name!r} would be {size:,} bytes, more than {MAX_ATTACHMENTS:,}"]
+        )
+
+
+def _read_attachments(connection: Connection, store_id: UUID, sha256s: Sequence[str]) -> dict[str, bytes]:
+    """Those of the bytes that the store has, by their SHA-256."""
+    return {row.sha256: bytes(row.data) for row in connection.execute(_READ_ATTACHMENTS, {"store": store_id, "ids": list(sha256s)})}
+
+
+def attachment(connection: Connection, store_id: UUID, sha256: str) -> tuple[bytes, str] | None:
+    """Bytes and media type."""
+    row = connection.execute(_ATTACHMENT, {"store": store_id, "id": sha256}).one_or_none()
+    return None if row is None else (bytes(row.data), row.mime_type)
+
+
+def _drop_unused(connection: Connection, store_id: UUID) -> None:
+    """Those that no item has any more go."""
+    connection.execute(_DROP_ATTACHMENTS, {"store": store_id})
+
+
+_KEEP_ATTACHMENT = text("""
+    INSERT INTO attachments (store_id, sha256, group_id, data, size, mime_type)
+    VALUES (:store, :sha256, :group, :data, :size, :mime) ON CONFLICT DO NOTHING
+""")
+_ATTACHMENTS_SIZE = text("SELECT coalesce(sum(size), 0) FROM attachments WHERE store_id = :store")
+_READ_ATTACHMENTS = text("SELECT sha256, data FROM attachments WHERE store_id = :store AND sha256 = ANY(:ids)")
+_ATTACHMENT = text("SELECT data, mime_type FROM attachments WHERE store_id = :store AND sha256 = :id")
+_DROP_ATTACHMENTS = text("""
+    DELETE FROM attachments a WHERE a.store_id = :store AND NOT EXISTS (
+        SELECT FROM store_items i WHERE i.group_id = a.group_id AND i.store_id = a.store_id AND i.attachments @> ARRAY[a.sha256]
+    )
+""")

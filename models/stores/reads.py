@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     FilePage,
     FilesQuery,
     ItemPage,
@@ -21,7 +21,7 @@ from jiyi.protocol.stores.asking import (
     StoresQuery,
     StoreState,
 )
-from jiyi.stores.config.registry import store_type
+from jiyi.stores.registry import store_type
 from models.db.rows import fetch
 from models.stores import items, rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -11,20 +12,36 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import NotFound
-from jiyi.stores.config.checking import checked
-from jiyi.stores.config.registry import store_type
+from jiyi.stores.registry import store_type
+from jiyi.stores.types import checked
 from models.stores import secrets
-from models.stores.kinds.kept import KeptStore
 from models.stores.tables import StoreRow
 
 
-def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> KeptStore | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRecord:
+    """A store of the group as a transaction sees it."""
+
+    store_id: UUID
+    group_id: str
+    run_id: str
+    name: str
+    type: str
+    #: Of its type's model, its secrets included.
+    config: Any
+    revision: int
+    state: str
+    state_reason: str
+    loaded: bool
+
+
+def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> StoreRecord | None:
     """The run's store of that name, else the group's."""
     row = connection.execute(_FIND, {"group": group_id, "name": name, "run": run_id}).one_or_none()
     return None if row is None else _kept(row)
 
 
-def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> KeptStore:
+def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> StoreRecord:
     """The same. Raises :class:`NotFound`."""
     found = find(connection, group_id, name, run_id)
     if found is None:
@@ -32,7 +49,7 @@ def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> 
     return found
 
 
-def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, KeptStore]:
+def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, StoreRecord]:
     """Those of the stores that there are in the current scope."""
     return {row.store_id: _kept(row) for row in connection.execute(_BY_IDS, {"ids": store_ids})}
 
@@ -54,20 +71,14 @@ def declare(connection: Connection, group_id: str, run_id: str, name: str, kind:
     return made, "made"
 
 
-def bump(connection: Connection, store_id: UUID, *, dropped: bool = False) -> int:
-    """The store's next revision; its row is locked until the transaction ends.
-
-    Args:
-        connection: of the change.
-        store_id: of the current scope.
-        dropped: others than the oldest items go, or change: readers are to read all anew.
-    """
-    return int(connection.execute(_BUMP, {"id": store_id, "dropped": int(dropped)}).scalar_one())
+def bump(connection: Connection, store_id: UUID) -> int:
+    """The store's next revision; its row is locked until the transaction ends."""
+    return int(connection.execute(_BUMP, {"id": store_id}).scalar_one())
 
 
 def bump_if_there(connection: Connection, store_id: UUID) -> int | None:
     """As :func:`bump`; None if the store was deleted meanwhile."""
-    revision = connection.execute(_BUMP, {"id": store_id, "dropped": 0}).scalar_one_or_none()
+    revision = connection.execute(_BUMP, {"id": store_id}).scalar_one_or_none()
     return None if revision is None else int(revision)
 
 
@@ -91,11 +102,11 @@ def delete(connection: Connection, store_id: UUID) -> int:
     return count
 
 
-def _kept(row: Row[Any]) -> KeptStore:
+def _kept(row: Row[Any]) -> StoreRecord:
     found = store_type(row.type)
     assert found is not None, "it was declared by this service"
     config = secrets.joined(row.config, secrets.opened(row.group_id, row.secrets))
-    return KeptStore(
+    return StoreRecord(
         store_id=row.store_id,
         group_id=row.group_id,
         run_id=row.run_id,
@@ -103,7 +114,6 @@ def _kept(row: Row[Any]) -> KeptStore:
         type=row.type,
         config=checked(found.config_cls, config, row.name),
         revision=row.revision,
-        generation=row.generation,
         state=row.state,
         state_reason=row.state_reason,
         loaded=row.loaded_at is not None,
@@ -112,8 +122,7 @@ def _kept(row: Row[Any]) -> KeptStore:
 
 _S = StoreRow
 _ROWS = select(
-    *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets),
-    *(_S.revision, _S.generation, _S.state, _S.state_reason, _S.loaded_at),
+    *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets), *(_S.revision, _S.state, _S.state_reason, _S.loaded_at)
 )
 _IN_SIGHT = or_(_S.run_id == bindparam("run"), _S.run_id == "")
 _FIND = _ROWS.where(_S.group_id == bindparam("group"), _S.name == bindparam("name"), _IN_SIGHT).order_by(_S.run_id.desc()).limit(1)
@@ -131,7 +140,7 @@ _CHANGE = text("""
     WHERE group_id = :group AND store_id = :id
 """).bindparams(bindparam("config", type_=JSONB))
 _BUMP = text("""
-    UPDATE stores SET revision = revision + 1, generation = generation + :dropped, used_at = now() WHERE store_id = :id RETURNING revision
+    UPDATE stores SET revision = revision + 1, used_at = now() WHERE store_id = :id RETURNING revision
 """)
 _STATE = text("UPDATE stores SET state = :state, state_reason = :reason WHERE store_id = :id")
 _LOADED = text("UPDATE stores SET loaded_at = now(), used_at = now() WHERE store_id = :id")

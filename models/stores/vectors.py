@@ -8,7 +8,13 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from engine.providers.embedders import declaration_problem
+from engine.providers.public_addresses import check_public
+from jiyi.errors import ConfigError
+from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
+from jiyi.stores.types import EmbeddingConfig
 from models.stores import rows
 from models.stores.items import EMBED_ITEMS
 
@@ -83,3 +89,21 @@ _OWE_ALL = text("""
         AND s.config -> 'embedding' IS DISTINCT FROM '"none"'
     ON CONFLICT DO NOTHING
 """)
+
+
+def check_embedder(given: EmbeddingConfig | None, path: str) -> None:
+    """Raises :class:`ConfigError`: something is missing, or its address is in a private network."""
+    if given is None or given.provider == "deployment":
+        return
+    key = "" if given.api_key is None else given.api_key.get_secret_value()
+    wrong = declaration_problem(vendor(given), given.model, given.base_url or "", key)
+    if wrong is not None:
+        raise ConfigError([f"{path}.{wrong}"])
+    address = given.base_url or (PRESETS[given.provider].base_url if given.provider in PRESETS else "")
+    if address and address != get_settings().embedder_base_url and (why := check_public(address)) is not None:
+        raise ConfigError([f"{path}.base_url: {why}"])
+
+
+def vendor(given: EmbeddingConfig) -> str:
+    """The provider by the name that :mod:`engine.providers` has for it."""
+    return "fastembed" if given.provider == "local" else given.provider

@@ -9,9 +9,21 @@ from sqlalchemy import Connection
 
 from engine.tiers.promotion import PlannedPiece, knowledge_id
 from jiyi.errors import NotFound
-from jiyi.protocol.tiers.digests import DigestBody, DigestState
-from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
-from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEntries, DeleteEntries
+from jiyi.protocol.tiers.knowledge import (
+    CheckBody,
+    CheckedEntries,
+    CurrentVersion,
+    DeletedEntries,
+    DeleteEntries,
+    DemoteBody,
+    Demoted,
+    DigestBody,
+    DigestState,
+    EditKnowledge,
+    Piece,
+    PromoteBody,
+    Promoted,
+)
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import content_digest
 from models.db.actions import Context, action, by_worker
@@ -32,7 +44,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     connection, group_id = context.connection, context.group_id
     if request.preview:
         return preview(connection, group_id, request)
-    pieces.hold(connection, group_id)
+    pieces.lock_group(connection, group_id)
     now = datetime.now(UTC)
     sources = pieces.sources(connection, group_id, request.entry_ids)
     new = pieces.planned_pieces(group_id, request, sources, now)
@@ -64,7 +76,7 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
 
     Agents do not find it any more from the next question on. It stays, with its history, and may be promoted again.
     """
-    pieces.hold(context.connection, context.group_id)
+    pieces.lock_group(context.connection, context.group_id)
     asked = list(dict.fromkeys(request.knowledge_ids))
     rows = pieces.find(context.connection, context.group_id, asked)
     missing = [str(one) for one in asked if one not in rows]
@@ -87,7 +99,7 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     id is another one, since ids follow from what is said. What says the same already is left as it is.
     """
     connection, group_id, edited = context.connection, context.group_id, request.knowledge_id
-    pieces.hold(connection, group_id)
+    pieces.lock_group(connection, group_id)
     row = pieces.find(connection, group_id, [edited]).get(edited)
     if row is None or row.demoted_at is not None:
         newer = "" if row is None or row.replaced_by is None else f"; {row.replaced_by} has taken its place"
@@ -118,7 +130,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed over.
     """
     connection, group_id, now = context.connection, context.group_id, datetime.now(UTC)
-    quarantine.hold(connection, group_id)
+    quarantine.lock_group(connection, group_id)
     gone = quarantine.mark_deleted(connection, group_id, request.entry_ids, now)
     if gone:
         quarantine.mark_left(connection, group_id, gone, now)
@@ -135,7 +147,7 @@ def check(context: Context, request: CheckBody) -> CheckedEntries:
     filters then look at them again, so that they enter working memory, or leave it. Said again, it changes nothing.
     """
     connection, group_id = context.connection, context.group_id
-    quarantine.hold(connection, group_id)
+    quarantine.lock_group(connection, group_id)
     checked = quarantine.mark_checked(connection, group_id, request.entry_ids, true=request.verdict == "true")
     if checked:
         context.owe(INGRESS, [(entry_id, group_id) for entry_id in checked])

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
-from jiyi.protocol.tiers.quarantine import RUNAWAY
+from jiyi.protocol.tiers.knowledge import RUNAWAY
 from jiyi.settings import get_settings
 from models.tiers.quarantine import Output
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from jiyi.protocol.tiers.knowledge import Promoted
-from jiyi.tiers.memory_node import NodeEvent
+from jiyi.tiers.retrieval_node import NodeEvent
 from models.queue import stream
 from models.queue.stream import News
 

@@ -45,9 +45,9 @@ class NewPiece:
     session_id: str | None
 
 
-def hold(connection: Connection, group_id: str) -> None:
+def lock_group(connection: Connection, group_id: str) -> None:
     """Lock the group's knowledge until the end of the transaction."""
-    connection.execute(_HOLD, {"group": group_id})
+    connection.execute(_LOCK_GROUP, {"group": group_id})
 
 
 def sources(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -> list[Source]:
@@ -153,7 +153,7 @@ def _tokens(content: str) -> str:
 
 
 _K = KnowledgeRow
-_HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.knowledge.' || :group, 0))")
+_LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.knowledge.' || :group, 0))")
 _SOURCES = text("""
     SELECT entry_id, session_id, agent_id, node_id, node_type, kind, content, metadata, promoted_at IS NOT NULL AS promoted
     FROM quarantine_logs WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL

@@ -1,6 +1,6 @@
 """Quarantine: the outputs of workflows' nodes, and what became of them.
 
-Nothing here answers agents. Whoever changes working memory holds its group's lock (:func:`hold`) in the transaction that
+Nothing here answers agents. Whoever changes working memory holds its group's lock (:func:`lock_group`) in the transaction that
 writes here what it changed, so that the list in Valkey and these rows tell the same.
 """
 
@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.tiers.screening import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.tiers.quarantine import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
+from jiyi.protocol.tiers.knowledge import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
 from jiyi.protocol.tiers.query import Kind, kind_of
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.vectors import Float32
@@ -132,13 +132,13 @@ def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
     return fetch(connection, Output, statement.order_by(row.created_at, row.entry_id))
 
 
-def hold(connection: Connection, group_id: str) -> None:
+def lock_group(connection: Connection, group_id: str) -> None:
     """Until the transaction ends nobody else changes the group's working memory."""
-    connection.execute(_HOLD, {"group": group_id})
+    connection.execute(_LOCK_GROUP, {"group": group_id})
 
 
 def working_memory(connection: Connection, group_id: str) -> list[Entry]:
-    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under :func:`hold`."""
+    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under :func:`lock_group`."""
     found = working.read(group_id)
     return found if found is not None else _rebuild(connection, group_id)
 
@@ -232,12 +232,12 @@ def sentence(reason: str | None, details: JsonMapping) -> str:
 
 
 def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> list[UUID]:
-    """Take entries out of sight; returns those that were there. Under :func:`hold`, as they may be in working memory."""
+    """Take entries out of sight; returns those that were there. Under :func:`lock_group`, as they may be in working memory."""
     return list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
 
 
 def mark_checked(connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool) -> list[UUID]:
-    """Put down what a check came to; the ids of those of which that was not known yet. Under :func:`hold`."""
+    """Put down what a check came to; the ids of those of which that was not known yet. Under :func:`lock_group`."""
     marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, REFUTED}
     asked = {"group": group_id, "ids": list(entry_ids), "mark": CHECKED if true else REFUTED, "marks": list(marks)}
     return list(connection.execute(_CHECK, asked).scalars())
@@ -249,7 +249,7 @@ def lifetime() -> timedelta:
 
 
 _KEPT = {field.name for field in fields(Entry)}
-_HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
+_LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
     SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type, session_id, kind, confidence,
         flags, embedding AS vector, embedding_model AS model

@@ -6,32 +6,36 @@ Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that ca
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import cast
 
 import numpy as np
 import redis
 from psycopg import Error as DriverError
+from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from engine.providers.web_search import SearchOptions
-from engine.providers.web_searcher import items_of
+from engine.providers.web_engines import chosen
+from engine.providers.web_search import SearchOptions, SearchResult
+from engine.providers.web_searcher import Searcher, items_of
 from engine.retrieval.ranking import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
-from engine.tiers.gathering import SECONDS, Gathered, Reader, gather
-from engine.tiers.merging import merge
+from engine.tiers.answer import SECONDS, Gathered, Reader, Skipped, gather, merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
+from jiyi.once import once
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import rate_limits, valkey_keys
 from models.db.connection import snapshot, unit_of_work
+from models.db.valkey import valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
-from models.tiers.web_search import searcher
 from models.tiers.working import Entry
 
 #: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
@@ -131,7 +135,7 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
     """Valkey has lost it, or never had it: once, by whoever asks first."""
     try:
         with unit_of_work() as connection:
-            quarantine.hold(connection, group_id)
+            quarantine.lock_group(connection, group_id)
             return quarantine.working_memory(connection, group_id)
     except DATABASE_ERRORS as error:
         raise TierAway(
@@ -205,3 +209,52 @@ def _web(asked: _TierQuery) -> list[Item]:
     found = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
     asked.web_answer = found.answer
     return items_of(found)
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds, from its first search on, in which a session may search so often.
+SESSION_SECONDS = 86_400
+
+
+@once
+def searcher() -> Searcher:
+    """This process's; what it keeps and counts is everybody's."""
+    settings = get_settings()
+    engine, why_none = chosen(settings)
+    return Searcher(engine, SharedCache(settings.web_search_cache_seconds), SharedQuota(settings.web_search_per_session), why_none)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCache:
+    """Results that are used again for so many seconds; 0: never. Without Valkey it is empty."""
+
+    seconds: float
+
+    def get(self, group_id: str, key: str) -> SearchResult | None:
+        try:
+            found = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
+            return None if found is None else SearchResult.model_validate_json(found)
+        except (redis.RedisError, ValidationError) as error:  # or another version has written it
+            log.warning("what a web search found lately cannot be read: %s", type(error).__name__)
+            return None
+
+    def put(self, group_id: str, key: str, result: SearchResult) -> None:
+        if milliseconds := round(self.seconds * 1_000):
+            try:
+                valkey().set(valkey_keys.web_search(group_id, key), result.model_dump_json(), px=milliseconds)
+            except redis.RedisError as error:
+                log.warning("what a web search found cannot be kept: %s", type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedQuota:
+    """So many searches a session and day, whichever process makes them."""
+
+    most: int
+
+    def take(self, group_id: str, session_id: str) -> bool:
+        try:
+            return rate_limits.count(valkey_keys.web_searches(group_id, session_id), SESSION_SECONDS) <= self.most
+        except redis.RedisError as error:  # searches cost money: none that is not counted
+            raise Skipped("web searches are counted in Valkey, which is away") from error

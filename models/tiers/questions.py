@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from jiyi.errors import NotAllowed, NotFound
 from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
-from jiyi.protocol.tiers.digests import DigestPage, DigestsQuery
-from jiyi.protocol.tiers.knowledge import Change, HistoryQuery, KnowledgeFilter, KnowledgePage, Layer, LayerFilter, TiersPage, TiersWanted
-from jiyi.protocol.tiers.quarantine import EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
+from jiyi.protocol.tiers.knowledge import (
+    Change,
+    DigestPage,
+    DigestsQuery,
+    EntryQuery,
+    HistoryQuery,
+    IngestState,
+    KnowledgeFilter,
+    KnowledgePage,
+    Layer,
+    LayerFilter,
+    TiersPage,
+    TiersWanted,
+    WorkingMemoryQuery,
+    WorkingState,
+)
+from jiyi.protocol.tiers.query import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.rest import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
@@ -86,7 +99,7 @@ def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingStat
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
     refused = quarantine_reads.rejections(connection, group_id)
-    quarantine.hold(connection, group_id)
+    quarantine.lock_group(connection, group_id)
     entries = quarantine.working_memory(connection, group_id)
     return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from engine.providers.embedders import query_vector
-from jiyi.protocol.integrations.items import ItemRows, SearchItems
+from jiyi.protocol.items import ItemRows, SearchItems
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

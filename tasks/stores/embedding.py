@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from engine.stores.items import without_labels
+from sqlalchemy import Connection
+
+from engine.providers.embedder_specs import Embedder
+from engine.providers.embedders import own_embedder
+from engine.stores.items import embed, model_name, without_labels
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
+from jiyi.stores.types import EmbeddingConfig, EmbeddingParams
 from models.db.connection import unit_of_work
+from models.operations import embedding_models
 from models.stores import rows, vectors
 from models.stores.items import EMBED_ITEMS
-from models.stores.kinds.kept import KeptStore
-from models.stores.vectors import ItemToEmbed
+from models.stores.rows import StoreRecord
+from models.stores.vectors import ItemToEmbed, vendor
+from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task
-from tasks.stores.embedders import StoreEmbedder, embedder_of_store
 
 
 @dataclass(slots=True)
@@ -59,7 +66,7 @@ def embed_items(batch: Batch) -> None:
         batch.again.extend(vectors.without(connection, owed, models))
 
 
-def _items_by_store(batch: Batch) -> list[tuple[KeptStore, list[ItemToEmbed]]]:
+def _items_by_store(batch: Batch) -> list[tuple[StoreRecord, list[ItemToEmbed]]]:
     items: dict[UUID, list[ItemToEmbed]] = defaultdict(list)
     with unit_of_work() as connection:
         for item in vectors.to_embed(connection, batch.subject_ids):
@@ -67,7 +74,7 @@ def _items_by_store(batch: Batch) -> list[tuple[KeptStore, list[ItemToEmbed]]]:
         return [(store, items[store_id]) for store_id, store in rows.by_ids(connection, list(items)).items()]
 
 
-def _embed(store: KeptStore, wanted: list[ItemToEmbed]) -> _OfStore | None:
+def _embed(store: StoreRecord, wanted: list[ItemToEmbed]) -> _OfStore | None:
     """Each content that the store has no vector for is embedded once; None: the store has no embedder."""
     with unit_of_work() as connection:
         embedder = embedder_of_store(connection, store)
@@ -77,3 +84,43 @@ def _embed(store: KeptStore, wanted: list[ItemToEmbed]) -> _OfStore | None:
     missing = {item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known}
     made = embedder.passages(list(missing.values())) if missing else ()
     return _OfStore(embedder, wanted, dict(zip(missing, made, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEmbedder:
+    """Makes the vectors of a store's items and questions."""
+
+    embedder: Embedder
+    params: EmbeddingParams
+    #: The deployment's name of it; empty for a store's own.
+    spec: str
+
+    @property
+    def model(self) -> str:
+        """Stored with every vector: of another model, or of texts cut in another way, none is compared."""
+        return model_name(self.embedder.model, self.params)
+
+    def passages(self, texts: Sequence[str]) -> Float32:
+        return embed(texts, self.params, self.embedder.passages)
+
+    def query(self, text: str) -> Float32:
+        return self.embedder.query(text[: self.params.max_length])
+
+    def hold(self, connection: Connection, dimensions: int) -> None:
+        """Before vectors are stored: those of the deployment's model are to be of the active one until the transaction ends."""
+        if self.spec:
+            embedding_models.hold(connection, self.embedder.model, self.spec, dimensions)
+
+
+def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedder | None:
+    """None: the store has none. Raises :class:`jiyi.errors.EmbeddingUnavailable` or :class:`jiyi.errors.SettingsError`."""
+    given: EmbeddingConfig | None = getattr(store.config, "embedding", None)
+    if given is None:
+        return None
+    if given.provider == "deployment":
+        embedder, spec = in_use(connection)
+        return StoreEmbedder(embedder, given.params, spec)
+    key = "" if given.api_key is None else given.api_key.get_secret_value()
+    name = given.params.model_path or given.model if given.provider == "local" else given.model
+    made = own_embedder(vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id)
+    return StoreEmbedder(made, given.params, "")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
-from jiyi.protocol.tiers.query import MemoryQuery
+from datetime import UTC, datetime
+
+from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.tiers.query import ContextAnswer, ContextBody, MemoryQuery
 from jiyi.settings import get_settings
+from jiyi.text.prompt import build_context
 from jiyi.text.words import language_of
-from jiyi.tiers.context import GROUP_MEMORIES, build_context, council_sections
 from models.db.actions import Actor
 from models.tiers import query as memory
 from models.tiers import questions
 from tasks.framework.rpc import implements
+from tasks.retrieval.retrieve import retrieve
 from tasks.tiers.screening import embed_query
 
 #: Of a context's fields those that go with the question to the tiers.
@@ -24,10 +28,12 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
     memory.throttle(actor.group_id)
     found = memory.query_memory(query, embed_query)
+    experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
     sections = council_sections(
         system=request.system,
         persona=request.persona,
         memories=[item.content for item in found.results],
+        experiences=experiences,
         proposal=request.proposal,
         language=language_of(about),
     )
@@ -36,3 +42,20 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     return ContextAnswer(
         text=made.text, tokens=made.tokens, budget=made.budget, parts=list(made.parts), memories=found.results[:kept], tiers=found.tiers
     )
+
+
+def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None) -> list[str]:
+    """What the agent went through that is most relevant, the best first."""
+    asked = RetrievalRequest(
+        group_id=group_id,
+        agent_id=agent_id,
+        focal_texts=[about],
+        top_k=EXPERIENCES,
+        now=now or datetime.now(UTC),
+        touch=False,
+        min_probability=get_settings().min_probability,
+        filters=Filters(kinds=["experience"]),
+    )
+    answer = retrieve(asked)
+    assert isinstance(answer, Answer), "one focal text has one answer"
+    return [node.description for node in answer.retrieved_nodes]

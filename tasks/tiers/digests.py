@@ -10,7 +10,7 @@ from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
 from engine.tiers.digest import Cluster, Digest, digest
 from jiyi.errors import JiyiError
-from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.knowledge import DigestBody, DigestState
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.actions import Actor

@@ -16,9 +16,10 @@ from engine.providers.llms import ForGroup, llm
 from engine.providers.questions import Consistency
 from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol.tiers.quarantine import UNVERIFIED, VERIFIED
+from jiyi.protocol.tiers.knowledge import UNVERIFIED, VERIFIED
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
 from jiyi.text.words import content_digest, language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -27,12 +28,13 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import guards, news, quarantine, working
+from models.tiers import guards, knowledge, news, quarantine, working
 from models.tiers import query as memory
+from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.quarantine import INGRESS, Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
-from tasks.framework.embedding import in_use
+from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -94,7 +96,7 @@ def ingress(batch: Batch) -> None:
     with batch.finish() as (connection, owed):
         mine = [output for output in outputs if output.entry_id in set(owed) and not output.deleted]
         for group_id in sorted({output.group_id for output in mine}):  # in one order: two workers wait, none for ever
-            quarantine.hold(connection, group_id)
+            quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
             own = [output for output in mine if output.group_id == group_id]
@@ -188,7 +190,7 @@ def consistency(batch: Batch) -> None:
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
         for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
-            quarantine.hold(connection, output.group_id)
+            quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
                 verdict = Verdict("inconsistent", flags=tuple(output.flags))
@@ -219,7 +221,7 @@ def expire_working_memory(run: Run) -> None:
         for group_id in sorted(found):
             ids = found[group_id]
             if not run.dry:
-                quarantine.hold(connection, group_id)
+                quarantine.lock_group(connection, group_id)
                 quarantine.mark_left(connection, group_id, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))
@@ -248,3 +250,13 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     """The model in use (None: the setting's), and a question's vector by it."""
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)
+
+
+@work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_knowledge(batch: Batch) -> None:
+    """Embed pieces of knowledge that have no vector of the model in use.
+
+    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed meanwhile is
+    embedded again.
+    """
+    embed_owed(batch, knowledge)

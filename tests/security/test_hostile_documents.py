@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from engine.stores.files import documents
+from engine.stores import chunks
 from jiyi.errors import ConfigError
-from jiyi.protocol.stores.asking import ApplyGraph
+from jiyi.protocol.stores import ApplyGraph
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions
 from models.stores.paths import own_folder
-from tests.integration.stores.files.folders import Folder
+from tests.integration.stores.folders import Folder
 from tests.integration.stores.kept import SIMPLE, Kept
 from tests.unit.parsing.test_children import HIDDEN_DEPTH
 
@@ -71,7 +71,7 @@ def test_what_unfolds_is_marked_and_the_worker_does_not_grow(docs: Folder, name:
 
 
 def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(docs: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LIMITS", documents.Limits(cpu_seconds=1))
+    monkeypatch.setattr(chunks, "LIMITS", chunks.Limits(cpu_seconds=1))
     docs.write("hidden.html", HIDDEN_DEPTH)
     docs.write("good.md", KILN)
     docs.scan()

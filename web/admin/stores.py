@@ -7,7 +7,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
+from jiyi.protocol.stores import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin import inputs
 from web.admin.acting import door, perform

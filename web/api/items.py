@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.integrations.items import GetItems, ListNamespaces, PutItems, SearchItems
+from jiyi.protocol.items import GetItems, ListNamespaces, PutItems, SearchItems
 from models.items import actions
 from web.api.registry import expose
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jiyi.protocol.integrations.tools import Tool, Tools
-from jiyi.protocol.openapi.tools import tools
+from jiyi.protocol.openapi.tools import Tool, Tools, tools
 from jiyi.protocol.wire.api_keys import KeyScope
 from web.api.registry import OPERATIONS, operation
 from web.api.running import Asker

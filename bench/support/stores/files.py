@@ -19,16 +19,16 @@ from rich.progress import track
 
 from bench.locomo import description, turn_ids
 from bench.support.ranking import Figures, mean
-from engine.stores.files.scoring import Search
-from jiyi.protocol.stores.asking import RetrieveItems
+from engine.stores.scoring import Search
+from jiyi.protocol.stores import RetrieveItems
 from jiyi.text.splitting import split
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue import pending_work
 from models.stores import rows
+from models.stores.backends import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
-from models.stores.kinds.file import INDEX, SCAN
-from models.stores.kinds.kept import KeptStore
+from models.stores.rows import StoreRecord
 from workers import ephemeral
 
 GROUP = "bench"
@@ -98,14 +98,13 @@ def do_owed() -> None:
     """All that is owed for stores of files, in this process."""
     from tasks.framework.work import run_until_idle
     from tasks.stores.embedding import embed_items
-    from tasks.stores.files.indexing import index_file
-    from tasks.stores.files.scanning import scan_files
+    from tasks.stores.index_files import index_file, scan_files
 
     for kind, handler in ((SCAN, scan_files), (INDEX, index_file), (EMBED_ITEMS, embed_items)):
         run_until_idle(kind, handler, limit=1_000_000)
 
 
-def declare(name: str, folder: Path) -> KeptStore:
+def declare(name: str, folder: Path) -> StoreRecord:
     """A store of a folder's files, whose scan is owed."""
     with unit_of_work() as connection:
         store_id, _ = rows.declare(connection, GROUP, "", name, "file", {"file_sources": [{"path": str(folder)}]})
@@ -133,7 +132,7 @@ def run(path: Path, limit: int | None = None, console: Console = QUIET) -> dict[
 
 
 def _answers(one: Conversation) -> Iterator[tuple[Search, Figures]]:
-    from tasks.stores.files.searching import search as searched
+    from tasks.stores.search import search as searched
 
     says = said_by(one)
     with unit_of_work() as connection:

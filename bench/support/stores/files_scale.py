@@ -25,8 +25,8 @@ from sqlalchemy import text
 
 from bench.support.stores.files import GROUP, QUIET, declare, do_owed
 from engine.providers.embedders import HashingEmbedder
-from engine.stores.files.chunks import chunks_of
-from jiyi.protocol.stores.asking import RetrieveItems
+from engine.stores.chunks import chunks_of
+from jiyi.protocol.stores import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -121,7 +121,7 @@ def _stale(name: str, folder: Path) -> int:
 
 
 def _p50(name: str) -> float:
-    from tasks.stores.files.searching import search
+    from tasks.stores.search import search
 
     words = random.Random(SEED)
     with unit_of_work() as connection:

@@ -16,7 +16,7 @@ from bench.memdaily import RECALL, read, summary
 from bench.support.quality import Agent, Question
 from bench.support.service import running
 from jiyi import Client
-from jiyi.protocol.stores.items import Hit
+from jiyi.protocol.stores import Hit
 
 THREADS = 4
 #: Items among which the order by cosine alone is taken.

@@ -7,7 +7,7 @@ from typing import Any
 
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.protocol.integrations.items import (
+from jiyi.protocol.items import (
     DEFAULT_FOUND,
     DEFAULT_NAMESPACES,
     FoundItems,

@@ -20,7 +20,7 @@ from jiyi.protocol.conversations.types import Role
 from jiyi.protocol.events import Event
 from jiyi.protocol.events.content import digests_of
 from jiyi.protocol.events.states import EventState
-from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.tiers.knowledge import IngestBody, IngestState, ingest_event
 from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Ids in one question about states.
@@ -182,7 +182,7 @@ class Telling(Namespace[W]):
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.tiers.quarantine.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+            fields: the other ones of :class:`jiyi.protocol.tiers.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
                 Give an ``event_id`` of your own, and the call may be repeated whatever it raised: the text is taken once.
 
         Raises:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jiyi.protocol.integrations.tools import Tool
+from pydantic import BaseModel, Field
+
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi.operations import Operation
 from jiyi.protocol.wire.api_keys import KeyScope
@@ -100,3 +101,24 @@ def _local(schema: Any, schemas: Json, used: Json) -> Any:
             used[model] = {}  # it may refer to itself
             used[model] = _local(schemas[model], schemas, used)
     return found
+
+
+class Tool(BaseModel):
+    """One tool, and how to call it over HTTP."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: dict[str, Any] = Field(description="JSON schema of its arguments.")
+    method: str
+    path: str = Field(description="With the names of arguments in braces.")
+    in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")
+    in_query: list[str] = Field(description="Arguments behind the question mark; all others are fields of the body.")
+    read_only: bool
+    destructive: bool
+
+
+class Tools(BaseModel):
+    """Tools that the key may use."""
+
+    tools: list[Tool]

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 
-from jiyi.protocol.events import Name
+from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Name
+from jiyi.protocol.queries import Request
 from jiyi.protocol.retrieval import FocalText, all_storable
 from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.text.prompt import BUDGET, MAX_BUDGET, Part
 
 #: As ``relevance_threshold``: nothing is left out.
 NO_THRESHOLD = -1.0
@@ -33,6 +35,7 @@ MAX_RESULTS = 100
 MAX_WEB_RESULTS, MAX_DOMAINS = 10, 20
 MAX_DAYS = 36_500
 
+Text = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
 Threshold = Annotated[float, Field(ge=NO_THRESHOLD, le=1, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)]
 SearchType = Literal["general", "news"]
@@ -172,3 +175,45 @@ def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
     if said in ("verdict", "statement"):
         return "verdict" if said == "verdict" else "statement"
     return "verdict" if metadata.get("verdict") is True or (node_type or "").lower() in VERDICT_NODES else "statement"
+
+
+PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
+
+
+class ContextBody(Request):
+    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be decided."""
+
+    proposal: Text = Field(description="What is to be decided or answered now. It comes last, and is never left out for memories.")
+    system: PartText = Field("", description="The group's own words to all its agents; comes first.")
+    persona: PartText = Field("", description="Who the agent is.")
+    query: FocalText | None = Field(None, description="What to look for in the group's memory; the proposal unless given.")
+    budget: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Tokens that the text has at most, as Jiyi estimates them.")
+    agent_id: Name | None = Field(None, description="Also what is known to this agent alone.")
+    session_id: Name | None = Field(None, description="Only what this session said.")
+    order: Order = Field("score", description="Which memories come first: the most similar, or working memory (`tier`).")
+    relevance_threshold: Threshold | None = Field(None, description="As in a question to the tiers.")
+    time_range_days: Days | None = Field(None, description="As in a question to the tiers.")
+    include_verdicts: bool = Field(True, description="Whether what decided something is among the memories.")
+    now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
+
+
+class ContextAnswer(BaseModel):
+    """The text, what became of each of its parts, and the memories that are in it."""
+
+    text: str = Field(description="The parts, with `---` between them.")
+    tokens: int = Field(description="Its estimate, rather too many than too few; never above the budget.")
+    budget: int
+    parts: list[Part] = Field(description="In their order: what was kept, what was cut, and why.")
+    memories: list[Item] = Field(description="Those in the text, in their order; the last one may be shortened there.")
+    tiers: list[TierStatus] = Field(description="How each tier fared.")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status(self) -> Literal["ok", "partial", "failed"]:
+        """Of the memories: `partial` if a tier failed, `failed` if all did, and the text has none."""
+        return status_of(self.tiers)
+
+    @property
+    def cut(self) -> list[str]:
+        """What was cut, and why: a sentence a part."""
+        return [part.why for part in self.parts if part.why]

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jiyi.protocol.events import Name
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.retrieval import MAX_TIMEOUT
-from jiyi.protocol.tiers.digests import DigestState
-from jiyi.protocol.tiers.knowledge import Change, Knowledge, Layer, LayerFilter
+from jiyi.protocol.tiers.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
 from jiyi.protocol.tiers.query import Item, Kind, MemoryQuestion
 
 #: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jiyi.protocol.appointments.schedules import AskSchedules
-from jiyi.protocol.tiers.digests import DigestBody
+from jiyi.protocol.tiers.knowledge import DigestBody
 from models.appointments import schedule_actions
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.integrations.items import PutItems
+from jiyi.protocol.items import PutItems
 from models.db.connection import unit_of_work
 from models.items import actions
 from tests.integration.actions.cases import Case

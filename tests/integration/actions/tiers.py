@@ -8,8 +8,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from jiyi.protocol.events import build
-from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, PromoteBody
-from jiyi.protocol.tiers.quarantine import CheckBody, DeleteEntries
+from jiyi.protocol.tiers.knowledge import CheckBody, DeleteEntries, DemoteBody, EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import store

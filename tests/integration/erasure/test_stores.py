@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi.protocol.stores.asking import LogOperation, UpdateStore
-from jiyi.protocol.stores.items import Snapshot, SnapshotBlock
+from jiyi.protocol.stores import LogOperation, Snapshot, SnapshotBlock, UpdateStore
 from models.stores import actions
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places

@@ -21,8 +21,8 @@ from flask import Flask
 from examples import graph, plain_python, prompt
 from jiyi import Client
 from jiyi.text.prompting import quoted
-from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode
 from tests.integration.tiers.outputs import long_ago
 from tests.integration.web.test_api import until
 

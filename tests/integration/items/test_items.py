@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
-from jiyi.protocol.integrations.items import FoundItems, GetItems, Item, ItemRows, ListNamespaces, PutItems, SearchItems
+from jiyi.protocol.items import FoundItems, GetItems, Item, ItemRows, ListNamespaces, PutItems, SearchItems
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions

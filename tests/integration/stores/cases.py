@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.stores.asking import ApplyGraph, LogOperation, StoreName, UpdateStore
-from jiyi.protocol.stores.items import Snapshot
+from jiyi.protocol.stores import ApplyGraph, LogOperation, Snapshot, StoreName, UpdateStore
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions

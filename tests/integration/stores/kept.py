@@ -6,25 +6,25 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jiyi.protocol.stores.asking import (
+from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
     FoundItems,
     ItemPage,
     ItemsQuery,
     RetrieveItems,
+    Snapshot,
     StoreName,
     StoreState,
     UpdateStore,
     WrittenItem,
 )
-from jiyi.protocol.stores.items import Snapshot
 from models.db.actions import Actor
 from models.db.scope import for_groups
 from models.stores import actions
 from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
-from tasks.stores import embedding, searching
+from tasks.stores import embedding, search
 
 #: The simple store of the group that most tests use, and a blackboard.
 SIMPLE = {"name": "notes", "type": "simple", "config": {"memory_path": "notes.json"}}
@@ -50,13 +50,13 @@ class Kept:
     def ask(self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1) -> FoundItems:
         with for_groups(self.group):
             request = RetrieveItems(name=name, run_id=run_id, query=query, top_k=top_k, similarity_threshold=threshold)
-            return searching.retrieve(Actor(self.group), request)
+            return search.retrieve(Actor(self.group), request)
 
     def found(self, query: str, name: str = "notes", **options: Any) -> list[str]:
         return [hit.item.content_summary for hit in self.ask(query, name, **options).hits]
 
     def items(self, name: str = "notes", *, run_id: str = "", limit: int = 50) -> ItemPage:
-        return self.perform(actions.items, ItemsQuery(name=name, run_id=run_id, limit=limit))
+        return self.perform(actions.list_items, ItemsQuery(name=name, run_id=run_id, limit=limit))
 
     def state(self, name: str = "notes", *, run_id: str = "") -> StoreState:
         return self.perform(actions.show, StoreName(name=name, run_id=run_id))

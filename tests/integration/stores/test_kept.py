@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ConfigError, InvalidRequest, NotFound
-from jiyi.protocol.stores.asking import AttachmentQuery, MapQuery, StoreName, UpdateStore
-from jiyi.protocol.stores.items import Snapshot, SnapshotBlock
+from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import prune
@@ -91,8 +90,7 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     kept.say("The blue teapot broke on Tuesday.", inputs="What broke?")
     embed()
     assert kept.perform(actions.save, StoreName(name="notes")).path == "notes.json"
-    path = own_folder(kept.group) / "notes.json"
-    [item] = json.loads(path.read_text(encoding="utf-8"))
+    [item] = json.loads((own_folder(kept.group) / "notes.json").read_text(encoding="utf-8"))
     assert set(item) == {"id", "content_summary", "input_snapshot", "output_snapshot", "metadata", "embedding", "timestamp"}
     assert len(item["embedding"]) == 256
     before = ids(kept)
@@ -171,7 +169,7 @@ def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
 
 
 def test_a_store_has_so_many_bytes_of_attachments(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.stores.attachments.MAX_ATTACHMENTS", 1_000)
+    monkeypatch.setattr("models.stores.items.MAX_ATTACHMENTS", 1_000)
     kept.apply(SIMPLE)
     block = {"data": base64.b64encode(bytes(2_000)).decode("ascii"), "mime_type": "image/png"}
     output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])

@@ -15,9 +15,9 @@ from engine.providers import mem0 as provider
 from engine.providers.web_engines import Address
 from jiyi.errors import ConfigError
 from models.db.connection import unit_of_work
-from models.stores.kinds import mem0
+from models.stores import backends
 from tasks.framework.work import run_until_idle
-from tasks.stores import sending
+from tasks.stores import mem0
 from tests.integration.stores.kept import Kept
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -54,7 +54,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     made = Server()
     thread = Thread(target=made.http.serve_forever)
     thread.start()
-    monkeypatch.setattr(mem0, "check_public", lambda _url: None)
+    monkeypatch.setattr(backends, "check_public", lambda _url: None)
     monkeypatch.setattr(provider, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
     yield made
     made.http.shutdown()
@@ -67,7 +67,7 @@ def declared(url: str, **config: Any) -> dict[str, Any]:
 
 
 def send() -> int:
-    return run_until_idle(mem0.SEND_ITEM, sending.send_items)
+    return run_until_idle(backends.SEND_ITEM, mem0.send_items)
 
 
 def test_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:

@@ -9,12 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from engine.providers.embedders import embedder
-from engine.stores.scoring import likenesses
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.stores.asking import StoreName
+from jiyi.protocol.stores import StoreName
 from models.db.connection import unit_of_work
 from models.stores import actions, items, vectors
-from tasks.stores import embedders, simple
+from tasks.stores import embedding
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -43,7 +42,7 @@ def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
     found = kept.ask("When did the teapot break?", top_k=1)
     assert found.hits[0].item.content_summary == f"Input: \nOutput: {TEAPOT}"
     assert found.hits[0].cosine is not None
-    assert set(found.hits[0].parts) == {"jaccard", "lcs", "keyword", "length"}
+    assert set(found.hits[0].parts) == {"lexical"}
     assert (found.skipped, found.pending, found.notes) == (0, 0, [])
     assert CHINESE in kept.found("会议改到周几了？", top_k=1)[0]
 
@@ -90,9 +89,7 @@ def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
     )
     with unit_of_work() as connection:
         connection.execute(change, {"v": np.ones(3, dtype=np.float32), "g": kept.group})
-        connection.execute(
-            text("UPDATE stores SET revision = revision + 100, generation = generation + 1 WHERE group_id = :g"), {"g": kept.group}
-        )
+        connection.execute(text("UPDATE stores SET revision = revision + 100 WHERE group_id = :g"), {"g": kept.group})
     found = kept.ask("tomatoes in the garden and a teapot")
     assert found.skipped == 1
     assert {hit.cosine is None for hit in found.hits} == {True, False}
@@ -111,7 +108,7 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(ke
             raise EmbeddingUnavailable("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedders, "in_use", lambda _connection: (Away(), "hashing:64"))
+        patch.setattr(embedding, "in_use", lambda _connection: (Away(), "hashing:64"))
         embed()
         assert [row["embedding"] for row in rows(kept.group)] == [None]
         assert kept.ask("the teapot").notes == ["searched by words: away"]
@@ -156,14 +153,19 @@ def test_the_threshold_is_on_the_cosine(kept: Kept) -> None:
     assert hit.cosine >= 0.9
 
 
-def test_three_candidates_for_each_item_asked_for_are_compared_word_by_word(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(9):
-        kept.say(f"This is the note number {number} of all notes.")
+def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: str) -> None:
+    kept = Kept(group)
+    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "fidelity": "devall"}})
+    for said in (TEAPOT, GARDEN):
+        kept.say(said)
+    kept.say("You are invited to bring the blue teapot, " + "and all the cups that are left over from the fair last summer. " * 2)
+    assert "blue teapot" not in kept.items().items[0].content_summary
     embed()
-    compared: list[int] = []
-    monkeypatch.setattr(simple, "likenesses", lambda question, texts, fidelity: compared.append(len(texts)) or likenesses(question, texts))
-    assert [len(kept.ask("note", top_k=most).hits) for most in (1, 2, 9)] == [1, 2, 9]
-    assert compared == [3, 6, 9]
+    kept.say(CHINESE)
+    hits = kept.ask("Mia planted tomatoes and beans in the garden.", top_k=4).hits
+    assert hits[0].item.content_summary == f"Input: \nOutput: {GARDEN}"
+    assert [set(hit.parts) for hit in hits] == [{"jaccard", "lcs", "keyword", "length"}] * len(hits)
+    assert [hit.cosine is None for hit in hits] == [False, False, False]
 
 
 def test_so_many_characters_count(group: str) -> None:

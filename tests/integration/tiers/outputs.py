@@ -53,7 +53,7 @@ def screen() -> int:
 
 
 def embed() -> int:
-    return run("embed_knowledge", "tiers.knowledge", "embed_knowledge")
+    return run("embed_knowledge", "tiers.screening", "embed_knowledge")
 
 
 def say(group: str, *texts: str, **fields: Any) -> list[UUID]:

@@ -17,7 +17,7 @@ from jiyi import Client
 from jiyi.errors import BrokerUnavailable
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.tiers.query import MemoryAnswer
-from jiyi.tiers.memory_node import format_history
+from jiyi.tiers.retrieval_node import format_history
 from models.accounts import audit
 from models.db import connection as base
 from models.db.actions import Actor
@@ -432,7 +432,7 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
     assert asked[0].max_results == 5
     assert asked[0].time_range_days == 7
     html = page(viewer, "/ask", group=group, query="kiln", relevance_threshold="-1")
-    assert '### 记录 1 (相关度: 1.00)\n"' + TEXTS[0] in unescape(html)
+    assert '### 记录 1 (相关度: 1.00) ⚡️ 临时，未验证\n"' + TEXTS[0] in unescape(html)
     assert "temporary · unverified" in html
     data(viewer, "/ask.json", group=group, query="kiln", sent="1", order="score", session="s1", agent="a")
     last = asked[-1]

@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
-from jiyi.protocol.tiers.digests import DigestBody, DigestState
-from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.knowledge import DigestBody, DigestState, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -13,13 +13,14 @@ from sqlalchemy import text
 
 from jiyi.errors import TooManyQuestions
 from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
-from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
-from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
+from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import actions, knowledge, working
 from models.tiers import query as memory
+from tests.integration.growth.growing import AGENT, experienced
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
 from workers.ephemeral import environment
@@ -260,3 +261,24 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
         answer = memory.query_memory(query, tasks("tiers.screening").embed_query)
     assert contents(answer, "cold") == []
     assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]
+
+
+def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: str) -> None:
+    experienced(known, times=1)
+    body = {"proposal": "The printer jams on the second tray: what now?", "persona": "You are Lin.", "relevance_threshold": -1}
+    with for_groups(known):
+        build = tasks("tiers.context").build
+        answer = build(Actor(known), ContextBody(**body, agent_id=AGENT))
+        of_nobody = build(Actor(known), ContextBody(**body))
+    assert [(part.name, part.kept) for part in answer.parts] == [
+        ("system", 0),
+        ("persona", 1),
+        ("memories", 2),
+        ("experiences", 1),
+        ("proposal", 1),
+    ]
+    persona, memories, experiences, proposal = answer.text.split("\n\n---\n\n")
+    assert (persona, proposal) == ("You are Lin.", body["proposal"])
+    assert TEXTS[3] in memories
+    assert "the printer jams on the second tray" in experiences
+    assert "printer" not in of_nobody.text.removesuffix(str(body["proposal"]))

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.tiers.context import ContextAnswer
-from jiyi.protocol.tiers.quarantine import IngestState
+from jiyi.protocol.tiers.knowledge import IngestState
+from jiyi.protocol.tiers.query import ContextAnswer
 from jiyi.text.budget import estimate_tokens
-from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode
 from tests.integration.tiers.outputs import long_ago
 
 FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"

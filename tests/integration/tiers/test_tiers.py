@@ -13,8 +13,7 @@ from sqlalchemy import text
 
 from engine.providers.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
-from jiyi.protocol.tiers.knowledge import KnowledgeFilter
-from jiyi.protocol.tiers.quarantine import DeleteEntries
+from jiyi.protocol.tiers.knowledge import DeleteEntries, KnowledgeFilter
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor, Context

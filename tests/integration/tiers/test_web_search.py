@@ -19,8 +19,8 @@ from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.erasure import caches
 from models.tiers import query as memory
-from models.tiers import web_search
-from models.tiers.web_search import SESSION_SECONDS, searcher
+from models.tiers import query as web_search
+from models.tiers.query import SESSION_SECONDS, searcher
 from tests.integration.tiers.outputs import ask, tier
 from tests.unit.providers.test_websearch import TAVILY, Engine, running
 from workers.ephemeral import environment
@@ -33,6 +33,9 @@ import sys
 from engine.providers.web_search import SearchOptions
 from engine.tiers.gathering import Skipped
 from models.tiers.web_search import searcher
+from engine.providers.websearch import SearchOptions
+from engine.tiers.answer import Skipped
+from models.tiers.query import searcher
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
 for number in range(4):
     try:
@@ -116,7 +119,7 @@ def test_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance
                 return memory.query_memory(query).model_dump_json().encode()
 
     sessions: list[str | None] = []
-    monkeypatch.setattr("web.api.tiers.asking.caller", Caller)
+    monkeypatch.setattr("web.api.tiers.caller", Caller)
     headers = {"Authorization": f"Bearer {api_key(group, 'read')}"}
     wanted = {"query": "Why?", "web_results": 1, "search_type": "news", "domains": ["example.org"]}
     answer = web_app.test_client().post("/api/v1/memory/query", json=wanted, headers=headers)

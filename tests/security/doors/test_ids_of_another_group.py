@@ -23,10 +23,9 @@ from jiyi.protocol.appointments.heartbeats import CorrectAgent
 from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
-from jiyi.protocol.integrations.items import ItemWrite, PutItems
+from jiyi.protocol.items import ItemWrite, PutItems
 from jiyi.protocol.openapi.operations import PREFIX
-from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
-from jiyi.protocol.stores.items import Snapshot
+from jiyi.protocol.stores import ApplyGraph, Snapshot, UpdateStore
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.actions import ACTIONS
 from models.appointments import alerts, heartbeat_actions, schedule_actions

@@ -22,7 +22,7 @@ from models.actions import ACTIONS
 from models.db.connection import unit_of_work
 from models.db.outages import refused_value
 from models.db.scope import Scope, within
-from models.stores.kinds import storefiles
+from models.stores import saved_files as storefiles
 from tests.integration.actions.calling import called, service
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.programs import Program

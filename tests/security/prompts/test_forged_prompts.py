@@ -30,6 +30,7 @@ from engine.growth import identity
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
+from engine.tiers.answer import council_sections
 from jiyi import Client
 from jiyi.chat import hint
 from jiyi.chat.appointments import ScheduleStage
@@ -40,15 +41,14 @@ from jiyi.protocol.appointments.schedules import CreatedSchedule
 from jiyi.protocol.conversations.compaction import ChatMessage
 from jiyi.protocol.growth.artifact_types import Pattern
 from jiyi.protocol.retrieval import RetrievedNode
-from jiyi.protocol.stores.items import Hit, MemoryItem
+from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tiers.query import Item
-from jiyi.stores.ranking import Ranked
-from jiyi.stores.rendering import END, LABEL, rendered
+from jiyi.stores.rendering import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import MAX_BUDGET, build_context
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
-from jiyi.tiers.context import MAX_BUDGET, build_context, council_sections
-from jiyi.tiers.memory_node import MemoryRetrievalNode, fitting_history
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
 from models.actions import ACTIONS
 from tasks.retrieval.context import within
 from tests.integration.programs import Program
@@ -308,16 +308,16 @@ DOORS = {
         "engine.conversations.injection", _injected("template"), Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"])
     ),
     "history": Door(
-        "jiyi.tiers.memory_node",
+        "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), MAX_BUDGET, "en")[0],
-        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\)"), PREFACE["en"]),
+        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡️ temporary, unverified"), PREFACE["en"]),
     ),
     "历史": Door(
-        "jiyi.tiers.memory_node",
+        "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), None)[0],
-        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\)"), PREFACE["zh"]),
+        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡️ 临时，未验证"), PREFACE["zh"]),
     ),
-    "the tiers' context": Door("jiyi.tiers.context", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
+    "the tiers' context": Door("jiyi.text.prompt", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
     "stores": Door(
         "jiyi.stores.rendering",
         _store,

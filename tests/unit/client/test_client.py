@@ -26,9 +26,8 @@ from jiyi.client.client import chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Question
-from jiyi.protocol.tiers.context import ContextBody
-from jiyi.protocol.tiers.quarantine import IngestBody
-from jiyi.protocol.tiers.query import MemoryQuestion
+from jiyi.protocol.tiers.knowledge import IngestBody
+from jiyi.protocol.tiers.query import ContextBody, MemoryQuestion
 from jiyi.settings import Settings
 
 NOBODY = "redis://127.0.0.1:1/0"

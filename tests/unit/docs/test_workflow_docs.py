@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jiyi.protocol.tiers.memory_node import NodeBody, NodeRun
-from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.knowledge import IngestBody
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
 from jiyi.protocol.tiers.rest import QueryBody
-from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent, format_history
+from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeRun
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent, format_history
 from models.accounts.known_keys import AWAY_SECONDS
 from models.queue import stream
 from web.api import OPERATIONS

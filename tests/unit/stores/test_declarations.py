@@ -8,12 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from jiyi.errors import ConfigError, RegistryError
-from jiyi.stores.config import registry
-from jiyi.stores.config.graphs import parse_graph
-from jiyi.stores.config.registry import register_memory_store, store_types, type_names
-from jiyi.stores.config.schema import schema
-from jiyi.stores.config.stages import Stage, stage_of
+from jiyi.stores import registry
+from jiyi.stores.declarations import Stage, parse_graph, schema, stage_of
 from jiyi.stores.graph import read_graph
+from jiyi.stores.registry import register_memory_store, store_types, type_names
 
 SIMPLE: dict[str, Any] = {"name": "notes", "type": "simple", "config": {}}
 FILE: dict[str, Any] = {"name": "docs", "type": "file", "config": {"file_sources": [{"path": "docs/"}]}}

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.stores.asking import LogOperation
-from jiyi.protocol.stores.items import MAX_TEXT, Hit, MemoryItem, Snapshot, SnapshotBlock
-from jiyi.stores.config import registry
-from jiyi.stores.config.attachments import MemoryAttachmentConfig
-from jiyi.stores.config.checking import Config
-from jiyi.stores.config.registry import register_memory_store
+from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.stores import registry
+from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style
+from jiyi.stores.registry import register_memory_store
 from jiyi.stores.rendering import into_messages, into_prompt
 from jiyi.stores.store import Payload, Question, Surroundings, Written
+from jiyi.stores.types import Config
 from jiyi.text.prompting import PREFACE
 from jiyi.text.words import storable
 

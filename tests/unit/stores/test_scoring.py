@@ -1,4 +1,4 @@
-"""What counts of a text, likeness, order across stores, vectors of long texts: hand-computed."""
+"""Items ranked by meaning and words, chunks also by what their file says; the original's score; several stores in one order."""
 
 from __future__ import annotations
 
@@ -7,90 +7,105 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from engine.stores.headers import without_headers
-from engine.stores.items import summary_of, without_labels
-from engine.stores.query import key_content, query_text
-from engine.stores.scoring import Likeness, combined, likenesses
-from engine.stores.vectors import combine, embed, model_name, pieces
-from jiyi.protocol.stores.items import Hit, MemoryItem
-from jiyi.stores.config.embedding import EmbeddingParams
-from jiyi.stores.ranking import rank
+from engine.providers.embedders import HashingEmbedder
+from engine.stores import devall
+from engine.stores.scoring import Search, StoreCorpus, best, score
+from jiyi.protocol.stores import Hit, MemoryItem
+from jiyi.stores.rendering import rank
+from jiyi.text.tokens import tokens
 
-NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
+NOW = datetime(2026, 3, 9, tzinfo=UTC)
+EMBEDDER = HashingEmbedder(256)
+FILES = {
+    "kiln.md": ["The kiln reached 1,240 degrees on Monday.", "Tomas feared for the glaze.", "Harriet opened the door at noon."],
+    "garden.md": ["The tomatoes need water every day.", "林岚在院子里种了两棵橘子树。"],
+    "glaze.md": ["A glaze of ash and feldspar.", "It ran at the foot of the bowl."],
+}
+TEXTS = [text for chunks in FILES.values() for text in chunks]
+
+
+def corpus(days: tuple[float, ...] = (0, 0, 0)) -> StoreCorpus:
+    numbers = [number for number, chunks in enumerate(FILES.values()) for _ in chunks]
+    words = [" ".join(tokens(text)) for text in TEXTS]
+    return StoreCorpus.of(EMBEDDER.passages(TEXTS), words, [days[number] for number in numbers], numbers)
+
+
+def ranked(question: str, search: Search = "hybrid", top_k: int = 3, threshold: float = -1, chunks: StoreCorpus | None = None) -> list[str]:
+    chunks = chunks or corpus()
+    scores = score(chunks, question, EMBEDDER.query(question), EMBEDDER.query, NOW, search)
+    return [TEXTS[row] for row in best(chunks, scores, top_k, threshold)]
+
+
+@pytest.mark.parametrize("search", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("How hot did the kiln get, how many degrees?", TEXTS[0]), ("橘子树种在哪里？", TEXTS[4]), ("ash and feldspar", TEXTS[5])],
+)
+def test_the_chunk_that_answers_is_first(question: str, answer: str, search: Search) -> None:
+    assert ranked(question, search)[0] == answer
+
+
+def test_dense_is_the_cosine_alone() -> None:
+    question = "the glaze"
+    cosine = EMBEDDER.passages(TEXTS) @ EMBEDDER.query(question)
+    assert ranked(question, "dense", top_k=7) == [TEXTS[row] for row in np.argsort(-cosine, kind="stable")]
+
+
+def test_the_threshold_is_on_the_cosine() -> None:
+    question = "Tomas feared for the glaze."
+    assert ranked(question, threshold=0.99) == [question]
+    assert ranked("zebra", threshold=0.9) == []
+
+
+def test_without_a_vector_words_are_enough() -> None:
+    scores = score(corpus(), "feldspar", None, None, NOW, "dense")
+    assert scores.cosine is None
+    assert TEXTS[best(corpus(), scores, 1, 0.5)[0]] == TEXTS[5]
+
+
+def test_a_chunk_whose_vector_is_owed_is_found_by_its_words() -> None:
+    chunks = corpus()
+    chunks.corpus.vectors[5] = 0
+    chunks.corpus.lengths[5] = 0
+    assert ranked("ash and feldspar", chunks=chunks)[0] == TEXTS[5]
+
+
+def test_a_file_of_the_day_that_is_named_comes_first() -> None:
+    days = tuple(datetime(2026, 3, day, tzinfo=UTC).timestamp() for day in (2, 3, 4))
+    scores = score(corpus(days), "What happened on 3 March 2026?", None, None, NOW)
+    assert set(best(corpus(days), scores, 2, -1)) == {3, 4}
+
+
+def test_an_empty_store_has_no_hits() -> None:
+    empty = StoreCorpus.of(np.zeros((0, 256), np.float32), [], [], [])
+    assert best(empty, score(empty, "kiln", EMBEDDER.query("kiln"), EMBEDDER.query, NOW), 3, -1).size == 0
+
+
+def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
+    vectors = EMBEDDER.passages(TEXTS)
+    vectors[:3] = 0
+    items = StoreCorpus.of(vectors, [" ".join(tokens(text)) for text in TEXTS], [NOW.timestamp()] * len(TEXTS))
+    scores = score(items, "the glaze of ash", EMBEDDER.query("the glaze of ash"), None, NOW)
+    assert set(best(items, scores, 10, -1)) == {1, 3, 4, 5, 6}  # two of those without a vector share no word
+    assert set(best(items, scores, 10, 0.9)) == {1}
+
+
+def test_the_originals_score_by_hand() -> None:
+    like = devall.likeness("abcd efgh", "abcd ijkl")
+    assert like.parts == pytest.approx({"jaccard": 1 / 3, "lcs": 5 / 9, "keyword": 0.5, "length": 1})
+    assert like.total == pytest.approx(0.4 / 3 + 0.3 * 5 / 9 + 0.2 * 0.5 + 0.1)
+    assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
+    assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)
+    assert devall.likeness("会议改到周几", "会议改到周三下午").jaccard == 0  # white space alone ends a word
+
+
+@pytest.mark.parametrize(("chars", "factor"), [(10, 1.0), (5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)])
+def test_the_originals_length_factor(chars: int, factor: float) -> None:
+    assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
     return Hit(item=MemoryItem(id=text[:9], content_summary=text, timestamp=NOW.timestamp() - hours * 3_600), score=score)
-
-
-def test_a_short_question_is_asked_as_it_is() -> None:
-    assert query_text("  Where does\n Mia live? ") == "Where does Mia live?"
-    assert query_text("Where?", fidelity="devall") == "Query: Where?"
-
-
-def test_instructions_are_left_out_at_the_beginning_only() -> None:
-    told = "You are a patient poet, write about the harbour at night. The boats come home late. They bring herrings and stories along."
-    assert key_content(told) == "write about the harbour at night. The boats come home late. They bring herrings and stories along."
-    chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
-    assert key_content(chinese).startswith("请写夜里的港口。")
-
-
-def test_an_ordinary_you_are_deletes_nothing() -> None:
-    """The original deletes from "You are" to the next comma, wherever it stands."""
-    text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups that are left of the fair."
-    assert "the blue teapot" in key_content(text)
-    assert "the blue teapot" not in key_content(text, fidelity="devall")
-
-
-def test_english_is_split_and_short_sentences_stay() -> None:
-    """The original knows no full stop, and drops sentences under 20 characters."""
-    text = "Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12
-    found = key_content(text)
-    assert found.startswith("Mia won. The judges")
-    assert found.endswith("kilns.")
-    assert len(found) <= 500
-    short = "他赢了。" + "评委们讨论了很久关于釉料和窑炉的问题以及明年的比赛安排。" * 6
-    assert "他赢了" in key_content(short)
-    assert "他赢了" not in key_content(short, fidelity="devall")
-
-
-def test_likeness_by_hand() -> None:
-    [same] = likenesses("blue teapot", ["blue teapot"])
-    assert same.parts == {"jaccard": 1, "lcs": 1, "keyword": 1, "length": 1}
-    assert same.total == pytest.approx(1)
-    [half] = likenesses("abcd efgh", ["abcd ijkl"], "devall")
-    assert half.jaccard == pytest.approx(1 / 3)
-    assert half.lcs == pytest.approx(5 / 9)
-    assert half.keyword == 0.5
-    assert half.total == pytest.approx(0.4 / 3 + 0.3 * 5 / 9 + 0.2 * 0.5 + 0.1)
-
-
-@pytest.mark.parametrize(("chars", "factor"), [(10, 1.0), (5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)])
-def test_length_factor(chars: int, factor: float) -> None:
-    [found] = likenesses("a" * 10, ["b" * chars], "devall")
-    assert found.length == pytest.approx(factor)
-
-
-def test_the_score_is_cosine_and_likeness() -> None:
-    assert combined(0.8, Likeness(1, 0, 0.5, 1)) == pytest.approx(0.7 * 0.8 + 0.3 * (0.4 + 0.1 + 0.1))
-
-
-def test_likeness_knows_chinese() -> None:
-    """White space is no mark of words there: the original finds no shared token."""
-    one, other = likenesses("会议改到周几", ["会议改到周三下午", "今天天气很好啊"])
-    assert one.jaccard > other.jaccard == 0
-    assert likenesses("会议改到周几", ["会议改到周三下午"], "devall")[0].jaccard == 0
-
-
-def test_rare_words_count_more() -> None:
-    found = likenesses("kiln teapot", ["kiln one", "kiln two", "teapot three"])
-    assert found[2].keyword > found[0].keyword
-
-
-def test_labels_are_in_the_summary_and_not_compared() -> None:
-    assert summary_of("Where?", "In Porto.", 500) == "Input: Where?\nOutput: In Porto."
-    assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
-    assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
 
 
 def test_the_order_across_stores_by_hand() -> None:
@@ -101,8 +116,7 @@ def test_the_order_across_stores_by_hand() -> None:
     assert (first.store, second.store) == ("notes", "board")
 
 
-def test_the_stores_score_is_not_discarded() -> None:
-    """The original ranks by newness, length and shared words alone."""
+def test_the_stores_score_counts_but_in_the_original() -> None:
     good, bad = hit("the answer that fits really well", score=0.9, hours=300), hit("something new beside the point", score=0.1)
     assert rank({"a": [good, bad]}, "question", NOW)[0].hit is good
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
@@ -112,41 +126,3 @@ def test_length_and_overlap_by_hand() -> None:
     long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
     assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
     assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
-
-
-def test_headers_are_left_out() -> None:
-    assert without_headers("=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ===") == "Find cups."
-
-
-def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
-    text = "a" * 250
-    assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
-    chunked = EmbeddingParams(max_length=100, use_chunking=True)
-    assert [len(one) for one in pieces(text, chunked)] == [50] * 5
-    assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == ["a" * 50]
-
-
-def test_joined_vectors_by_hand_and_of_length_one() -> None:
-    vectors = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    assert combine(vectors, "first") == pytest.approx([1, 0])
-    assert combine(vectors, "average") == pytest.approx([0.5**0.5, 0.5**0.5])
-    weighted = combine(vectors, "weighted")
-    assert weighted[0] / weighted[1] == pytest.approx(2)
-    assert float(np.linalg.norm(weighted)) == pytest.approx(1)
-
-
-def test_all_pieces_are_embedded_in_one_call() -> None:
-    calls: list[list[str]] = []
-
-    def passages(texts: list[str]) -> np.ndarray:
-        calls.append(list(texts))
-        return np.stack([np.array([1, len(one)], dtype=np.float32) for one in texts])
-
-    made = embed(["a" * 300, "b!"], EmbeddingParams(max_length=200, use_chunking=True), passages)  # type: ignore[arg-type]
-    assert calls == [["a" * 100] * 3 + ["b!"]]  # punctuation stays
-    assert made.shape == (2, 2)
-
-
-def test_texts_cut_in_other_ways_are_another_models() -> None:
-    assert model_name("m", EmbeddingParams()) == "m"
-    assert model_name("m", EmbeddingParams(use_chunking=True)) != "m"

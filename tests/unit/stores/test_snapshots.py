@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from engine.parsing.limits import Refused
-from engine.stores import formats
-from engine.stores.items import metadata_of, said
+from engine.stores import saved_files as formats
+from engine.stores.items import metadata_of, noted_text
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
 
 BYTES = os.urandom(3_000)
@@ -23,7 +23,7 @@ TEXT = base64.b64encode(BYTES).decode("ascii")
 
 def read(text: str) -> list[Any]:
     """The items of a file, as its parser gives them."""
-    return list(formats.parse(BytesIO(text.encode())))
+    return list(formats.parse_items(BytesIO(text.encode())))
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_metadata() -> None:
 
 
 def test_output_else_input_else_text() -> None:
-    assert said("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
-    assert said("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
-    assert said("text", None, None) == "text"
-    assert said(" ", None, None) == ""
+    assert noted_text("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
+    assert noted_text("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
+    assert noted_text("text", None, None) == "text"
+    assert noted_text(" ", None, None) == ""
 
 
 def test_items_are_written_and_read_as_the_original_does() -> None:
     item = MemoryItem(
         id="a", content_summary="Input: x\nOutput: y", timestamp=1_770_000_000.5, metadata={"agent_role": "w"}, embedding=[0.5]
     )
-    text = "".join(formats.written([item, item]))
+    text = "".join(formats.written_items([item, item]))
     without_vector = item.model_dump(exclude={"embedding"})
     assert read(text) == read(f'{{"config": {{}}, "contents": {text}}}') == [without_vector] * 2
     assert read('{"contents": []}') == read("") == []

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from engine.providers import remote_embedder as remote
 from engine.providers.llm_prompts import BEGIN, END, block_of
 from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
+from engine.tiers.answer import council_sections
 from jiyi.protocol.tiers.query import Item, MemoryAnswer
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.prompting import quoted, quoted_to_tokens
-from jiyi.tiers.context import MAX_BUDGET, Section, build_context, council_sections
-from jiyi.tiers.memory_node import HEADINGS, MemoryRetrievalNode, fitting_history
+from jiyi.tiers.retrieval_node import HEADINGS, MemoryRetrievalNode, fitting_history
 
 #: Any text, and texts of what is hard to count: marks, numbers, joined emoji, other scripts, words without end, white space.
 ANY = st.text(max_size=200)

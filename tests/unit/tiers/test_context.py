@@ -1,4 +1,4 @@
-"""jiyi.tiers.context: parts by priority within a budget, and an account of what was cut."""
+"""jiyi.text.prompt: parts by priority within a budget, and an account of what was cut."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from engine.tiers.answer import council_sections
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import SEPARATOR, Section, build_context
 from jiyi.text.prompting import PREFACE
-from jiyi.tiers.context import SEPARATOR, Section, build_context, council_sections
 
 SENTENCE = "The kiln was fired twice and the glaze held. "
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from engine.tiers.promotion import knowledge_id, plan
-from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody
-from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, IngestBody, KnowledgeFilter, PromoteBody
 from jiyi.text.splitting import split
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""jiyi.protocol.tiers.query, engine.tiers.merging and engine.tiers.gathering: two tiers, one answer."""
+"""jiyi.protocol.tiers.query, engine.tiers.answer and engine.tiers.answer: two tiers, one answer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.tiers.gathering import Skipped, gather
-from engine.tiers.merging import merge
+from engine.tiers.answer import Skipped, gather, merge
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
 

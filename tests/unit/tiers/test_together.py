@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.tiers.gathering import gather
-from engine.tiers.merging import merge
+from engine.tiers.answer import gather, merge
 from engine.tiers.promotion import plan
 from engine.tiers.screening import Candidate, IngressRules, KnownEntry, screen
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import NodeExecuted
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuestion, kind_of
 from jiyi.text.words import content_digest
-from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.middleware import MemoryMiddleware
+from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 
 NOW = datetime.now(UTC)
 

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS
+from jiyi.protocol.tiers.knowledge import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
 from models.tiers import actions, quarantine_reads

@@ -13,7 +13,7 @@ from jiyi.protocol.tiers.query import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
-from jiyi.tiers.memory_node import NodeProperties, format_history
+from jiyi.tiers.retrieval_node import NodeProperties, format_history
 from models.db.sources import Reading, attempt, source
 from models.tiers import query as memory
 from web.accounts.identity import who

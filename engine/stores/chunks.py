@@ -1,0 +1,107 @@
+"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own (``engine.parsing``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO
+from uuid import UUID, uuid5
+
+from engine.parsing.limits import Limits
+from engine.stores.file_texts import suffix_of, text_of
+from engine.times.past import named_spans
+from jiyi.text.splitting import OVERLAP, SIZE, split
+from jiyi.text.tokens import tokens
+from jiyi.text.words import text_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a file."""
+
+    item_id: UUID
+    #: The same for people.
+    key: str
+    index: int
+    text: str
+    #: SHA-256 of the text: equal texts have the same vector.
+    content_hash: bytes
+
+
+def chunk_key(source: str, path: str, index: int) -> str:
+    """What names a chunk: the source as declared, the file within it, the chunk's number from 0. Equal files share no keys."""
+    return f"{source}:{path}#{index}"
+
+
+def chunk_id(store_id: UUID, source: str, path: str, index: int, content_hash: bytes) -> UUID:
+    """The id of a row: the same text at the same place has always the same one, another text has another.
+
+    So indexing again writes the same rows, and a vector that was made meanwhile cannot come to stand beside a newer text.
+    """
+    return uuid5(store_id, "\n".join((source, path, str(index), content_hash.hex())))
+
+
+def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
+    """The chunks of a file's text, in order; ``size`` and ``overlap`` in characters, at most."""
+    return [chunk_of(store_id, source, path, index, piece.text) for index, piece in enumerate(split(text, size, overlap))]
+
+
+def chunk_of(store_id: UUID, source: str, path: str, index: int, text: str) -> Chunk:
+    """One chunk that says this."""
+    digest = text_digest(text)
+    return Chunk(chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, text, digest)
+
+
+#: Two moments far apart: what both understand as the same day was written with its year.
+_MOMENTS = (datetime(2001, 1, 1, tzinfo=UTC), datetime(2099, 7, 1, tzinfo=UTC))
+#: Characters of the first line that are looked at.
+_FIRST_LINE = 200
+#: A day as file names have it, whatever stands around it.
+_STAMP = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})([-_.]?)([0-9]{2})\2([0-9]{2})(?![0-9])")
+
+
+def day_of(name: str, text: str) -> datetime | None:
+    """The first day, written with its year, in a file's name or, else, in the first line of its text; None without one."""
+    for stamp in _STAMP.finditer(name):
+        with suppress(ValueError):  # no day: 20231342
+            return datetime(int(stamp[1]), int(stamp[3]), int(stamp[4]), tzinfo=UTC)
+    for told in (name, text.lstrip().split("\n", 1)[0][:_FIRST_LINE]):
+        spans = [set(named_spans(told, moment)) for moment in _MOMENTS]
+        days = sorted(start for start, end in spans[0] & spans[1] if end - start == timedelta(days=1))
+        if days:
+            return days[0]
+    return None
+
+
+#: Of one file, whatever its size: as much text as a file may have takes some seconds.
+LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=30, wall_seconds=60.0, output_bytes=128 << 20)
+#: Of a PDF: some thousand ordinary pages.
+PDF_LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=60, wall_seconds=120.0, output_bytes=128 << 20)
+
+
+def limits_of(path: str) -> Limits:
+    """What a file may cost, by its ending."""
+    return PDF_LIMITS if suffix_of(path) == ".pdf" else LIMITS
+
+
+def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, overlap: int) -> Iterator[Any]:
+    """First ``{"encoding", "day"}`` (a day in ISO 8601, or None), then ``[text, tokens]`` of each chunk in order.
+
+    Args:
+        source: the file.
+        path: its path within its store's source; its ending says how it is read.
+        encoding: what its source says that it is written in.
+        size: characters of a chunk, at most.
+        overlap: characters that a chunk repeats of the one before, at most.
+
+    Raises:
+        Unusable: with the state that says why there is no text.
+    """
+    decoded = text_of(source.read(), path, encoding)
+    day = day_of(path.rpartition("/")[2], decoded.text)
+    yield {"encoding": decoded.encoding, "day": None if day is None else day.isoformat()}
+    for piece in split(decoded.text, size, overlap):
+        yield [piece.text, " ".join(tokens(piece.text))]

@@ -1,0 +1,103 @@
+"""The formulas of the original (DevAll), for stores that declare ``fidelity: devall``: what counts of a text, and an item's score.
+
+``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens between white space; its rules for texts
+are kept as they behave, white space first, so that its rule for roles never finds its blank line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+
+from rapidfuzz.distance import LCSseq
+
+#: Candidates that are scored, for each item asked for: the nearest ones.
+CANDIDATES = 3
+#: Weights of cosine and likeness, and of the parts of likeness.
+COSINE_WEIGHT, LIKENESS_WEIGHT = 0.7, 0.3
+JACCARD, LCS, KEYWORD, LENGTH = 0.4, 0.3, 0.2, 0.1
+#: Characters of a token of the question that is looked for as a keyword, at least.
+KEYWORD_CHARS = 2
+#: Characters of a text that is taken as it is; of one that is read, and of what counts of it, at most; of a sentence, at least.
+SHORT, MAX_CHARS, MAX_LENGTH, LEAST_SENTENCE = 100, 40_000, 500, 20
+#: Sentences that count, and what follows a text that was cut.
+SENTENCES, CUT = 3, "..."
+_STRIPPED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:You are|你是一位)[^,，]{0,500}[,，]",
+        r"(?:User will input|用户会输入)[^,，]{0,500}[,，]",
+        r"(?:You need to|你需要)[^,，]{0,500}[,，]",
+    )
+)
+_ENDS = re.compile(r"[。！？；\n]")
+
+
+def key_content(text: str) -> str:
+    """What counts of a text."""
+    text = " ".join(text[:MAX_CHARS].split())
+    if len(text) <= SHORT:
+        return text
+    stripped = text
+    for pattern in _STRIPPED:
+        stripped = pattern.sub("", stripped)
+    sentences = [sentence for part in _ENDS.split(stripped) if len(sentence := part.strip()) >= LEAST_SENTENCE]
+    if not sentences:
+        return text[:MAX_LENGTH]
+    joined = "。".join(sentences[:SENTENCES])
+    return joined if len(joined) <= MAX_LENGTH else joined[:MAX_LENGTH] + CUT
+
+
+def query_text(text: str) -> str:
+    """What is searched with."""
+    return key_content(f"Query: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """How like two texts are, each part between 0 and 1."""
+
+    jaccard: float
+    lcs: float
+    keyword: float
+    length: float
+
+    @property
+    def total(self) -> float:
+        return min(1.0, JACCARD * self.jaccard + LCS * self.lcs + KEYWORD * self.keyword + LENGTH * self.length)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def likeness(question: str, text: str) -> Likeness:
+    """How like a text is to a question, word by word."""
+    question, text = question.lower(), text.lower()
+    asked, words = set(question.split()), set(text.split())
+    keywords = {word for word in asked if len(word) >= KEYWORD_CHARS}
+    return Likeness(
+        jaccard=_share(asked & words, asked | words),
+        lcs=LCSseq.normalized_similarity(question, text) if question and text else 0.0,
+        keyword=_share(keywords & words, keywords),
+        length=_length_factor(len(question), len(text)),
+    )
+
+
+def score(cosine: float | None, like: Likeness) -> float:
+    """The score of an item; while it has no vector, the share of the question's words that it has stands for the cosine."""
+    return COSINE_WEIGHT * (like.keyword if cosine is None else cosine) + LIKENESS_WEIGHT * like.total
+
+
+def _share(part: set[str], whole: set[str]) -> float:
+    return len(part) / len(whole) if whole else 0.0
+
+
+def _length_factor(asked_chars: int, chars: int) -> float:
+    """1 for texts of half to twice the question's length, less beyond."""
+    if not asked_chars or not chars:
+        return 0.0
+    ratio = chars / asked_chars
+    if ratio < 0.5:
+        return ratio / 0.5
+    return 1.0 if ratio <= 2.0 else max(0.1, 2.0 / ratio)

@@ -1,1 +1,0 @@
-"""The store of files: what is read, how it is cut and compared, what answers a question. No I/O."""

@@ -1,0 +1,184 @@
+"""One answer of several tiers: asked at the same time, merged into one list, put into a prompt."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from queue import Empty, SimpleQueue
+
+from engine.retrieval.thresholds import RELEVANT
+from jiyi.errors import JiyiError
+from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion, Tier, TierStatus
+from jiyi.text.prompt import Section
+from jiyi.text.words import Language, content_digest
+
+#: In a prompt: memories of the group, and experiences of the agent.
+GROUP_MEMORIES, EXPERIENCES = 5, 3
+#: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original. Without it ten
+#: new entries would hide every precedent from a node that asks for five.
+COLD_SHARE = COLD_LIMIT / (HOT_LIMIT + COLD_LIMIT)
+
+
+def merge(
+    hot: Sequence[Item],
+    cold: Sequence[Item],
+    question: MemoryQuestion,
+    now: datetime,
+    *,
+    external: Sequence[Item] = (),
+    default_threshold: float = RELEVANT,
+) -> list[Item]:
+    """The answer's items.
+
+    Args:
+        hot: working memory, newest first.
+        cold: long-term memory, in any order.
+        question: the limits, filters and order.
+        now: what the time range is measured from.
+        external: results of a web search, which come last and count by themselves.
+        default_threshold: where the question has none.
+    """
+    threshold = default_threshold if question.relevance_threshold is None else question.relevance_threshold
+    warm = [item.model_copy(update={"score": HOT_SCORE}) for item in hot if _fits(item, question, now)][:HOT_LIMIT]
+    known = [item for item in cold if _fits(item, question, now) and _relevant(item, threshold)]
+    known.sort(key=lambda item: -item.score)  # stable: equals stay as the reader had them
+    warm, known = _without_repetition(warm, known)
+    known = known[: question.cold_limit]
+    chosen = _by_score(warm, known, question) if question.order == "score" else _by_tier(warm, known, question)
+    return [*chosen, *external[: question.web_results]]
+
+
+def _fits(item: Item, question: MemoryQuestion, now: datetime) -> bool:
+    return (
+        _recent(item, question, now)
+        and (item.expires_at is None or item.expires_at > now)
+        and (question.include_verdicts or item.kind != "verdict")
+        and (question.session_id is None or item.session_id == question.session_id)
+    )
+
+
+def _recent(item: Item, question: MemoryQuestion, now: datetime) -> bool:
+    """The time range is for working memory only: knowledge that was promoted long ago is a precedent."""
+    since = question.since(now)
+    return item.source != "hot" or since is None or item.created_at is None or item.created_at >= since
+
+
+def _relevant(item: Item, threshold: float) -> bool:
+    """The threshold is for long-term memories only: working memory is there because it is new."""
+    return math.isfinite(item.score) and (threshold <= NO_THRESHOLD or item.score >= threshold)
+
+
+def _without_repetition(warm: Iterable[Item], known: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+    """What was promoted today is in both tiers: it is shown once, and as verified."""
+    promoted: dict[bytes, Item] = {}
+    for item in known:
+        promoted.setdefault(content_digest(item.content), item)
+    said = [item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item for item in warm]
+    repeated = {content_digest(item.content) for item in said}
+    return said, [item for digest, item in promoted.items() if digest not in repeated]
+
+
+def _by_tier(warm: list[Item], known: list[Item], question: MemoryQuestion) -> list[Item]:
+    """Working memory first; what one tier leaves of its share the other may have."""
+    if question.max_results is None:
+        return [*warm, *known]
+    reserved = min(len(known), int(question.max_results * COLD_SHARE))
+    warm = warm[: question.max_results - reserved]
+    return [*warm, *known[: question.max_results - len(warm)]]
+
+
+def _by_score(warm: list[Item], known: list[Item], question: MemoryQuestion) -> list[Item]:
+    """The most similar first; an entry whose similarity is not known keeps its 1.0."""
+    measured = [
+        item if item.similarity is None or not math.isfinite(item.similarity) else item.model_copy(update={"score": item.similarity})
+        for item in warm
+    ]
+    return sorted([*measured, *known], key=lambda item: -item.score)[: question.max_results]
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds that the tiers have together: the original's 10 for the whole request, less what the rest of it takes.
+SECONDS = 8.0
+
+Reader = Callable[[], Sequence[Item]]
+
+
+class Skipped(Exception):  # noqa: N818 – its name says what happened
+    """A reader has nothing to ask: its text says why, for people."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the tiers gave, each with its state."""
+
+    items: dict[Tier, list[Item]] = field(default_factory=dict)
+    tiers: dict[Tier, TierStatus] = field(default_factory=dict)
+
+
+def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered:
+    """What each reader gives, asked in threads of their own; never raises for what a reader does.
+
+    A reader that is not done after ``seconds`` counts as failed. Nobody waits for it: it must have a time-out of its own.
+    """
+    begun = time.monotonic()
+    done: SimpleQueue[tuple[Tier, TierStatus, list[Item]]] = SimpleQueue()
+    for tier, reader in readers.items():
+        context = contextvars.copy_context()  # whose rows one may see is a context variable
+        threading.Thread(target=context.run, args=(_read, tier, reader, done), name=f"tier-{tier}", daemon=True).start()
+    gathered = Gathered({tier: [] for tier in readers}, {tier: _late(tier, seconds) for tier in readers})
+    for _ in readers:
+        try:
+            tier, status, items = done.get(timeout=max(begun + seconds - time.monotonic(), 0))
+        except Empty:
+            break
+        gathered.items[tier], gathered.tiers[tier] = items, status
+    return gathered
+
+
+def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, list[Item]]]) -> None:
+    begun = time.monotonic()
+    items: list[Item] = []
+    try:
+        items = list(reader())
+        status = TierStatus(tier=tier, state="ok", found=len(items))
+    except Skipped as reason:
+        status = TierStatus(tier=tier, state="skipped", message=str(reason))
+    except Exception as error:
+        log.exception("tier %s cannot be read", tier)
+        # The text of an error that is not ours may hold an address or a password.
+        said = str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: see the service's log"
+        status = TierStatus(tier=tier, state="failed", message=said)
+    done.put((tier, status.model_copy(update={"seconds": time.monotonic() - begun}), items))
+
+
+def _late(tier: Tier, seconds: float) -> TierStatus:
+    return TierStatus(tier=tier, state="failed", seconds=seconds, message=f"no answer within {seconds:g} s")
+
+
+def council_sections(
+    *,
+    system: str = "",
+    persona: str = "",
+    memories: Iterable[str] = (),
+    experiences: Iterable[str] = (),
+    proposal: str = "",
+    language: Language = "en",
+) -> list[Section]:
+    """The five parts, in this order: the proposal comes last, and is cut last with the two that say who speaks.
+
+    ``language`` is that of the preface above the memories, and above the experiences.
+    """
+    return [
+        Section(name="system", items=[system], priority=1, essential=True),
+        Section(name="persona", items=[persona], priority=2, essential=True),
+        Section(name="memories", items=list(memories), remembered=language, priority=3, max_items=GROUP_MEMORIES),
+        Section(name="experiences", items=list(experiences), remembered=language, priority=4, max_items=EXPERIENCES),
+        Section(name="proposal", items=[proposal], priority=5, essential=True),
+    ]

@@ -1,0 +1,375 @@
+"""Declared stores: what they keep, and the requests and answers about them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from jiyi.protocol.events import Name
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Position, Request
+
+#: Characters of a snapshot's text, and blocks of a snapshot, at most.
+MAX_TEXT, MAX_BLOCKS = 200_000, 200
+
+
+class SnapshotBlock(BaseModel):
+    """A block of a message, as the graph's program has it: a text, an image with its base64, a file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Annotated[str, Field(max_length=200)]
+    block: dict[str, Any]
+
+
+class Snapshot(BaseModel):
+    """Messages as they went in or came out: their text, and their blocks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    blocks: Annotated[list[SnapshotBlock], Field(max_length=MAX_BLOCKS)] = []
+
+
+class AttachmentNote(BaseModel):
+    """An attachment in an item's metadata; its bytes are kept once by their SHA-256."""
+
+    role: str
+    attachment_id: str
+    mime_type: str
+    name: str
+    size: int
+
+
+class MemoryItem(BaseModel):
+    """An item of a store, in the original's fields."""
+
+    id: str
+    content_summary: str
+    input_snapshot: Snapshot | None = None
+    output_snapshot: Snapshot | None = None
+    metadata: dict[str, Any] = {}
+    embedding: list[float] | None = None
+    #: Seconds since 1970.
+    timestamp: float
+
+
+class Hit(BaseModel):
+    """An item that a store found."""
+
+    item: MemoryItem
+    #: None: of a store without scores.
+    score: float | None = None
+    #: None: it has no vector that can be compared.
+    cosine: float | None = None
+    #: What else the score is made of, by name.
+    parts: dict[str, float] = {}
+
+
+#: Characters of a question.
+MAX_QUERY = 400_000
+MAX_TOP_K = 1_000
+
+RunId = Annotated[str, StringConstraints(max_length=200)]
+
+
+class ApplyGraph(Request):
+    """The declarations of a graph, as they stand in its file."""
+
+    graph: Name = Field(description="Its name: what the map of nodes and stores goes by.")
+    memory: list[dict[str, Any]] = Field(default=[], max_length=100, description="Stores: name, type, config.")
+    nodes: list[dict[str, Any]] = Field(default=[], max_length=1_000, description="Nodes: id, memories.")
+    run_id: RunId = Field("", description="Make the stores without a path, too: they are this run's.")
+
+
+class AppliedStore(BaseModel):
+    """What became of a declaration."""
+
+    name: str
+    type: str
+    #: None: it is not the service's to keep, or has no path and no run was named.
+    store_id: UUID | None
+    change: Literal["made", "changed", "unchanged", "of_each_run", "of_the_program"]
+
+
+class AppliedGraph(BaseModel):
+    """What is declared now."""
+
+    graph: str
+    stores: list[AppliedStore]
+    nodes: int
+
+
+class StoreName(Request):
+    """A store by its name; with ``run_id`` the one of that run."""
+
+    name: Name
+    run_id: RunId = ""
+
+
+class StoreState(BaseModel):
+    """A store, what is in it, and how far its index is."""
+
+    store_id: UUID
+    name: str
+    run_id: str
+    type: str
+    summary: str = ""
+    #: As declared, without secrets.
+    config: dict[str, Any]
+    state: str
+    state_reason: str
+    items: int
+    #: Items without a vector of the store's embedder, found by their words.
+    pending: int
+    #: Files by their state, of a store that reads files.
+    files: dict[str, int] = {}
+    attachments: int = 0
+    attachment_bytes: int = 0
+    created_at: datetime
+    used_at: datetime
+    loaded_at: datetime | None
+    scanned_at: datetime | None
+
+
+class StoresQuery(Request):
+    """Which stores."""
+
+    run_id: RunId | None = Field(None, description="Those of one run; the group's only: an empty text; all unless given.")
+    limit: PageSize = DEFAULT_PAGE
+    after: UUID | None = None
+
+
+class StorePage(BaseModel):
+    """Newest first."""
+
+    stores: list[StoreState]
+    next: UUID | None = None
+
+
+class ItemsQuery(StoreName):
+    """A page of a store's items, newest first."""
+
+    limit: PageSize = DEFAULT_PAGE
+    before: Position | None = Field(None, description="`next` of the page before.")
+
+
+class FilesQuery(StoreName):
+    """A page of the files of a store, in the order of their paths."""
+
+    state: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="Only those in this state.")
+    limit: PageSize = DEFAULT_PAGE
+    after: UUID | None = Field(None, description="`next` of the page before.")
+
+
+class ListedFile(BaseModel):
+    """A file of a store's sources, and how far its index is."""
+
+    file_id: UUID
+    #: The source's path as declared, and the file's within it.
+    source: str
+    path: str
+    #: ``pending``, ``indexed``, or what is the matter, for which ``state_reason`` names the fix.
+    state: str
+    state_reason: str
+    size: int
+    chunks_count: int
+    #: Chunks that have their vector.
+    embedded: int
+    indexed_at: datetime | None
+
+
+class FilePage(BaseModel):
+    files: list[ListedFile]
+    next: UUID | None = None
+
+
+class ListedItem(MemoryItem):
+    """An item in a list: with its place, and whether it has its vector."""
+
+    position: int
+    embedded: bool
+
+
+class ItemPage(BaseModel):
+    items: list[ListedItem]
+    next: int | None = None
+
+
+class RetrieveItems(StoreName):
+    """Search a store."""
+
+    role: Annotated[str, StringConstraints(max_length=200)] = ""
+    query: str = Field(max_length=MAX_QUERY)
+    top_k: int = Field(3, ge=1, le=MAX_TOP_K)
+    similarity_threshold: float = Field(-1, ge=-1, le=1)
+    search: Literal["hybrid", "dense", "lexical"] | None = Field(
+        None, description="How a store of files is searched: by meaning and words, or by either alone; as declared unless given."
+    )
+
+
+class FoundItems(BaseModel):
+    """What was found, best first; a blackboard's oldest first."""
+
+    hits: list[Hit]
+    #: Items of the store that could not be compared: their vectors are another model's, or of another size.
+    skipped: int = 0
+    #: Items that have no vector yet, and were looked for by their words.
+    pending: int = 0
+    #: What did not work, and what was done instead: the embedder is away, mem0 did not answer.
+    notes: list[str] = []
+
+
+class UpdateStore(StoreName):
+    """Store what a node said."""
+
+    role: Annotated[str, StringConstraints(max_length=200)]
+    inputs_text: Annotated[str, StringConstraints(max_length=200_000)] = ""
+    input_snapshot: Snapshot | None = None
+    output_snapshot: Snapshot | None = None
+
+
+class WrittenItem(BaseModel):
+    """What became of an update."""
+
+    #: The item; None: nothing was stored, for the reason.
+    item_id: str | None
+    reason: str = ""
+    #: Items that went because there were too many.
+    dropped: int = 0
+
+
+class SavedStore(BaseModel):
+    """Where a store was written to."""
+
+    #: As the store declares it; None: it has no path, and is kept all the same.
+    path: str | None
+    items: int
+
+
+class ReindexedStore(BaseModel):
+    """Work that is owed now."""
+
+    owed: int
+
+
+class DeletedStore(BaseModel):
+    items: int
+
+
+class AttachmentQuery(StoreName):
+    attachment_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class AttachmentBytes(BaseModel):
+    """The bytes of an attachment, in base64."""
+
+    attachment_id: str
+    mime_type: str
+    size: int
+    data: str
+
+
+class MapQuery(Request):
+    """Which graph's nodes; all graphs' unless given."""
+
+    graph: Name | None = None
+
+
+class NodeStore(BaseModel):
+    """A node that reads or writes a store."""
+
+    graph: str
+    node_id: str
+    store_name: str
+    store_type: str
+    #: None: all stages.
+    retrieve_stage: list[str] | None
+    top_k: int
+    similarity_threshold: float
+    read: bool
+    write: bool
+
+
+class StoreMap(BaseModel):
+    """Which node uses which store, in the order of their declaration."""
+
+    nodes: list[NodeStore]
+
+
+OperationType = Literal["RETRIEVE", "UPDATE"]
+
+
+class StoreUse(BaseModel):
+    """What a store had to do with an operation."""
+
+    name: Annotated[str, StringConstraints(max_length=200)]
+    items: int = 0
+    error: Annotated[str, StringConstraints(max_length=500)] = ""
+
+
+#: Characters that a node can have been given or have said; fits a 32-bit integer.
+MAX_SIZE = 2_000_000_000
+
+
+class LogOperation(Request):
+    """What a node did with its stores."""
+
+    graph: Name
+    run_id: RunId = ""
+    node_id: Name
+    operation_type: OperationType
+    stage: Annotated[str, StringConstraints(max_length=40)]
+    item_count: int = Field(0, ge=0, le=1_000_000)
+    attachment_count: int = Field(0, ge=0, le=1_000_000)
+    input_size: int = Field(0, ge=0, le=MAX_SIZE, description="Characters.")
+    output_size: int = Field(0, ge=0, le=MAX_SIZE, description="Characters.")
+    duration_ms: float = Field(0, ge=0, le=86_400_000, allow_inf_nan=False)
+    stores: list[StoreUse] = Field(default=[], max_length=100)
+
+
+class LoggedOperation(BaseModel):
+    operation_id: UUID
+
+
+class OperationsQuery(Request):
+    """A page of the log, newest first."""
+
+    graph: Name | None = None
+    limit: PageSize = DEFAULT_PAGE
+    before: UUID | None = None
+
+
+class Operation(BaseModel):
+    """An entry of the log."""
+
+    operation_id: UUID
+    graph: str
+    run_id: str
+    node_id: str
+    operation_type: OperationType
+    stage: str
+    item_count: int
+    attachment_count: int
+    input_size: int
+    output_size: int
+    duration_ms: float
+    stores: list[StoreUse]
+    created_at: datetime
+
+
+class OperationPage(BaseModel):
+    operations: list[Operation]
+    next: UUID | None = None
+
+
+class SchemaQuery(Request):
+    """Nothing to say."""
+
+
+class StoreSchema(BaseModel):
+    """The JSON Schema of a graph's `memory` and of a node's `memories`, for editors."""
+
+    document: dict[str, Any]

@@ -1,1 +1,0 @@
-"""The contract of declared stores: items, questions, declarations."""

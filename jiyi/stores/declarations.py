@@ -1,0 +1,244 @@
+"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+
+from jiyi.errors import ConfigError
+from jiyi.protocol.events import Name
+from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.stores.registry import StoreType, store_type, store_types, type_names
+from jiyi.stores.types import Config, checked, joined
+
+
+class Stage(StrEnum):
+    """A moment of a node's run. Without a thinking module only ``gen`` and ``finished`` happen."""
+
+    PRE_GEN_THINKING = "pre_gen_thinking"
+    GEN = "gen"
+    POST_GEN_THINKING = "post_gen_thinking"
+    FINISHED = "finished"
+
+
+#: Other names, in lower case.
+ALIASES = {"pre": Stage.PRE_GEN_THINKING, "plan": Stage.PRE_GEN_THINKING, "critique": Stage.POST_GEN_THINKING}
+
+
+def stage_of(name: str) -> Stage:
+    """The stage of that name. Raises ``ValueError`` naming those there are."""
+    wanted = name.strip().lower()
+    try:
+        return ALIASES.get(wanted) or Stage(wanted)
+    except ValueError:
+        known = ", ".join([*Stage, *ALIASES])
+        raise ValueError(f"unknown stage {name[:40]!r}; there are {known}") from None
+
+
+#: Items of one search, unless told otherwise, and at most.
+TOP_K, MAX_TOP_K = 3, 1_000
+#: No threshold.
+NO_THRESHOLD = -1.0
+
+TopK = Annotated[int, Field(strict=True, ge=1, le=MAX_TOP_K)]
+Threshold = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+
+
+class MemoryAttachmentConfig(Config):
+    """An entry of a node's ``memories``."""
+
+    name: Name = Field(description="The store, by its name in `memory`.")
+    retrieve_stage: list[Stage] | None = Field(None, description="Stages at which the store is searched; all of them unless given.")
+    top_k: TopK = Field(TOP_K, description="Most items of one search.")
+    similarity_threshold: Threshold = Field(NO_THRESHOLD, description="Least cosine of an item; -1: no limit.")
+    read: StrictBool = Field(True, description="Whether the node searches the store.")
+    write: StrictBool = Field(True, description="Whether what the node says is stored in it.")
+
+    @field_validator("retrieve_stage", mode="before")
+    @classmethod
+    def _stages(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = [given]
+        if not isinstance(given, list):
+            return given
+        if not all(isinstance(one, str) for one in given):
+            return given  # refused by the field's type
+        return list(dict.fromkeys(map(stage_of, given)))
+
+    def reads_at(self, stage: Stage) -> bool:
+        """Whether the node searches this store at the stage."""
+        return self.read and (self.retrieve_stage is None or stage in self.retrieve_stage)
+
+
+#: Stores of a graph, its nodes, and attachments of a node, at most.
+MAX_STORES, MAX_NODES, MAX_ATTACHMENTS = 100, 1_000, 50
+MAX_NAME = 200
+
+
+class MemoryStoreConfig(BaseModel):
+    """An entry of ``memory``: a store with its configuration, already checked by its type's model."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    name: str
+    type: str
+    config: BaseModel
+
+    @property
+    def kind(self) -> StoreType:
+        found = store_type(self.type)
+        assert found is not None, "it was checked"
+        return found
+
+
+class GraphConfig(BaseModel):
+    """What a graph declares."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    stores: tuple[MemoryStoreConfig, ...]
+    #: Node → its attachments, in their order.
+    nodes: dict[str, tuple[MemoryAttachmentConfig, ...]]
+
+
+def parse_graph(document: Any) -> GraphConfig:
+    """The declarations of a graph: a mapping with ``memory`` and ``nodes``, or with a ``graph`` that has them.
+
+    Raises:
+        ConfigError: with a sentence for each thing that is wrong, which begins with its path.
+    """
+    if not isinstance(document, Mapping):
+        raise ConfigError(["graph: must be a mapping with `memory` and `nodes`"])
+    inner = document.get("graph")
+    whole = inner if isinstance(inner, Mapping) else document
+    problems: list[str] = []
+    stores = list(_stores(_entries(whole, "memory", MAX_STORES), problems))
+    names = {store.name for store in stores}
+    nodes: dict[str, tuple[MemoryAttachmentConfig, ...]] = {}
+    for number, entry in enumerate(_entries(whole, "nodes", MAX_NODES)):
+        try:
+            node_id, attached, where = _node(entry, f"nodes[{number}]")
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if not attached:
+            continue
+        if node_id in nodes:
+            problems.append(f"nodes[{number}].id: there are two nodes {node_id!r}")
+        nodes[node_id] = attached
+        if len(stores) == len(whole.get("memory") or []):  # else what is missing may be what is wrong
+            missing = [(place, one.name) for place, one in enumerate(attached) if one.name not in names]
+            problems += [f"{where}[{place}].name: memory reference {name!r} not defined in memory" for place, name in missing]
+    if problems:
+        raise ConfigError(problems)
+    return GraphConfig(stores=tuple(stores), nodes=nodes)
+
+
+def _entries(whole: Mapping[str, Any], key: str, most: int) -> list[Any]:
+    found = whole.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise ConfigError([f"{key}: must be a list"])
+    if len(found) > most:
+        raise ConfigError([f"{key}: has {len(found):,} entries, more than {most:,}"])
+    return found
+
+
+def _stores(entries: list[Any], problems: list[str]) -> Iterator[MemoryStoreConfig]:
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        path = f"memory[{number}]"
+        try:
+            store = parse_store(entry, path)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if store.name in seen:
+            problems.append(f"{path}.name: duplicated memory store name {store.name!r}")
+            continue
+        seen.add(store.name)
+        yield store
+
+
+def parse_store(entry: Any, path: str) -> MemoryStoreConfig:
+    """One store. Raises :class:`ConfigError`."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError([f"{path}: must be a mapping with name, type and config"])
+    unknown = [str(key) for key in entry if key not in ("name", "type", "config")]
+    if unknown:
+        raise ConfigError([f"{joined(path, unknown[0])}: unknown; a store has name, type and config"])
+    name, kind = (_text(entry.get(key), f"{path}.{key}") for key in ("name", "type"))
+    found = store_type(kind)
+    if found is None:
+        raise ConfigError([f"{path}.type: unknown type {kind[:60]!r}; there are {', '.join(type_names())}"])
+    if entry.get("config") is None:
+        raise ConfigError([f"{path}.config: a memory store requires a config block, if only `config: {{}}`"])
+    return MemoryStoreConfig(name=name, type=kind, config=checked(found.config_cls, entry["config"], f"{path}.config"))
+
+
+def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...], str]:
+    """A node's name, its attachments, and where they stand."""
+    if not isinstance(node, Mapping):
+        raise ConfigError([f"{path}: must be a mapping with id and memories"])
+    config = node.get("config")
+    inside = isinstance(config, Mapping) and ("memories" in config or "memory" in config)
+    holder, where = (config, f"{path}.config") if inside else (node, path)
+    assert isinstance(holder, Mapping)
+    if "memory" in holder:
+        raise ConfigError([f"{where}.memory: no longer known; list the node's stores in `memories`"])
+    given, where = holder.get("memories"), f"{where}.memories"
+    if given is None:
+        return "", (), where
+    if not isinstance(given, list) or len(given) > MAX_ATTACHMENTS:
+        raise ConfigError([f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments"])
+    attached = tuple(checked(MemoryAttachmentConfig, one, f"{where}[{number}]") for number, one in enumerate(given))
+    return _text(node.get("id"), f"{path}.id"), attached, where
+
+
+def _text(given: Any, path: str) -> str:
+    if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME or "\0" in given:
+        raise ConfigError([f"{path}: must be a text of 1 to {MAX_NAME} characters"])
+    return given.strip()
+
+
+def schema() -> JsonObject:
+    """A document for a graph's file: ``memory`` and ``nodes``."""
+    types = store_types()
+    attachment = MemoryAttachmentConfig.model_json_schema()
+    definitions = attachment.pop("$defs", {})
+    definitions["Stage"] = {"type": "string", "enum": [*Stage, *ALIASES], "description": "When the store is searched."}
+    stores = [_store(one, definitions) for one in types.values()]
+    names = [one.name for one in types.values()]
+    kinds = {"enum": names, "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()]}
+    node = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "memories": {"type": "array", "items": attachment}},
+        "required": ["id"],
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Stores of a graph",
+        "type": "object",
+        "properties": {
+            "memory": {"type": "array", "items": {"properties": {"type": kinds}, "oneOf": stores}},
+            "nodes": {"type": "array", "items": node},
+        },
+        "$defs": definitions,
+    }
+
+
+def _store(one: StoreType, definitions: JsonObject) -> JsonObject:
+    config = one.config_cls.model_json_schema()
+    definitions.update(config.pop("$defs", {}))
+    properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}
+    return {
+        "type": "object",
+        "description": one.summary,
+        "properties": properties,
+        "required": ["name", "type", "config"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,265 @@
+"""The workflow node that gives agents the group's history before they speak. For any workflow engine in Python.
+
+    node = MemoryRetrievalNode(retriever=client, properties={"max_results": 5})
+    state = node.process(state, emit)          # adds ``history_context``, changes nothing else
+
+It never raises: a workflow goes on without its history rather than not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
+from uuid import UUID
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+
+from jiyi.client.arguments import MemoryArguments
+from jiyi.errors import InvalidRequest, JiyiError, problems_of
+from jiyi.protocol.tiers.query import (
+    MAX_DAYS,
+    MAX_RESULTS,
+    MAX_WEB_RESULTS,
+    Days,
+    Domains,
+    Item,
+    MemoryAnswer,
+    Order,
+    SearchType,
+    Threshold,
+)
+from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.settings import get_settings
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import MAX_BUDGET, Section, build_context
+from jiyi.text.words import Language, storable
+
+log = logging.getLogger(__name__)
+
+NODE_TYPE = "memory_retrieval"
+#: Where the question is looked for, in this order, and where the history goes.
+QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context"
+#: The heading, and the line above each item.
+HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
+RECORDS: dict[Language, str] = {"zh": "### 记录 {number} (相关度: {score:.2f})", "en": "### Record {number} (relevance: {score:.2f})"}
+#: Behind the line of an item of working memory that nobody has verified.
+UNVERIFIED: dict[Language, str] = {"zh": " ⚡️ 临时，未验证", "en": " ⚡️ temporary, unverified"}
+MAX_HEADING_CHARS = 200
+
+
+#: Days: ``7``, ``"7d"``, ``"36h"``.
+TimeRange = Annotated[
+    Days,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DAYS},
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?[dh]$"},
+            ]
+        }
+    ),
+]
+
+EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_error"]
+
+
+class NodeEvent(TypedDict, total=False):
+    """What the node tells whoever listens; ``data`` depends on the event."""
+
+    event: EventName
+    timestamp: str
+    node_id: str
+    data: dict[str, Any]
+
+
+Emit = Callable[[NodeEvent], object]
+
+
+class MemoryRetriever(Protocol):
+    """Whoever can ask the memory; :class:`jiyi.Client` is one."""
+
+    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
+        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
+        ...
+
+
+class NodeProperties(BaseModel):
+    """What an editor of workflows lets one set. The first four are SPEC-607's, with its defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    max_results: int = Field(5, ge=1, le=MAX_RESULTS)
+    #: Of working memory; precedents of long-term memory are found however old. None: however old.
+    time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
+    #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`engine.retrieval.thresholds`).
+    relevance_threshold: Threshold | None = None
+    include_verdicts: bool = True
+    order: Order = "tier"
+    #: Only what the same session said.
+    same_session: bool = False
+    #: Besides, results of a web search.
+    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS)
+    search_type: SearchType = "general"
+    #: Of the web only pages of these domains.
+    domains: Domains = ()
+    language: Language = "zh"
+    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
+    max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
+    #: In place of the language's own heading, without the line end.
+    heading: str = Field("", max_length=MAX_HEADING_CHARS)
+    #: Seconds to wait for an answer; the deployment's request time-out unless given.
+    timeout: float | None = Field(None, gt=0, le=600)
+
+    @field_validator("time_range_days", mode="before")
+    @classmethod
+    def _days(cls, value: Any) -> Any:
+        """``7``, ``"7d"``, ``"36h"``: SPEC-607 has the property under two names and in two forms."""
+        if isinstance(value, str) and value[-1:] in ("d", "h") and value[:-1].strip().replace(".", "", 1).isdecimal():
+            return float(value[:-1]) / (24 if value[-1] == "h" else 1)
+        return value
+
+
+#: Properties that are no part of every question.
+_OWN = {"same_session", "max_tokens", "language", "heading", "timeout", "search_type", "domains"}
+
+
+class MemoryRetrievalNode:
+    """One node of a workflow. Thread-safe as far as its retriever is.
+
+    Args:
+        properties: as :class:`NodeProperties`, or a dict of them.
+        retriever: whom to ask; without one the node skips.
+        node_id: the node's id in its workflow, for the events.
+
+    Raises:
+        InvalidRequest: a property is wrong, which is better said when the workflow is built than when it runs.
+    """
+
+    def __init__(
+        self, properties: NodeProperties | Mapping[str, Any] | None = None, *, retriever: MemoryRetriever | None = None, node_id: str = ""
+    ) -> None:
+        try:
+            self.properties = NodeProperties.model_validate(properties or {})
+        except ValidationError as error:
+            raise InvalidRequest(problems_of(error, NodeProperties)) from None
+        self.retriever = retriever
+        self.node_id = node_id
+
+    def process(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
+        """A copy of the inputs with ``history_context``, which is empty where there is none. Never raises."""
+        tell = _Teller(emit, self.node_id)
+        tell("node_state_change", status="running")
+        context = ""
+        done: dict[str, Any] = {}
+        try:
+            context, done = self._history(inputs, tell)
+        except Exception as error:  # whatever it is, the workflow goes on
+            log.exception("no memory was retrieved")
+            tell("memory_retrieval_error", error=_said(error))
+        tell("node_state_change", status="completed", context_length=len(context), context_tokens=estimate_tokens(context), **done)
+        return {**inputs, CONTEXT_FIELD: context}
+
+    async def aprocess(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
+        """The same for asyncio; ``emit`` is called in another thread."""
+        return await asyncio.to_thread(self.process, inputs, emit)
+
+    def _history(self, inputs: Mapping[str, Any], tell: _Teller) -> tuple[str, JsonObject]:
+        query, group_id = query_of(inputs), _name(inputs.get("group_id"))
+        if self.retriever is None or not query or not group_id:
+            missing = "memory service" if self.retriever is None else "group_id" if query else "query"
+            return "", {"skipped": f"no {missing}"}
+        wanted = self.properties
+        options = wanted.model_dump(exclude=_OWN, exclude_none=True)
+        session_id = _name(inputs.get("session_id"))
+        if wanted.same_session and session_id:
+            options["session_id"] = session_id
+        if wanted.web_results:
+            options |= {"search_type": wanted.search_type, "domains": wanted.domains}
+            options["asking_session"] = session_id or None
+        if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows
+            options["agent_id"] = agent_id
+        answer = self.retriever.query_memory(query, group_id=group_id, timeout=wanted.timeout, **options)
+        for tier in answer.failures:
+            tell("memory_retrieval_error", error=tier.message, tier=tier.tier)
+        if answer.status != "failed":
+            sources = [item.source for item in answer.results]
+            tell("memory_retrieved", count=len(sources), **{name: sources.count(name) for name in ("hot", "cold", "external")})
+        skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
+        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading)
+        said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
+        return context, said | ({"left_out": left_out} if left_out else {})
+
+
+def query_of(inputs: Mapping[str, Any]) -> str:
+    """The first text that is not blank of ``topic``, ``content`` and ``document``, as far as it may be asked.
+
+    The original stops at a ``content`` that is there but empty, and never looks at the document.
+    """
+    texts = (value for name in QUERY_FIELDS if isinstance(value := inputs.get(name), str))
+    text = next((value for value in texts if storable(value).strip()), "")
+    return storable(text).strip()[: get_settings().max_focal_chars]
+
+
+def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:
+    """The history as Markdown; empty without items."""
+    return fitting_history(items, None, language, heading)[0]
+
+
+def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
+    """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
+
+    Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`). What nobody has
+    verified is marked as temporary.
+    """
+    labels = [
+        RECORDS[language].format(number=number, score=item.score) + (UNVERIFIED[language] if item.temporary and not item.verified else "")
+        for number, item in enumerate(items, 1)
+    ]
+    texts = [item.content for item in items]
+    section = Section(name="history", heading=heading or HEADINGS[language], remembered=language, items=texts, labels=labels, priority=1)
+    context = build_context([section], max_tokens or MAX_BUDGET)
+    return f"{context.text}\n\n" if context.text else "", len(items) - context.parts[0].kept
+
+
+def description(language: Language = "en") -> JsonObject:
+    """What an editor needs to offer the node."""
+    return {
+        "type": NODE_TYPE,
+        "label": "Load History" if language == "en" else "加载历史",
+        "icon": "📚",
+        "colour": "#6366F1",
+        "shape": "rounded rectangle",
+        "inputs": [*QUERY_FIELDS, "group_id", "session_id", "agent_id"],
+        "outputs": [CONTEXT_FIELD],
+        "properties": NodeProperties.model_json_schema(),
+    }
+
+
+class _Teller:
+    """Calls ``emit``, whose errors are the listener's own affair."""
+
+    def __init__(self, emit: Emit | None, node_id: str) -> None:
+        self._emit, self._node_id = emit, node_id
+
+    def __call__(self, event: EventName, **data: Any) -> None:
+        if self._emit is None:
+            return
+        made = NodeEvent(event=event, timestamp=datetime.now(UTC).isoformat(), data=data)
+        if self._node_id:
+            made["node_id"] = self._node_id
+        try:
+            self._emit(made)
+        except Exception:
+            log.exception("a listener failed at %s", event)
+
+
+def _name(value: Any) -> str:
+    """A group's or session's name; empty for what is none."""
+    return str(value).strip() if isinstance(value, str | UUID) else ""
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: {error}"

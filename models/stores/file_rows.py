@@ -1,0 +1,272 @@
+"""The rows of a store's files and of their chunks. Callers have locked the store's row by taking a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import to_json
+from sqlalchemy import Connection, text
+from uuid6 import uuid7
+
+from engine.stores.changes import Found, Known, Place
+from engine.stores.chunks import Chunk, chunk_id, chunk_key
+from engine.stores.file_texts import FileState
+
+#: Rows of one statement.
+PAGE = 1_000
+#: Characters that are kept of what is the matter.
+MAX_REASON = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of a store as it is stored."""
+
+    file_id: UUID
+    store_id: UUID
+    source: str
+    path: str
+    state: FileState
+    file_hash: bytes | None
+    encoding: str
+    chunk_size: int | None
+    chunk_overlap: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a file that was looked at."""
+
+    state: FileState
+    reason: str = ""
+    file_hash: bytes | None = None
+    size: int = 0
+    modified_ns: int = 0
+    encoding: str = "utf-8"
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    chunks_count: int = 0
+    at: datetime
+
+
+def known(connection: Connection, group_id: str, store_id: UUID, cut: Mapping[str, tuple[int, int, str]]) -> list[Known]:
+    """All files of a store. ``cut``: by source how its files are cut now: size, overlap, encoding."""
+    rows = connection.execute(_KNOWN, {"group": group_id, "store": store_id})
+    return [
+        Known(
+            row.file_id,
+            Place(row.source, row.path),
+            row.size,
+            row.modified_ns,
+            row.file_hash,
+            int(row.indexed_at.timestamp() * 1e9) if row.indexed_at else 0,
+            cut.get(row.source) == (row.chunk_size, row.chunk_overlap, row.encoding),
+        )
+        for row in rows
+    ]
+
+
+def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dict[UUID, FileRow]:
+    """Those of the files that are stored."""
+    return {row.file_id: FileRow(*row) for row in connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})}
+
+
+def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[Found]) -> list[UUID]:
+    """New files, to be indexed. Returns the ids of those that nobody else added meanwhile."""
+    made: list[UUID] = []
+    for start in range(0, len(found), PAGE):
+        some = found[start : start + PAGE]
+        parameters = {
+            "group": group_id,
+            "store": store_id,
+            "ids": [uuid7() for _ in some],
+            "sources": [one.place.source for one in some],
+            "paths": [one.place.path for one in some],
+        }
+        made += connection.execute(_ADD, parameters).scalars()
+    return made
+
+
+def move(connection: Connection, group_id: str, store_id: UUID, revision: int, file_id: UUID, to: Found, day: str | None) -> list[UUID]:
+    """A file is at another place: its chunks get the ids that belong there, and keep their vectors.
+
+    Returns the chunks that still have no vector.
+    """
+    where = {"group": group_id, "file": file_id}
+    chunks = connection.execute(_CHUNKS_OF, where).all()
+    new_ids = [chunk_id(store_id, *to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks]
+    moved = {"file_path": to.place.path, "file_name": to.place.path.rpartition("/")[2], "file_day": day}
+    rows = [
+        {
+            "group": group_id,
+            "old": chunk.item_id,
+            "new": new_id,
+            "key": chunk_key(*to.place, chunk.chunk_index),
+            "moved": to_json(moved).decode(),
+            "revision": revision,
+        }
+        for chunk, new_id in zip(chunks, new_ids, strict=True)
+    ]
+    if rows:
+        connection.execute(_MOVE_CHUNK, rows)
+    place = {"source": to.place.source, "path": to.place.path, "size": to.size, "modified": to.modified_ns}
+    connection.execute(_MOVE, where | place)
+    return [new_id for chunk, new_id in zip(chunks, new_ids, strict=True) if not chunk.embedded]
+
+
+def first_chunk(connection: Connection, group_id: str, file_id: UUID) -> str:
+    """The beginning of a file's text; "" where nothing of it is indexed."""
+    return connection.execute(_FIRST_CHUNK, {"group": group_id, "file": file_id}).scalar_one_or_none() or ""
+
+
+def drop(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:
+    """Files that are gone, and their chunks."""
+    for start in range(0, len(file_ids), PAGE):
+        parameters = {"group": group_id, "files": list(file_ids[start : start + PAGE])}
+        connection.execute(_DROP_CHUNKS, parameters)
+        connection.execute(_DROP, parameters)
+
+
+def drop_chunks(connection: Connection, group_id: str, file_id: UUID) -> None:
+    """What was indexed of a file that stays."""
+    connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
+
+
+def is_there(connection: Connection, group_id: str, file_id: UUID) -> bool:
+    """Whether a file is still stored: a scan may have dropped it meanwhile."""
+    return connection.execute(_IS_THERE, {"group": group_id, "file": file_id}).one_or_none() is not None
+
+
+def touch(connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int, at: datetime) -> None:
+    """A file was read, and had the bytes that are indexed."""
+    connection.execute(_TOUCH, {"group": group_id, "file": file_id, "size": size, "modified": modified_ns, "at": at})
+
+
+def write_outcome(connection: Connection, group_id: str, file_id: UUID, outcome: Outcome) -> None:
+    """What became of a file; its chunks are written by :func:`write_chunks`."""
+    fields = {name: getattr(outcome, name) for name in Outcome.__slots__}
+    connection.execute(_OUTCOME, {"group": group_id, "file": file_id} | fields)
+
+
+def write_chunks(
+    connection: Connection,
+    group_id: str,
+    store_id: UUID,
+    file_id: UUID,
+    revision: int,
+    chunks: Sequence[Chunk],
+    tokens: Sequence[str],
+    metadata: Mapping[str, Any],
+) -> list[UUID]:
+    """The chunks of a file in place of those it had. Vectors of equal texts in the store are taken over.
+
+    Returns the chunks for which a vector is owed.
+    """
+    known = connection.execute(_VECTORS, {"group": group_id, "store": store_id, "hashes": [one.content_hash for one in chunks]}).all()
+    vectors = {row.content_hash: row for row in known}
+    connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
+    rows = [
+        {
+            "item": chunk.item_id,
+            "group": group_id,
+            "store": store_id,
+            "key": chunk.key,
+            "revision": revision,
+            "text": chunk.text,
+            "hash": chunk.content_hash,
+            "metadata": to_json({**metadata, "chunk_index": chunk.index, "total_chunks": len(chunks)}).decode(),
+            "file": file_id,
+            "index": chunk.index,
+            "tokens": words,
+            "vector": vectors[chunk.content_hash].embedding if chunk.content_hash in vectors else None,
+            "model": vectors[chunk.content_hash].embedding_model if chunk.content_hash in vectors else None,
+        }
+        for chunk, words in zip(chunks, tokens, strict=True)
+    ]
+    for start in range(0, len(rows), PAGE):
+        connection.execute(_WRITE, rows[start : start + PAGE])
+    return [chunk.item_id for chunk in chunks if chunk.content_hash not in vectors]
+
+
+def stores_of_files(connection: Connection, group_id: str | None, after: UUID | None, limit: int) -> list[tuple[UUID, str]]:
+    """A page of the stores of files with their groups, in the order of their ids; ``group_id`` None: of all groups."""
+    rows = connection.execute(_STORES, {"group": group_id, "after": after, "limit": limit})
+    return [(row.store_id, row.group_id) for row in rows]
+
+
+def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -> None:
+    """The sources of a store were looked through. That its saved index was corrupt stays said until it is saved again."""
+    connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
+
+
+def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID]:
+    """Forget how a store's files were cut, so that each is indexed anew. Returns them."""
+    return list(connection.execute(_MAKE_DUE, {"group": group_id, "store": store_id}).scalars())
+
+
+_STORES = text("""
+    SELECT store_id, group_id FROM stores
+    WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group) AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
+    ORDER BY store_id LIMIT :limit
+""")
+_SCANNED = text("""
+    UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE :state END,
+        state_reason = CASE state WHEN 'corrupt' THEN state_reason ELSE :reason END
+    WHERE store_id = :id
+""")
+_KNOWN = text("""
+    SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap, encoding
+    FROM store_files WHERE group_id = :group AND store_id = :store ORDER BY source, path
+""")
+_FIND = text("""
+    SELECT file_id, store_id, source, path, state, file_hash, encoding, chunk_size, chunk_overlap
+    FROM store_files WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))
+""")
+_ADD = text("""
+    INSERT INTO store_files (file_id, group_id, store_id, source, path)
+    SELECT file_id, :group, :store, source, path
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:sources AS text[]), CAST(:paths AS text[])) AS new (file_id, source, path)
+    ON CONFLICT DO NOTHING RETURNING file_id
+""")
+_IS_THERE = text("SELECT 1 FROM store_files WHERE group_id = :group AND file_id = :file")
+_TOUCH = text("""
+    UPDATE store_files SET size = :size, modified_ns = :modified, indexed_at = :at, seen_at = :at
+    WHERE group_id = :group AND file_id = :file
+""")
+_CHUNKS_OF = text("""
+    SELECT item_id, chunk_index, content_hash, embedding IS NOT NULL AS embedded FROM store_items
+    WHERE group_id = :group AND file_id = :file ORDER BY chunk_index
+""")
+_FIRST_CHUNK = text("SELECT content_summary FROM store_items WHERE group_id = :group AND file_id = :file AND chunk_index = 0")
+_MOVE_CHUNK = text("""
+    UPDATE store_items SET item_id = :new, key = :key, metadata = metadata || CAST(:moved AS jsonb), revision = :revision
+    WHERE group_id = :group AND item_id = :old
+""")
+_MOVE = text("""
+    UPDATE store_files SET source = :source, path = :path, size = :size, modified_ns = :modified, seen_at = clock_timestamp()
+    WHERE group_id = :group AND file_id = :file
+""")
+_DROP_CHUNKS = text("DELETE FROM store_items WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))")
+_DROP = text("DELETE FROM store_files WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))")
+_OUTCOME = text("""
+    UPDATE store_files SET state = :state, state_reason = :reason, file_hash = coalesce(:file_hash, file_hash), size = :size,
+        modified_ns = :modified_ns, encoding = :encoding, chunk_size = :chunk_size, chunk_overlap = :chunk_overlap,
+        chunks_count = :chunks_count, indexed_at = :at, seen_at = :at
+    WHERE group_id = :group AND file_id = :file
+""")
+_VECTORS = text("""
+    SELECT DISTINCT ON (content_hash) content_hash, embedding, embedding_model FROM store_items
+    WHERE group_id = :group AND store_id = :store AND content_hash = ANY(CAST(:hashes AS bytea[])) AND embedding IS NOT NULL
+    ORDER BY content_hash, revision DESC
+""")
+_WRITE = text("""
+    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, metadata, file_id, chunk_index,
+        tokens, embedding, embedding_model)
+    VALUES (:item, :group, :store, :key, :revision, :text, :hash, CAST(:metadata AS jsonb), :file, :index, :tokens,
+        CAST(:vector AS vector), :model)
+""")
+_MAKE_DUE = text("UPDATE store_files SET chunk_size = NULL WHERE group_id = :group AND store_id = :store RETURNING file_id")

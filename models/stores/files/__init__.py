@@ -1,1 +1,0 @@
-"""What is stored of the stores of files: which there are, their chunks, what is owed for them."""

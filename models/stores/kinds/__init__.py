@@ -1,1 +1,0 @@
-"""What the service does for each type of store that it keeps."""

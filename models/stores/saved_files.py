@@ -1,0 +1,274 @@
+"""The ``.json`` files that stores are loaded from and saved to: items, and the indexes of stores of files.
+
+A saved index spares the vectors of its texts wherever the same files are indexed again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from base64 import b64decode
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, text
+
+from engine.parsing.children import parse
+from engine.parsing.limits import Refused
+from engine.stores.changes import Found, Place
+from engine.stores.chunks import chunk_of
+from engine.stores.items import model_name
+from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
+from jiyi.errors import ConfigError, InvalidRequest
+from jiyi.protocol.stores import MemoryItem, SavedStore
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.stores.snapshots import detach
+from jiyi.stores.types import EmbeddingConfig
+from jiyi.text.tokens import tokens
+from models.db.actions import Context
+from models.folders import make_private
+from models.operations import embedding_models
+from models.stores import file_rows, items, rows
+from models.stores.items import NewItem
+from models.stores.paths import kept_path
+from models.stores.rows import StoreRecord
+
+log = logging.getLogger(__name__)
+
+#: What a corrupt file is called from then on, before the time.
+ASIDE = ".corrupt-"
+#: Of a file's name, in the names of files beside it: four bytes each, they leave room for what is added (``paths.MAX_NAME_BYTES``).
+MAX_KEPT_CHARS = 50
+
+
+def check_path(group_id: str, path: str | None, field: str) -> None:
+    """Raises :class:`ConfigError` unless the file may be written where it is to be."""
+    if path is None:
+        return
+    found = kept_path(group_id, path, field)
+    folder = next(one for one in found.parents if one.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or (found.exists() and not os.access(found, os.W_OK)):
+        raise ConfigError([f"{field}: {found.name!r} cannot be written in its folder: give the service the right to, or another path"])
+
+
+def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
+    """Read the store's file, the first time: what the store has not yet is added. A corrupt one is set aside, and reported."""
+    connection = context.connection
+    if store.loaded or store.config.path is None:
+        return
+    revision = rows.bump(connection, store.store_id)
+    rows.mark_loaded(connection, store.store_id)
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
+    owed: list[tuple[UUID, str]] = []
+    try:
+        with connection.begin_nested(), closing(_parts(path, "items")) as loaded:
+            for part in loaded:
+                stored = items.insert(connection, store, _new(MemoryItem.model_validate(part), once=once), revision)
+                if stored is not None:
+                    owed.append((stored[0], store.group_id))
+    except CorruptStoreFile as error:
+        _set_aside(connection, store, path, error)
+        return
+    items.trim(connection, store, store.config.max_items)
+    if once:
+        context.owe(items.EMBED_ITEMS, owed)
+
+
+def save_items(context: Context, store: StoreRecord) -> SavedStore:
+    """Write all items to the store's file, as a whole: who reads it sees the old one or the new one."""
+    connection = context.connection
+    if store.config.path is None:
+        return SavedStore(path=None, items=items.count(connection, store))
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
+    count = items.count(connection, store)
+    _write(path, written_items(items.item_of(connection, row, vector=True) for row in items.every(connection, store)))
+    return SavedStore(path=store.config.path, items=count)
+
+
+def _write(path: Path, parts: Iterable[str]) -> None:
+    """Write a file as a whole: who reads it sees the old one or the new one."""
+    make_private(path.parent)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:MAX_KEPT_CHARS]}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(parts)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _parts(path: Path, parser: str) -> Generator[Any]:
+    """What a parser of :data:`engine.parsing.child.PARSERS` yields of a file; nothing if there is none.
+
+    Raises:
+        CorruptStoreFile: it is none that the parser reads, or costs too much to be read.
+        ConfigError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MAX_FILE:
+                raise CorruptStoreFile(f"has more than {MAX_FILE:,} bytes")
+            yield from parse(parser, file, LIMITS)
+    except FileNotFoundError:
+        return
+    except Refused as refused:
+        raise CorruptStoreFile(refused.reason) from None
+    except OSError as error:
+        raise ConfigError([f"memory_path: {path.name!r} cannot be read: {error.strerror}"]) from None
+
+
+def _set_aside(connection: Connection, store: StoreRecord, path: Path, error: CorruptStoreFile) -> None:
+    """Keep a corrupt file under another name, and say so in the store's state."""
+    aside = path.with_name(f"{path.name[:MAX_KEPT_CHARS]}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    path.rename(aside)
+    rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty")
+    log.warning("store %s of %s: %s is corrupt, set aside as %s", store.store_id, store.group_id, path.name, aside.name)
+
+
+def _new(item: MemoryItem, *, once: bool) -> NewItem:
+    """Raises :class:`CorruptStoreFile` for an item that nobody could have stored."""
+    try:
+        given, attached = (None, []) if item.input_snapshot is None else detach(item.input_snapshot)
+        output, more = (None, []) if item.output_snapshot is None else detach(item.output_snapshot)
+    except InvalidRequest as error:
+        raise CorruptStoreFile(f"item {item.id[:100]!r}: {error}") from None
+    return NewItem(
+        key=item.id,
+        content_summary=item.content_summary,
+        metadata=item.metadata,
+        input_snapshot=given,
+        output_snapshot=output,
+        attached=[*attached, *more],
+        once=once,
+        created_at=datetime.fromtimestamp(item.timestamp, UTC),
+    )
+
+
+#: Texts and vectors, in order, by source and path.
+_Files = dict[tuple[str, str], list[tuple[str, NDArray[np.float32] | None]]]
+
+
+def save_index(context: Context, store: StoreRecord) -> SavedStore:
+    """Write the index to the store's file, as a whole; without a path there is nothing to write."""
+    connection = context.connection
+    count = items.count(connection, store)
+    if store.config.path is None:
+        return SavedStore(path=None, items=count)
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    model = _model(connection, store)
+    config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
+    _write(path, written_index(_files(connection, store), _items(connection, store, model), config))
+    if store.state == "corrupt":
+        rows.set_state(connection, store.store_id, "ready")
+    return SavedStore(path=store.config.path, items=count)
+
+
+def load_index(context: Context, store: StoreRecord) -> None:
+    """Take over the index in the store's file, the first time, if it says which model made its vectors.
+
+    The scan that follows keeps of it what the files still say. A corrupt file is set aside, and reported.
+    """
+    connection = context.connection
+    if store.loaded or store.config.path is None:
+        return
+    rows.bump(connection, store.store_id)
+    rows.mark_loaded(connection, store.store_id)
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    try:
+        model, files = _index(path)
+    except CorruptStoreFile as error:
+        _set_aside(connection, store, path, error)
+        return
+    if model is not None and not items.count(connection, store):
+        _take_over(connection, store, model, files)
+
+
+def _index(path: Path) -> tuple[str | None, _Files]:
+    """The model that made the vectors of a saved index, and its texts and vectors by source and path."""
+    model: str | None = None
+    files: _Files = {}
+    for part in _parts(path, "index"):
+        if "model" in part:
+            model = part["model"]
+        else:
+            vector = None if part["vector"] is None else _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+            files.setdefault((part["source"], part["path"]), []).append((part["text"], vector))
+    return model, files
+
+
+def _take_over(connection: Connection, store: StoreRecord, model: str, files: _Files) -> None:
+    """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
+    revision = rows.bump(connection, store.store_id)
+    active = embedding_models.active_model(connection)
+    known = active.dimensions if active is not None and model == _model(connection, store) else None
+    for place, contents in files.items():
+        added = file_rows.add(connection, store.group_id, store.store_id, [Found(Place(*place), 0, 0)])
+        chunks = [chunk_of(store.store_id, *place, number, said) for number, (said, _) in enumerate(contents)]
+        for file_id in added:
+            words = [" ".join(tokens(chunk.text)) for chunk in chunks]
+            file_rows.write_chunks(connection, store.group_id, store.store_id, file_id, revision, chunks, words, {"file_path": place[1]})
+        vectors = [
+            {"id": chunk.item_id, "vector": vector, "model": model}
+            for chunk, (_, vector) in zip(chunks, contents, strict=True)
+            if vector is not None and known in (None, vector.size)  # of another size: nothing could be compared with it
+        ]
+        if vectors:
+            connection.execute(_FILL, vectors)
+
+
+def _unit(given: NDArray[np.float64]) -> Float32 | None:
+    """As long as 1; None where it is none that could be compared."""
+    length = float(np.linalg.norm(given))
+    return (given / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
+
+
+def _files(connection: Connection, store: StoreRecord) -> Iterator[tuple[str, IndexedFile]]:
+    for row in connection.execute(_FILES, {"group": store.group_id, "store": store.store_id}):
+        name = row.path if row.source.endswith(row.path) else f"{row.source.rstrip('/')}/{row.path}"
+        yield (
+            name,
+            IndexedFile(
+                hash=bytes(row.file_hash).hex(),
+                size=row.size,
+                chunks_count=row.chunks_count,
+                indexed_at=row.indexed_at.timestamp(),
+                source=row.source,
+                path=row.path,
+                encoding=row.encoding,
+            ),
+        )
+
+
+def _items(connection: Connection, store: StoreRecord, model: str | None) -> Iterator[MemoryItem]:
+    """All items, with the vectors of one model: the file can name no more."""
+    for row in items.every(connection, store):
+        yield items.item_of(connection, row, vector=row.embedding_model == model)
+
+
+def _model(connection: Connection, store: StoreRecord) -> str | None:
+    """The model of the store's vectors: the deployment's active one, or, of a store with its own, the one that made the latest."""
+    given: EmbeddingConfig = store.config.embedding
+    if given.provider != "deployment":
+        model: str | None = connection.execute(_LATEST_MODEL, {"group": store.group_id, "store": store.store_id}).scalar_one_or_none()
+        return model
+    active = embedding_models.active_model(connection)
+    return None if active is None else model_name(active.model, given.params)
+
+
+_LATEST_MODEL = text("""
+    SELECT embedding_model FROM store_items WHERE group_id = :group AND store_id = :store AND embedding_model IS NOT NULL
+    ORDER BY revision DESC, position DESC LIMIT 1
+""")
+_FILES = text("""
+    SELECT source, path, file_hash, size, chunks_count, indexed_at, encoding FROM store_files
+    WHERE group_id = :group AND store_id = :store AND state = 'indexed' ORDER BY source, path
+""")
+_FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")

@@ -1,0 +1,207 @@
+"""The files of a store's sources, as the worker's disk has them: found, and read within bounds.
+
+Nothing outside of the folders that a store may use is opened, whatever links lead there, and whoever changes a path meanwhile:
+the file that was opened is asked where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from engine.stores.changes import Found, Place
+from engine.stores.file_texts import Unusable, suffix_of
+from jiyi.stores.types import FileSource
+from models.stores.paths import is_within
+
+#: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
+MAX_FILES = 200_000
+#: Bytes of a path that are kept: longer ones do not fit into PostgreSQL's indexes.
+MAX_PATH_BYTES = 1_000
+#: Folders within folders. A tree that is deeper is a loop that somebody mounted.
+MAX_DEPTH = 100
+#: What is opened is never waited for: a pipe without a writer would block for ever.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_BLOCK = 1 << 20
+#: On Linux: a link for each file that this process has open.
+_OPENED = Path("/proc/self/fd")
+
+
+@dataclass(slots=True)
+class Look:
+    """What a look through a source found."""
+
+    found: list[Found] = field(default_factory=list)
+    #: Folders that could not be looked at, a path of "" for all of a source: what is stored of them stays.
+    unseen: list[Place] = field(default_factory=list)
+    #: What was left out, and why; for people.
+    notes: list[str] = field(default_factory=list)
+
+    def could_not_see(self, place: Place) -> bool:
+        return any(
+            place.source == folder.source and (not folder.path or f"{place.path}/".startswith(f"{folder.path}/")) for folder in self.unseen
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file's bytes, and what tells whether they changed."""
+
+    data: bytes
+    digest: bytes
+    size: int
+    modified_ns: int
+
+
+def look_through(source: FileSource, root: Path, allowed: Sequence[Path]) -> Look:
+    """The files of a source with its endings, unread, in the order of their paths.
+
+    Names that begin with a dot are left out, and folders that are links are not entered.
+
+    Args:
+        source: as declared.
+        root: its path, resolved.
+        allowed: the folders that the store may use, resolved.
+    """
+    look = Look()
+    if not root.is_dir():
+        _look_at_file(source, root, allowed, look)
+        return look
+    for path, entry in _entries(source, root, allowed, look):
+        if suffix_of(entry.name) not in source.endings:
+            continue
+        if len(look.found) == MAX_FILES:
+            look.notes.append(f"only the first {MAX_FILES:,} files are indexed: make several stores of it")
+            look.unseen.append(Place(source.path, ""))
+            break
+        if not _can_be_stored(path):
+            look.notes.append(f"{ascii(path)[:200]}: its name is too long, or not in UTF-8")
+            continue
+        measured = _measure(Path(entry.path), allowed)
+        if measured is not None:
+            look.found.append(Found(Place(source.path, path), *measured))
+    look.found.sort(key=lambda one: one.place)
+    return look
+
+
+def path_of(root: Path, path: str) -> Path:
+    """Where a file of a source is; ``path`` is its place within it."""
+    return root if root.name == path and not root.is_dir() else root / path
+
+
+def read(path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
+    """A file's bytes.
+
+    Raises:
+        FileNotFoundError: there is none any more.
+        Unusable: it leads out of the folders, is too large, cannot be read, or changed meanwhile.
+    """
+    try:
+        if not is_within(path.resolve(strict=True), allowed):
+            raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
+        handle = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError) as error:
+        raise Unusable("unreadable", f"it cannot be opened: {_reason(error)}") from None
+    try:
+        return _read(handle, path, allowed, most_bytes)
+    except OSError as error:
+        raise Unusable("unreadable", f"it cannot be read: {_reason(error)}") from None
+    finally:
+        os.close(handle)
+
+
+def digest_of(path: Path, allowed: Sequence[Path], most_bytes: int) -> bytes | None:
+    """SHA-256 of a file's bytes; None where it cannot be read."""
+    try:
+        return read(path, allowed, most_bytes).digest
+    except (FileNotFoundError, Unusable):
+        return None
+
+
+def size_and_time(path: Path, allowed: Sequence[Path]) -> tuple[int, int]:
+    """What a scan would see of a file: bytes, and nanoseconds since 1970; zeros if it is gone."""
+    return _measure(path, allowed) or (0, 0)
+
+
+def _read(handle: int, path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
+    opened = Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve()
+    if not is_within(opened, allowed):
+        raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
+    before = os.fstat(handle)
+    if not stat.S_ISREG(before.st_mode):
+        raise Unusable("unreadable", "it is no file, but a device, a pipe or a socket")
+    if before.st_size > most_bytes:
+        raise Unusable("too_large", f"it has {before.st_size:,} bytes, more than {most_bytes:,} (JIYI_STORE_MAX_FILE_MB): split it")
+    blocks: list[bytes] = []
+    room = before.st_size + 1  # one more than there is shows that it grows, and no log is read for ever
+    while room > 0 and (block := os.read(handle, min(_BLOCK, room))):
+        blocks.append(block)
+        room -= len(block)
+    after = os.fstat(handle)
+    data = b"".join(blocks)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
+        raise Unusable("unstable", "it changed while it was read; the next scan reads it again")
+    return Contents(data, sha256(data).digest(), after.st_size, after.st_mtime_ns)
+
+
+def _look_at_file(source: FileSource, root: Path, allowed: Sequence[Path], look: Look) -> None:
+    """A source that is one file. If its folder is gone, too, the disk may only be away."""
+    if root.is_file():
+        measured = _measure(root, allowed)
+        if measured is not None:
+            look.found.append(Found(Place(source.path, root.name), *measured))
+        return
+    look.notes.append(f"{source.path[:200]}: there is no such file or folder")
+    if not root.suffix or not root.parent.is_dir():
+        look.unseen.append(Place(source.path, ""))
+
+
+def _entries(source: FileSource, root: Path, allowed: Sequence[Path], look: Look) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Each file with its path within the source."""
+    waiting: list[tuple[str, str, int]] = [(str(root), "", 0)]
+    while waiting:
+        folder, within, depth = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                present = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            look.unseen.append(Place(source.path, within))
+            look.notes.append(f"{within or '.'}: the folder cannot be looked at: {_reason(error)}")
+            continue
+        for entry in present:
+            if entry.name.startswith("."):
+                continue
+            path = f"{within}/{entry.name}" if within else entry.name
+            if not entry.is_dir(follow_symlinks=False):
+                yield path, entry
+            elif source.recursive and depth < MAX_DEPTH and is_within(Path(entry.path), allowed):
+                waiting.append((entry.path, path, depth + 1))
+
+
+def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
+    """Size and time; of a link that leads out those of the link, so that nothing is told of what is there. None: no file."""
+    try:
+        link = path.is_symlink()
+        seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()
+    except (OSError, RuntimeError):  # gone meanwhile, or a link to nothing
+        return None
+    if stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode):
+        return seen.st_size, seen.st_mtime_ns
+    return None
+
+
+def _can_be_stored(path: str) -> bool:
+    try:
+        return len(path.encode()) <= MAX_PATH_BYTES
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return False
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,1 +1,0 @@
-"""Work of the stores of files: look through the sources, index a file, search the chunks."""

@@ -1,0 +1,305 @@
+"""Looking through a store's sources: which files are new, changed, gone, or at another place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from engine.parsing.children import parse
+from engine.parsing.limits import Refused
+from engine.stores.changes import Changes, Found, changes
+from engine.stores.chunks import chunk_of, day_of, limits_of
+from engine.stores.file_texts import Unusable, suffix_of
+from jiyi.errors import ConfigError
+from jiyi.settings import get_settings
+from jiyi.stores.types import FileMemoryConfig, FileSource
+from models.db.connection import unit_of_work
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from models.stores import file_rows, paths, rows
+from models.stores.backends import INDEX, SCAN
+from models.stores.file_rows import FileRow, Outcome
+from models.stores.items import EMBED_ITEMS
+from models.stores.rows import StoreRecord
+from tasks.framework.jobs import Run, job
+from tasks.framework.work import Batch, work_task
+from tasks.stores import disk
+from tasks.stores.disk import Contents, Look
+
+#: Seconds: some ten thousand files on a slow disk.
+SCAN_TIME_LIMIT = 600
+#: Notes that are kept with the store, and stores whose scan is owed in one transaction.
+MAX_NOTES, PAGE = 5, 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """A store's sources as they are on this worker's disk."""
+
+    roots: Mapping[str, Path]
+    allowed: list[Path]
+    look: Look
+
+
+@work_task(SCAN, queue="upkeep", batch=1, time_limit=SCAN_TIME_LIMIT)
+def scan_files(batch: Batch) -> None:
+    """Look through the sources of a store, and owe the indexing of what is new or changed.
+
+    Files are looked at outside of any transaction. Safe to repeat because what is stored of a file is what was read of it: a second
+    look finds no difference.
+    """
+    for store_id in batch.subject_ids:
+        with unit_of_work() as connection:
+            store = rows.by_ids(connection, [store_id]).get(store_id)
+            known = [] if store is None else file_rows.known(connection, store.group_id, store_id, _cut(store.config))
+        if store is None or store.type != "file":
+            with batch.finish():
+                continue
+        sources = _look_through(store)
+        look = sources.look
+        made = changes(look.found, known, partial(_digest_of, sources), look.could_not_see)
+        with batch.finish() as (connection, owed):
+            if owed:
+                _apply_changes(connection, store, made)
+                file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", "; ".join(look.notes[:MAX_NOTES]))
+        wake(INDEX, EMBED_ITEMS)
+
+
+@job("scan_stores")
+def scan_stores(run: Run) -> None:
+    """Owe a look through the sources of each store of files.
+
+    Safe to repeat because a look that is owed already is not owed again.
+    """
+    after: UUID | None = None
+    while True:
+        with run.transaction() as connection:
+            page = file_rows.stores_of_files(connection, run.group_id, after, PAGE)
+            if not run.dry:
+                pending_work.owe(connection, SCAN, page)
+        run.count(stores=len(page))
+        if len(page) < PAGE:
+            break
+        after = page[-1][0]
+    if not run.dry:
+        wake(SCAN)
+
+
+def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
+    """How the files of each source are cut and decoded now."""
+    return {source.path: (config.chunk_size, config.chunk_overlap, source.encoding) for source in reversed(config.file_sources)}
+
+
+def _look_through(store: StoreRecord) -> _Sources:
+    allowed = paths.roots(store.group_id)
+    found: dict[tuple[str, str], Found] = {}
+    whole, roots = Look(), dict[str, Path]()
+    for source in store.config.file_sources:
+        try:
+            root = roots[source.path] = paths.source_path(store.group_id, source.path, "file_sources")
+        except ConfigError as error:  # allowed when it was declared, and no longer
+            whole.notes.append(str(error))
+            continue
+        look = disk.look_through(source, root, allowed)
+        found.update((one.place, one) for one in look.found)
+        whole.notes += look.notes
+        whole.unseen += look.unseen
+    whole.found = sorted(found.values(), key=lambda one: one.place)
+    return _Sources(roots, allowed, whole)
+
+
+def _digest_of(sources: _Sources, found: Found) -> bytes | None:
+    path = disk.path_of(sources.roots[found.place.source], found.place.path)
+    return disk.digest_of(path, sources.allowed, get_settings().store_max_file_mb << 20)
+
+
+def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) -> None:
+    if not (made.added or made.changed or made.removed or made.renamed):
+        return
+    group_id, store_id = store.group_id, store.store_id
+    revision = rows.bump(connection, store_id)
+    file_rows.drop(connection, group_id, made.removed)
+    owed: list[UUID] = []
+    for known, to in made.renamed:
+        day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, known.file_id))
+        owed += file_rows.move(connection, group_id, store_id, revision, known.file_id, to, None if day is None else day.isoformat())
+    added = file_rows.add(connection, group_id, store_id, made.added)
+    pending_work.owe(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
+    due = [*added, *made.changed]
+    for start in range(0, len(due), PAGE):
+        pending_work.owe(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a file says."""
+
+    #: What it was read by, as Python names it; ``pdf`` for a PDF.
+    encoding: str
+    #: The day that it is about, in ISO 8601.
+    day: str | None
+    #: Text and tokens, with spaces between them, of each chunk in order.
+    chunks: list[tuple[str, str]]
+
+
+def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> Extracted:
+    """Arguments and result as of :func:`engine.stores.chunks.parse`.
+
+    Raises:
+        Unusable: there is no text in it, or it costs more than its limits allow.
+    """
+    try:
+        about, *chunks = parse("document", data, limits_of(path), path=path, encoding=encoding, size=size, overlap=overlap)
+    except Refused as refused:
+        raise Unusable.of(refused) from None
+    return Extracted(about["encoding"], about["day"], [(text, words) for text, words in chunks])
+
+
+#: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
+FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
+#: Seconds after which a run begins no further file: one costs up to :class:`engine.parsing.limits.Limits`, so many hostile ones of a group
+#: would hold the thread, and other groups' work, for half an hour.
+RUN_SECONDS = 60.0
+#: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for
+#: the one that is being written to.
+_PASSING = frozenset({"unstable", "outside", "unreadable"})
+
+
+@work_task(INDEX, queue="upkeep", batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
+def index_file(batch: Batch) -> None:
+    """Read files, and write the chunks of each in one transaction with the receipt.
+
+    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever dies while reading
+    leaves the old index, whoever dies after the commit leaves nothing owed.
+    """
+    with unit_of_work() as connection:
+        files = file_rows.find(connection, batch.group_id, batch.subject_ids)
+        found = rows.by_ids(connection, list({file.store_id for file in files.values()}))
+    until = time.monotonic() + RUN_SECONDS
+    for place, file_id in enumerate(batch.subject_ids):
+        if place and time.monotonic() > until:
+            batch.put_off(batch.subject_ids[place:], "the files before took the time of a run")
+            break
+        one, file = batch.only(file_id), files.get(file_id)
+        if file is None or file.store_id not in found:
+            with one.finish():
+                continue
+        _index(one, found[file.store_id], file)
+    wake(EMBED_ITEMS)
+
+
+def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
+    config: FileMemoryConfig = store.config
+    source = _source(config, file)
+    if source is None:  # declared no longer
+        _forget(batch, store, file)
+        return
+    path, allowed = Path(), paths.roots(store.group_id)
+    try:
+        path = disk.path_of(paths.source_path(store.group_id, source.path, "file_sources"), file.path)
+        contents = disk.read(path, allowed, get_settings().store_max_file_mb << 20)
+        if _is_indexed(file, config, source, contents):
+            _note(batch, store, file, contents)
+        else:
+            extracted = extract(contents.data, file.path, source.encoding, config.chunk_size, config.chunk_overlap)
+            _write(batch, store, file, source, contents, extracted)
+    except FileNotFoundError:
+        _forget(batch, store, file)
+    except ConfigError as error:
+        _refuse(batch, store, file, source, Unusable("outside", str(error)), path, allowed)
+    except Unusable as problem:
+        _refuse(batch, store, file, source, problem, path, allowed)
+
+
+def _source(config: FileMemoryConfig, file: FileRow) -> FileSource | None:
+    ending = suffix_of(file.path)
+    return next((one for one in config.file_sources if one.path == file.source and ending in one.endings), None)
+
+
+def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, contents: Contents) -> bool:
+    cut = (file.chunk_size, file.chunk_overlap, file.encoding) == (config.chunk_size, config.chunk_overlap, source.encoding)
+    return cut and file.state == "indexed" and file.file_hash == contents.digest
+
+
+def _write(batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, contents: Contents, extracted: Extracted) -> None:
+    config: FileMemoryConfig = store.config
+    chunks = [chunk_of(store.store_id, file.source, file.path, number, said) for number, (said, _) in enumerate(extracted.chunks)]
+    words = [words for _, words in extracted.chunks]
+    metadata = {
+        "source_type": "file",
+        "file_path": file.path,
+        "file_name": file.path.rpartition("/")[2],
+        "file_hash": contents.digest.hex(),
+        "file_size": contents.size,
+        "file_day": extracted.day,
+        "source": file.source,
+        "encoding": extracted.encoding,
+    }
+    outcome = Outcome(
+        state="indexed",
+        file_hash=contents.digest,
+        size=contents.size,
+        modified_ns=contents.modified_ns,
+        encoding=source.encoding,
+        chunk_size=config.chunk_size,
+        chunk_overlap=config.chunk_overlap,
+        chunks_count=len(chunks),
+        at=datetime.now(UTC),
+    )
+    with batch.finish() as (connection, owed):
+        if not owed:
+            return
+        revision = rows.bump(connection, store.store_id)
+        if not file_rows.is_there(connection, store.group_id, file.file_id):
+            return
+        missing = file_rows.write_chunks(connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata)
+        file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)
+        pending_work.owe(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
+
+
+def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: Contents) -> None:
+    """The bytes are those that were indexed: only their time is another."""
+    with batch.finish() as (connection, owed):
+        if owed:
+            file_rows.touch(connection, store.group_id, file.file_id, contents.size, contents.modified_ns, datetime.now(UTC))
+
+
+def _forget(batch: Batch, store: StoreRecord, file: FileRow) -> None:
+    """It is gone."""
+    with batch.finish() as (connection, owed):
+        if owed:
+            rows.bump(connection, store.store_id)
+            file_rows.drop(connection, store.group_id, [file.file_id])
+
+
+def _refuse(
+    batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, problem: Unusable, path: Path, allowed: list[Path]
+) -> None:
+    """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is only being written to."""
+    config: FileMemoryConfig = store.config
+    size, modified_ns = disk.size_and_time(path, allowed)
+    passing = problem.state in _PASSING
+    outcome = Outcome(
+        state=problem.state,
+        reason=problem.reason,
+        size=size,
+        modified_ns=modified_ns,
+        encoding=source.encoding,
+        chunk_size=None if passing else config.chunk_size,
+        chunk_overlap=None if passing else config.chunk_overlap,
+        at=datetime.now(UTC),
+    )
+    with batch.finish() as (connection, owed):
+        if not owed:
+            return
+        if problem.state != "unstable":
+            rows.bump(connection, store.store_id)
+            file_rows.drop_chunks(connection, store.group_id, file.file_id)
+        file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)

@@ -1,0 +1,307 @@
+"""REST operations on the three tiers; the workers answer, who have the embedder, and without them the web by itself, by words alone.
+
+The queue is in Valkey, as working memory is: where one or the other is away the rest still answers, and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, TypedDict
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
+from jiyi.protocol.events import Event, build
+from jiyi.protocol.rest import FOREIGN_GROUP, Cursor, FieldProblem
+from jiyi.protocol.retrieval import MAX_TIMEOUT
+from jiyi.protocol.tiers.knowledge import (
+    CheckBody,
+    CurrentVersion,
+    DemoteBody,
+    DigestBody,
+    DigestState,
+    EditBody,
+    IngestBody,
+    IngestState,
+    PromoteBody,
+    ingest_event,
+)
+from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.rest import (
+    QUERY_SECONDS,
+    DigestRows,
+    GroupKnowledgeParameters,
+    IngestQuery,
+    KnowledgeDetail,
+    KnowledgeParameters,
+    KnowledgeRows,
+    QuarantineParameters,
+    QueryBody,
+    WorkingMemory,
+)
+from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
+from jiyi.protocol.wire.calls import retrieval_queue
+from jiyi.settings import get_settings
+from jiyi.tiers import retrieval_node as memory_node
+from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
+from models.db.sources import Unanswered, attempt, from_database, source
+from models.memory.looks import Looks
+from models.tiers import actions, knowledge_reads, news, quarantine, questions, working
+from models.tiers import query as memory
+from web.accounts.identity import who
+from web.api.memory.storing import keep
+from web.api.problems import Refused
+from web.api.registry import expose, operation
+from web.api.running import Asker
+from web.calls import caller
+
+log = logging.getLogger("jiyi.web")
+
+TASK = "retrieval.memory"
+#: Seconds that the tiers get when the web asks them by itself.
+DIRECT_SECONDS = 3.0
+
+
+def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
+    """What the tiers know, with the state of each. Web searches of who names no session count as the key's.
+
+    Raises as :meth:`jiyi.Client.query_memory` does, but for who is away.
+    """
+    if query.web_results and query.asking_session is None and query.session_id is None:
+        query = query.model_copy(update={"asking_session": who().actor})
+    queue = retrieval_queue(query.group_id, "", get_settings().retrieval_shards)
+    try:
+        return MemoryAnswer.model_validate_json(caller().call_for_json(TASK, queue, query, seconds))
+    except (BrokerUnavailable, NoAnswer) as error:
+        log.warning("the web asks the tiers by itself: %s", error)
+    memory.throttle(query.group_id)
+    return memory.query_memory(query, None, DIRECT_SECONDS)
+
+
+class Retriever:
+    """For :class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode`, in a request's scope."""
+
+    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+        try:
+            asked = MemoryQuery(query=query, group_id=group_id, **options)
+        except ValidationError as error:
+            raise InvalidRequest(problems_of(error, MemoryQuery)) from None
+        try:
+            return ask(asked, QUERY_SECONDS if timeout is None else min(timeout, MAX_TIMEOUT))
+        except JiyiError:
+            raise
+        except Exception as error:  # its words are not for whoever asks
+            log.exception("the tiers could not be asked")
+            raise ServiceError("the memory could not be asked; the log of the process `web` has the details") from error
+
+
+#: What the filters say of entries, for requests that wait for it.
+_outcomes = Looks(quarantine.outcomes, lambda _: True)
+NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
+
+
+@operation(
+    "POST",
+    "/memory/query",
+    id="query_memory",
+    scope="read",
+    tag="tiers",
+    body=QueryBody,
+    answer=MemoryAnswer,
+    flat=("query", "max_results", "order", "time_range_days", "session_id", "include_verdicts"),
+)
+def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
+    """Look up what the group knows.
+
+    Working memory (what agents of the group said in the last 24 hours: temporary, unverified) and long-term memory (what
+    somebody promoted: verified), newest and most similar first. Call it before you answer or decide. status is partial
+    when one of the two could not be asked; tiers says which, and why. What is in quarantine is never among it. Without
+    workers, long-term memory is found by its words, and its state says so.
+    """
+    wanted = {name: getattr(body, name) for name in MemoryQuery.model_fields if name != "group_id"}
+    return ask(MemoryQuery(group_id=asker.group_id, **wanted), body.timeout)
+
+
+@operation(
+    "POST",
+    "/memory/ingest",
+    id="ingest_memory",
+    scope="publish",
+    tag="tiers",
+    query=IngestQuery,
+    body=IngestBody,
+    answer=IngestState,
+    status=202,
+    errors=(409,),
+    flat=("content", "agent_id", "session_id", "node_id", "confidence"),
+)
+def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:
+    """Tell what an agent said.
+
+    It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours, if the
+    filters let it: confident enough, long enough, not said before. 202 means that it is stored; accepted and reason say
+    what the filters did. It does not become verified knowledge: for that somebody promotes it.
+    """
+    event = _event(asker.group_id, body)
+    keep([event])
+    entry_id, group_id = event.event_id, asker.group_id
+    found = _outcomes.wait(group_id, [entry_id], query.wait) or {}
+    return found.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
+
+
+@operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
+def working_memory(asker: Asker) -> WorkingMemory:
+    """Look at working memory.
+
+    What the group's agents said lately and the filters let in, newest first: temporary and unverified. From Valkey; if
+    that is away or has lost it, from the database, which knows the same.
+    """
+    told = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
+    if told.value is not None:
+        return WorkingMemory(entries=[entry.item() for entry in told.value], source="valkey")
+    why = f"Valkey did not answer: {told.reason}." if told.reason else ""
+    try:
+        stored = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
+    except Unanswered as error:
+        both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
+        raise Unanswered(error.source, both) from error
+    return WorkingMemory(entries=[entry.item() for entry in stored], source="database", message=why)
+
+
+def _event(group_id: str, body: IngestBody) -> Event:
+    try:
+        return build(ingest_event(group_id, body))
+    except InvalidEvent as error:  # what is the event's output is the body's content
+        raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
+
+
+expose(
+    questions.build_context,
+    "POST",
+    "/memory/context",
+    id="build_context",
+    tag="tiers",
+    body=ContextBody,
+    errors=(504,),
+    flat=("proposal", "system", "persona", "query", "budget", "agent_id", "session_id"),
+)
+
+
+PATH = "/nodes/memory-retrieval"
+
+
+class NodeRan(TypedDict):
+    """:class:`NodeRun`, with the events as the node told them."""
+
+    outputs: dict[str, Any]
+    events: list[NodeEvent]
+
+
+@operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
+def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
+    """Run the memory-retrieval node.
+
+    Looks for what the group knows about the topic (else the content, else the document) of the inputs, and gives the
+    inputs back with history_context, markdown for an agent's prompt. It never fails for the memory's sake: if that is
+    away the history is empty, and an event memory_retrieval_error says so. That it runs, what it found and that it is
+    done also go over the live stream, as they happen, without any text.
+    """
+    if _name(body.inputs.get("group_id")) not in ("", asker.group_id):
+        problem = FieldProblem(field="inputs.group_id", message=FOREIGN_GROUP.partition(": ")[2])
+        raise Refused(422, f"inputs.{FOREIGN_GROUP}", [problem])
+    told: list[NodeEvent] = []
+    session_id = _name(body.inputs.get("session_id")) or None
+
+    def tell(event: NodeEvent) -> None:
+        told.append(event)
+        news.node_told(asker.group_id, event, body.node_id, session_id)
+
+    node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
+    done = node.process({**body.inputs, "group_id": asker.group_id}, tell)
+    return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, events=told)
+
+
+@operation("GET", PATH, id="describe_memory_node", scope="read", tag="tiers", query=NodeDescriptionParameters, answer=NodeDescription)
+def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> NodeDescription:
+    """Describe the memory-retrieval node.
+
+    Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows needs to
+    offer it.
+    """
+    return NodeDescription.model_validate(memory_node.description(query.language))
+
+
+def _name(value: Any) -> str:
+    return str(value).strip() if isinstance(value, str | UUID) else ""
+
+
+def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:
+    return from_database(lambda connection: knowledge_reads.detail(connection, asker.group_id, done.knowledge_id))
+
+
+expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
+expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers", body=CheckBody)
+expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
+expose(questions.list_visible, "GET", "/knowledge", id="list_knowledge", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
+expose(
+    questions.list_session,
+    "GET",
+    "/sessions/<anything:session_id>/knowledge",
+    id="session_knowledge",
+    tag="tiers",
+    query=KnowledgeParameters,
+    answer=KnowledgeRows,
+    missing="Nothing is known of a session {session_id!r}.",
+)
+expose(
+    questions.get_knowledge,
+    "GET",
+    "/knowledge/<uuid:knowledge_id>",
+    id="get_knowledge",
+    tag="tiers",
+    missing="There is no knowledge {knowledge_id}.",
+)
+expose(
+    actions.edit,
+    "PATCH",
+    "/knowledge/<uuid:knowledge_id>",
+    id="edit_knowledge",
+    tag="tiers",
+    body=EditBody,
+    answer=KnowledgeDetail,
+    present=_in_force,
+)
+expose(questions.list_quarantine, "GET", "/quarantine", id="list_quarantine", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows)
+
+
+#: Seconds that a digest may take; it goes on when nobody waits any more.
+DIGEST_SECONDS = 60.0
+
+
+expose(
+    actions.make_digest,
+    "POST",
+    "/memory/digest",
+    id="digest_quarantine",
+    tag="tiers",
+    body=DigestBody,
+    body_required=False,
+    timeout=DIGEST_SECONDS,
+    errors=(504,),
+)
+expose(questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", query=Cursor, answer=DigestRows)
+expose(
+    questions.list_digests,
+    "GET",
+    "/memory/digests/<uuid:digest_id>",
+    id="get_digest",
+    tag="tiers",
+    answer=DigestState,
+    present=lambda _asker, found: found.rows[0],
+    missing="There is no digest {digest_id}.",
+    doc="""Get one digest.
+
+    Its clusters, what they are about, and the entries that each of them is made of.
+    """,
+)

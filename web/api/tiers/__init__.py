@@ -1,1 +1,0 @@
-"""REST operations on the three tiers."""
