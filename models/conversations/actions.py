@@ -9,22 +9,8 @@ from uuid6 import uuid7
 from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.commands import (
-    AgentId,
-    AgentWithProfile,
-    EmbeddedText,
-    EmbedText,
-    EstimateTokens,
-    ExtractMessages,
-    Nothing,
-    SessionMemories,
-    StoredSession,
-    Tokens,
-)
-from jiyi.protocol.conversations.compaction import CheckThreshold, Compacted, CompactMessages, CountMessages, Threshold
-from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectRequest
-from jiyi.protocol.providers import EmbedderReport
-from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.conversations.commands import AgentId, AgentWithProfile, EstimateTokens, ExtractMessages, StoredSession, Tokens
+from jiyi.protocol.conversations.compaction import CheckThreshold, CountMessages, Threshold
 from jiyi.text.budget import estimate_tokens
 from models.conversations import profiles
 from models.conversations.commands import finish
@@ -33,82 +19,14 @@ from models.memory.agents.agents import no_agent
 from models.memory.agents.reads import agent
 from models.memory.ingestion.inbox import store
 
-build_context = by_worker(
-    "memory_build_context",
-    ContextRequest,
-    InjectedContext,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Build what belongs before an answer.
-
-    The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the query, within a
-    budget of tokens. Empty if nothing was found. Needs a worker that answers.
-    """,
-)
-inject_prompt = by_worker(
-    "viking_inject_prompt",
-    InjectRequest,
-    InjectedContext,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Put what is remembered into a prompt.
-
-    The prompt with the context that memory_build_context builds; unchanged if nothing was found. Needs a worker that answers.
-    """,
-)
-extract_session_memories = by_worker(
-    "extract_session_memories",
-    ExtractMessages,
-    SessionMemories,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Extract what a conversation tells.
-
-    Memories, experiences and signals for the profile, without storing anything. Needs a worker that answers.
-    """,
-)
-create_embedding = by_worker(
-    "embedding_create",
-    EmbedText,
-    EmbeddedText,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Make the vector of a text.
-
-    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and their keywords.
-    """,
-)
-embedding_providers = by_worker(
-    "embedding_providers",
-    Nothing,
-    EmbedderReport,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="""List the embedders.
-
-    Those there are with their models and sizes, the one in use, and how many memories each has embedded.
-    """,
-)
-compact = by_worker(
-    "compactor_compact",
-    CompactMessages,
-    Compacted,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Compact a conversation.
-
-    Older messages become a summary, the latest stay; a tool's call and its result are never parted. Stores nothing.
-    """,
-)
+build_context = by_worker("conversations.context")
+inject_prompt = by_worker("conversations.inject")
+extract_session_memories = by_worker("conversations.extract")
+create_embedding = by_worker("embedders.embed")
+compact = by_worker("conversations.compact")
 
 
-@action("extract_and_store_memories", scope="publish")
+@action("conversations.record")
 def extract_and_store(context: Context, request: ExtractMessages) -> StoredSession:
     """Store a conversation and have it looked through.
 
@@ -126,7 +44,7 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     return StoredSession(turn_ids=turn_ids, new=len(stored.nodes))
 
 
-@action("estimate_content_tokens", scope="read", mutates=False)
+@action("tokens.estimate")
 def estimate_content_tokens(context: Context, request: EstimateTokens) -> Tokens:
     """Estimate how many tokens a text is.
 
@@ -135,7 +53,7 @@ def estimate_content_tokens(context: Context, request: EstimateTokens) -> Tokens
     return Tokens(tokens=estimate_tokens(request.content))
 
 
-@action("agent_get", scope="read", mutates=False)
+@action("agents.get")
 def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     """Get an agent with the profile of its user.
 
@@ -148,16 +66,7 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     return AgentWithProfile(**found.model_dump(), profile=known)
 
 
-@action("compactor_estimate_text_tokens", scope="read", mutates=False)
-def compactor_text_tokens(context: Context, request: EstimateTokens) -> Tokens:
-    """Estimate how many tokens a text is for compaction.
-
-    The same estimate as estimate_content_tokens, under the compactor's name.
-    """
-    return Tokens(tokens=estimate_tokens(request.content))
-
-
-@action("compactor_estimate_messages_tokens", scope="read", mutates=False)
+@action("tokens.estimate_messages")
 def compactor_messages_tokens(context: Context, request: CountMessages) -> Tokens:
     """Estimate how many tokens a conversation is.
 
@@ -166,7 +75,7 @@ def compactor_messages_tokens(context: Context, request: CountMessages) -> Token
     return Tokens(tokens=compaction.conversation_tokens(request.messages))
 
 
-@action("compactor_check_threshold", scope="read", mutates=False)
+@action("conversations.check_length")
 def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
     """Tell whether a conversation is to be compacted.
 

@@ -22,12 +22,10 @@ from jiyi.protocol.conversations.commands import (
     MemoryStats,
     Nothing,
     PersistentMemory,
-    SearchOptions,
     StoredMemory,
 )
 from jiyi.protocol.conversations.uris import uri_of
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.queries import QUEUE
 from jiyi.settings import get_settings
 from models.conversations import entries
 from models.db.actions import Context, action, by_worker
@@ -39,21 +37,10 @@ from models.queue import news
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
 
-search = by_worker(
-    "memory_search",
-    SearchOptions,
-    Entries,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Search an agent's memories of conversations.
-
-    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
-    """,
-)
+search = by_worker("conversations.search")
 
 
-@action("memory_store", scope="publish")
+@action("conversations.store")
 def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     """Store a memory of a conversation.
 
@@ -64,7 +51,7 @@ def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     return add(context, uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=request.metadata)
 
 
-@action("memory_get", scope="read", mutates=False)
+@action("conversations.get")
 def get(context: Context, request: MemoryId) -> FoundMemory:
     """Get one memory of a conversation.
 
@@ -73,7 +60,7 @@ def get(context: Context, request: MemoryId) -> FoundMemory:
     return FoundMemory(memory=entries.one(context.connection, context.group_id, request.id))
 
 
-@action("memory_delete", scope="admin")
+@action("conversations.delete")
 def delete(context: Context, request: MemoryId) -> Deletion:
     """Erase one memory of a conversation.
 
@@ -83,7 +70,7 @@ def delete(context: Context, request: MemoryId) -> Deletion:
     return erase(context, Erasure(node_ids=[request.id]), len(known)) if known else nothing(context, str(request.id))
 
 
-@action("memory_delete_all", scope="admin")
+@action("conversations.delete_all")
 def delete_all(context: Context, request: AgentId) -> Deletion:
     """Erase an agent with all its memories.
 
@@ -95,7 +82,7 @@ def delete_all(context: Context, request: AgentId) -> Deletion:
     return erase(context, Erasure(agent_id=request.agent_id), count)
 
 
-@action("memory_stats", scope="read", mutates=False)
+@action("conversations.stats")
 def stats(context: Context, request: Nothing) -> MemoryStats:  # noqa: ARG001, an action has a request
     """Count the memories of conversations.
 
@@ -104,17 +91,17 @@ def stats(context: Context, request: Nothing) -> MemoryStats:  # noqa: ARG001, a
     return entries.stats(context.connection, context.group_id)
 
 
-@action("memory_export", scope="read", mutates=False)
+@action("conversations.export")
 def export(context: Context, request: ExportMemories) -> Entries:
     """Export an agent's memories of conversations.
 
-    Page by page in the order in which they came, with what was superseded; memory_import takes them in again.
+    Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
     """
     found, following = entries.page(context.connection, context.group_id, request.agent_id, request.after, request.limit)
     return Entries(memories=found, next=following)
 
 
-@action("memory_import", scope="publish")
+@action("conversations.import")
 def import_memories(context: Context, request: ImportMemories) -> Imported:
     """Import memories of conversations.
 
@@ -127,7 +114,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-@action("memory_db_path", scope="read", mutates=False)
+@action("conversations.database")
 def database_path(context: Context, request: Nothing) -> DatabasePath:  # noqa: ARG001, an action has a request
     """Tell where memories are kept.
 
@@ -137,7 +124,7 @@ def database_path(context: Context, request: Nothing) -> DatabasePath:  # noqa: 
     return DatabasePath(path=f"{address.hostname or 'local'}{address.path}")
 
 
-@action("memory_init", scope="read", mutates=False)
+@action("conversations.init")
 def init(context: Context, request: Nothing) -> Done:  # noqa: ARG001, an action has a request
     """Do nothing.
 

@@ -7,14 +7,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.conversations.commands import (
     AddResource,
-    AddWithMetadata,
-    ConfigureEmbedding,
-    ConfigureSummaries,
     Deletion,
     Done,
-    DriverState,
     Entries,
-    FindOptions,
     GrepOptions,
     IndustryWords,
     Nothing,
@@ -27,79 +22,29 @@ from jiyi.protocol.conversations.commands import (
     TreeOptions,
 )
 from jiyi.protocol.erasure import MAX_NODES, Erasure
-from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.reembedding import MoveState
 from jiyi.settings import get_settings
 from models.conversations import entries
 from models.conversations.commands import add, erase, nothing
 from models.db.actions import Context, action, by_worker
 from models.memory.agents.agents import make_groups
 
-find = by_worker(
-    "viking_find",
-    FindOptions,
-    Entries,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Find memories below an address.
-
-    By meaning and by words, among those of the address's agent only. Needs a worker that answers.
-    """,
-)
-configure_embedding = by_worker(
-    "viking_configure_embedding",
-    ConfigureEmbedding,
-    MoveState,
-    scope="operator",
-    queue="embedding",
-    doc="""Move the deployment to another embedder.
-
-    Begins the move, or does its next step; call it until its phase is done. Keys are taken from the environment.
-    """,
-)
-configure_summaries = by_worker(
-    "viking_configure_summary_driver",
-    ConfigureSummaries,
-    DriverState,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Check which LLM summaries are made by.
-
-    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are not kept in the database.
-    """,
-)
+find = by_worker("resources.find")
+configure_embedding = by_worker("embedders.configure")
+configure_summaries = by_worker("llms.check")
 
 
-@action("viking_add", scope="publish")
+@action("resources.add")
 def add_resource(context: Context, request: AddResource) -> StoredMemory:
-    """Add a text at an address.
+    """Add a text at an address, with its keywords, importance and metadata.
 
-    The same text is in force at an address once; adding it again gives the id that it has.
+    The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and
+    its keywords (L0), in the text's own language; until then resources.read makes them of the text.
     """
-    return add(context, request.uri, request.content, poignancy=5.0)
+    provenance = request.metadata or None
+    return add(context, request.uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=provenance)
 
 
-@action("viking_add_with_metadata", scope="publish")
-def add_with_metadata(context: Context, request: AddWithMetadata) -> StoredMemory:
-    """Add a text with its keywords, importance and metadata.
-
-    The same text is in force at an address once; adding it again gives the id that it has.
-    """
-    return add(context, request.uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=request.metadata)
-
-
-@action("viking_store_with_summaries", scope="publish")
-def store_with_summaries(context: Context, request: AddResource) -> StoredMemory:
-    """Add a text at an address, to be summarised.
-
-    A worker makes its overview (L1) and its keywords (L0), in the text's own language; until then viking_read makes them of the text.
-    """
-    return add(context, request.uri, request.content, poignancy=5.0)
-
-
-@action("viking_grep", scope="read", mutates=False)
+@action("resources.grep")
 def grep(context: Context, request: GrepOptions) -> Entries:
     """Search texts below an address by a regular expression.
 
@@ -109,7 +54,7 @@ def grep(context: Context, request: GrepOptions) -> Entries:
     return Entries(memories=found)
 
 
-@action("viking_ls", scope="read", mutates=False)
+@action("resources.list")
 def ls(context: Context, request: ResourceUri) -> Resources:
     """List what is right below an address.
 
@@ -118,7 +63,7 @@ def ls(context: Context, request: ResourceUri) -> Resources:
     return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, 1))
 
 
-@action("viking_tree", scope="read", mutates=False)
+@action("resources.tree")
 def tree(context: Context, request: TreeOptions) -> Resources:
     """Show what is below an address as a tree.
 
@@ -127,7 +72,7 @@ def tree(context: Context, request: TreeOptions) -> Resources:
     return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, request.depth))
 
 
-@action("viking_read", scope="read", mutates=False)
+@action("resources.read")
 def read(context: Context, request: ReadOptions) -> ResourceTexts:
     """Read what is at an address or below it.
 
@@ -137,7 +82,7 @@ def read(context: Context, request: ReadOptions) -> ResourceTexts:
     return ResourceTexts(texts=[entries.text_at(entry, request.level) for entry in found])
 
 
-@action("viking_remove", scope="admin")
+@action("resources.remove")
 def remove(context: Context, request: ResourceUri) -> Deletion:
     """Erase what is at an address or below it.
 
@@ -147,7 +92,7 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
     return erase(context, Erasure(node_ids=ids), len(ids)) if ids else nothing(context, request.uri)
 
 
-@action("viking_status", scope="read", mutates=False)
+@action("resources.status")
 def status(context: Context, request: Nothing) -> StorageStatus:  # noqa: ARG001, an action has a request
     """Tell how the store is.
 
@@ -159,7 +104,7 @@ def status(context: Context, request: Nothing) -> StorageStatus:  # noqa: ARG001
     )
 
 
-@action("viking_load_industry_keywords", scope="admin")
+@action("industry_words.set")
 def load_industry_keywords(context: Context, request: IndustryWords) -> Done:
     """Set the words of an industry.
 

@@ -46,7 +46,7 @@ class _Look:
     injected: list[str]
 
 
-@work_task(EXTRACT, queue="reflection", batch=1, time_limit=EXTRACTION_TIME_LIMIT)
+@work_task(EXTRACT, batch=1, time_limit=EXTRACTION_TIME_LIMIT)
 def extract(batch: Batch) -> None:
     """Look through an agent's new turns, one question a session, and store what they tell.
 

@@ -26,7 +26,7 @@ SUMMARY_TIME_LIMIT = 600
 OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 
 
-@work_task(SUMMARIZE, queue="reflection", batch=BATCH, time_limit=SUMMARY_TIME_LIMIT)
+@work_task(SUMMARIZE, batch=BATCH, time_limit=SUMMARY_TIME_LIMIT)
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 

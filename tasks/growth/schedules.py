@@ -20,7 +20,7 @@ FIRE_BATCH = 100
 SOURCE = "schedule"
 
 
-@work_task(FIRE, queue="growth", batch=FIRE_BATCH, time_limit=60)
+@work_task(FIRE, batch=FIRE_BATCH, time_limit=60)
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 

@@ -9,7 +9,7 @@ from tasks.framework.embedding import embed_owed
 from tasks.framework.work import Batch, work_task
 
 
-@work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_KNOWLEDGE, batch=get_settings().embed_batch, time_limit=90)
 def embed_knowledge(batch: Batch) -> None:
     """Embed pieces of knowledge that have no vector of the model in use.
 

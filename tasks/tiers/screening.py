@@ -84,7 +84,7 @@ def _load(batches: list[Batch]) -> None:
         batch.prepared = _Loaded(outputs, model, own)
 
 
-@work_task(INGRESS, queue="embedding", batch=INGRESS_BATCH, time_limit=90, prepare=_load)
+@work_task(INGRESS, batch=INGRESS_BATCH, time_limit=90, prepare=_load)
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
@@ -171,7 +171,7 @@ def _count(group_id: str, screened: _Screened) -> None:
 # The LLM's word
 
 
-@work_task(CONSISTENCY, queue="reflection", batch=CONSISTENCY_BATCH, time_limit=900)
+@work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=900)
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
 

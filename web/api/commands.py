@@ -1,59 +1,39 @@
-"""Commands: actions whose address, id and body follow from their name, each in the order of its subject's modules."""
+"""Actions whose address follows from a name: ``POST /<folder>/<alias>``, as ``jiyi/protocol/aliases.json`` lists them, and the stores'."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
+from jiyi.protocol.actions import FOLDERS
 from jiyi.protocol.openapi.operations import Tag
-from models.conversations import actions as conversations
-from models.conversations import commands, resources
+from models.actions import ACTIONS
 from models.db.actions import Action
-from models.growth.artifacts import actions as artifacts
-from models.growth.heartbeat import actions as heartbeat_actions
-from models.growth.identity import actions as identity
-from models.growth.identity import questions as identity_questions
-from models.growth.pains import actions as pains
-from models.growth.reflections import actions as reflections
-from models.growth.schedules import actions as schedule_actions
-from models.growth.schedules import asking as schedule_asking
-from models.growth.skills import actions as skills
-from models.growth.tracking import actions as tracking
-from models.growth.trajectories import actions as trajectories
-from models.growth.workflows import actions as workflows
-from models.stores import actions as stores
 from web.api.registry import expose
 
-Command = Action[Any, Any]
+#: Subjects in the folder of growth where no state stands against a change.
+NEVER_IN_CONFLICT = ("appointments", "heartbeats")
 
 
-def expose_commands(tag: Tag, *given: ModuleType | Command, conflicts: bool = False) -> None:
-    """Make actions, or all actions of a module, ``POST /<tag>/<verb>``; with ``conflicts``, 409 where the state does not allow it."""
-    for action in _each(given):
-        body = action.request if action.request.model_fields else None
-        errors = (404, 409) if conflicts and action.mutates else (404,)
-        path = f"/{tag}/{action.name.removeprefix(f'{tag}.')}"
-        expose(action, "POST", path, id=action.name.replace(".", "_"), tag=tag, body=body, errors=errors)
+def _expose(tag: Tag, verb: str, action: Action[Any, Any], errors: tuple[int, ...]) -> None:
+    body = action.request if action.request.model_fields else None
+    expose(action, "POST", f"/{tag}/{verb}", id=verb if "_" in verb else f"{tag}_{verb}", tag=tag, body=body, errors=errors)
 
 
-def _each(given: Iterable[ModuleType | Command]) -> Iterable[Command]:
-    for one in given:
-        yield from (value for value in vars(one).values() if isinstance(value, Action)) if isinstance(one, ModuleType) else (one,)
+def _errors(tag: str, action: Action[Any, Any]) -> tuple[int, ...]:
+    conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
+    return (404, 409) if conflicts else (404,)
 
 
-expose_commands(
-    "conversations",
-    *(commands.store_memory, commands.get, commands.search, commands.delete, commands.delete_all, commands.stats),
-    *(commands.export, commands.import_memories, conversations.build_context, commands.database_path, commands.init),
-    *(resources.add_resource, resources.add_with_metadata, resources.find, resources.grep, resources.ls, resources.tree),
-    *(resources.read, resources.remove, conversations.inject_prompt, resources.configure_embedding, resources.configure_summaries),
-    *(resources.store_with_summaries, resources.status, resources.load_industry_keywords, conversations.extract_session_memories),
-    *(conversations.extract_and_store, conversations.estimate_content_tokens, conversations.create_embedding),
-    *(conversations.embedding_providers, conversations.agent_get, conversations.compactor_text_tokens),
-    *(conversations.compactor_messages_tokens, conversations.compactor_check, conversations.compact),
-)
-expose_commands("stores", stores)
-expose_commands("growth", skills, workflows, artifacts, trajectories, conflicts=True)
-expose_commands("growth", identity_questions, identity, pains, reflections, tracking, conflicts=True)
-expose_commands("growth", schedule_actions, schedule_asking.ask, heartbeat_actions)
+def expose_commands() -> None:
+    """Make them operations."""
+    tags: dict[str, Tag] = {"conversations": "conversations", "growth": "growth"}
+    for folder, aliases in FOLDERS.items():
+        for alias, name in aliases.items():
+            if name in ACTIONS:
+                _expose(tags[folder], alias, ACTIONS[name], _errors(folder, ACTIONS[name]))
+    for name, action in ACTIONS.items():
+        if name.startswith("stores."):
+            _expose("stores", name.removeprefix("stores."), action, (404,))
+
+
+expose_commands()

@@ -1,4 +1,4 @@
-"""``jiyi schedule`` and ``jiyi run-job``: what runs by itself, and how it went."""
+"""``jiyi jobs`` and ``jiyi run-job``: what runs by itself, and how it went."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
 
 
 @shows
-def schedule(client: Client) -> Shown:
+def jobs(client: Client) -> Shown:
     """Scheduled jobs of the service: how often, the last run, the next one."""
     found = client.jobs.list()
-    return Shown(found, lambda: _print_schedule(found))
+    return Shown(found, lambda: _print_jobs(found))
 
 
-def _print_schedule(found: list[JobState]) -> None:
-    output.show(schedule_table(found, datetime.now(UTC)))
+def _print_jobs(found: list[JobState]) -> None:
+    output.show(jobs_table(found, datetime.now(UTC)))
     for row in found:
         if row.last is not None and row.last.error:
             output.notice(f"{row.job}: {row.last.error}")
 
 
-def schedule_table(rows: list[JobState], now: datetime) -> Table:
+def jobs_table(rows: list[JobState], now: datetime) -> Table:
     made = output.table(
         "", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow=["runs", "result"]
     )
@@ -92,7 +92,7 @@ def _short(value: Any) -> str:
 @shows
 def run_job(
     client: Client,
-    name: Annotated[str, typer.Argument(help="As `jiyi schedule` lists it.")],
+    name: Annotated[str, typer.Argument(help="As `jiyi jobs` lists it.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what it would do.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
 ) -> Shown:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.diffs import DiffLine
 from jiyi.protocol.growth.identity_files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
 from jiyi.settings import get_settings
 
 MAX_REASON_CHARS = 2_000
@@ -28,7 +28,7 @@ def _writable(content: str) -> str:
 
 def _proposable(file: File) -> File:
     if file not in PROPOSABLE:
-        raise ValueError("USER follows the profile; use identity_update_user for what people add to it")
+        raise ValueError("USER follows the profile; use identity.update_user for what people add to it")
     return file
 
 
@@ -256,21 +256,3 @@ class ChangedFiles(BaseModel):
     """The files as they are now; those that were so already are not among them."""
 
     files: list[IdentityFile]
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "identity_list": (OfAgent, FileStates, QUEUE),
-    "identity_get": (GetFile, IdentityFile, QUEUE),
-    "identity_prompt": (ComposePrompt, ComposedPrompt, QUEUE),
-    "identity_history": (FileHistory, VersionPage, QUEUE),
-    "identity_diff": (DiffFiles, Difference, QUEUE),
-    "identity_propose": (ProposeChange, IdentityProposal, CHANGES),
-    "identity_proposals": (ListProposals, ProposalPage, QUEUE),
-    "identity_approve": (DecideProposal, IdentityFile, CHANGES),
-    "identity_reject": (DecideProposal, IdentityProposal, CHANGES),
-    "identity_update_user": (UpdateUser, IdentityFile, CHANGES),
-    "identity_snapshot": (TakeSnapshot, Snapshot, CHANGES),
-    "identity_versions": (ListSnapshots, SnapshotPage, QUEUE),
-    "identity_rollback": (Rollback, ChangedFiles, CHANGES),
-}

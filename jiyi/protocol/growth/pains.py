@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.pain_types import MAX_STEPS, Category, ProposalStatus, Severity, Status, Step, Summary
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 #: Characters of a note.
 MAX_NOTE_CHARS = 1_000
@@ -126,13 +126,3 @@ class ProposalAsked(BaseModel):
 
     pain: PainPoint
     proposal: SolutionProposal | None = None
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "pain_list": (ListPains, PainPage, QUEUE),
-    "pain_get": (PainId, PainDetail, QUEUE),
-    "pain_report": (ReportPain, PainChanged, CHANGES),
-    "pain_resolve": (ResolvePain, PainChanged, CHANGES),
-    "pain_propose": (ProposeSolution, ProposalAsked, CHANGES),
-}

@@ -52,7 +52,7 @@ PART_TEXTS = {
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",
     "name": "Name of an action, such as `agents.list`.",
-    "job": "Name of a job, such as `snapshot`: see list_schedules.",
+    "job": "Name of a job, such as `snapshot`: see list_jobs.",
 }
 #: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
 LIMITS = {

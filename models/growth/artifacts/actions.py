@@ -27,7 +27,7 @@ from models.db.actions import Context, action
 from models.growth.artifacts import evolution, reads, voting
 
 
-@action("feedback_give", scope="publish")
+@action("feedback.give")
 def give(context: Context, request: GiveFeedback) -> GivenFeedback:
     """Vote on a skill or a workflow.
 
@@ -43,7 +43,7 @@ def give(context: Context, request: GiveFeedback) -> GivenFeedback:
     return GivenFeedback(id=feedback_id, trust_score=made.score, total=made.total, recommendation=made.recommendation)
 
 
-@action("feedback_list", scope="read", mutates=False)
+@action("feedback.list")
 def list_votes(context: Context, request: VotesQuery) -> VoteRows:
     """List the votes on a skill or a workflow.
 
@@ -52,7 +52,7 @@ def list_votes(context: Context, request: VotesQuery) -> VoteRows:
     return VoteRows(rows=reads.votes(context.connection, context.group_id, request.id, request.limit))
 
 
-@action("feedback_trust", scope="read", mutates=False)
+@action("feedback.trust")
 def list_trust(context: Context, request: TrustQuery) -> TrustRows:
     """Tell how far skills and workflows are trusted.
 
@@ -62,7 +62,7 @@ def list_trust(context: Context, request: TrustQuery) -> TrustRows:
     return TrustRows(rows=reads.trust(context.connection, context.group_id, request.agent_id, request.limit))
 
 
-@action("evolution_patterns", scope="read", mutates=False)
+@action("patterns.list")
 def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     """List an agent's patterns.
 
@@ -71,7 +71,7 @@ def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     return PatternRows(rows=reads.patterns(context.connection, context.group_id, request.agent_id, request.limit))
 
 
-@action("evolution_events", scope="read", mutates=False)
+@action("evolution.list")
 def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
     """List what happened to skills and workflows.
 
@@ -81,7 +81,7 @@ def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
     return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("evolution_hint", scope="read", mutates=False)
+@action("evolution.hint")
 def pending_hint(context: Context, request: HintQuery) -> Hint:
     """Tell which candidate waits.
 

@@ -39,7 +39,7 @@ def listing(name: str, kind: ArtifactKind) -> Action[ArtifactsQuery, ArtifactRow
 
     Newest first, page by page, from candidates that the gate refused to those in use; with their trust."""
 
-    @action(name, scope="read", mutates=False, doc=doc)
+    @action(name, doc=doc)
     def list_artifacts(context: Context, request: ArtifactsQuery) -> ArtifactRows:
         rows = reads.artifacts(context.connection, context.group_id, kind, **request.model_dump())
         return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
@@ -52,7 +52,7 @@ def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
 
     Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted."""
 
-    @action(name, scope="read", mutates=False, doc=doc)
+    @action(name, doc=doc)
     def get(context: Context, request: ArtifactId) -> ArtifactState:
         found = reads.artifact(context.connection, context.group_id, kind, request.id)
         if found is None:
@@ -65,7 +65,7 @@ def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
 def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId, ArtifactState]:
     """A decision for which nobody asks why."""
 
-    @action(name, scope="admin", doc=_doc(what, kind))
+    @action(name, doc=_doc(what, kind))
     def decide(context: Context, request: ArtifactId) -> ArtifactState:
         return deciding.decide(context, kind, request.id, what)
 
@@ -75,7 +75,7 @@ def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId
 def reasoned_decision(name: str, kind: ArtifactKind, what: Decision) -> Action[Deciding, ArtifactState]:
     """A decision that may give its reason."""
 
-    @action(name, scope="admin", doc=_doc(what, kind))
+    @action(name, doc=_doc(what, kind))
     def decide(context: Context, request: Deciding) -> ArtifactState:
         return deciding.decide(context, kind, request.id, what, request.reason)
 

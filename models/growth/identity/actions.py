@@ -22,7 +22,7 @@ from models.growth.identity import profile_file, proposals, snapshots, versions
 from models.memory.agents.agents import AgentName, key_of, lock_agents, no_agent
 
 
-@action("identity_propose", scope="publish")
+@action("identity.propose")
 def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     """Propose a change of a file.
 
@@ -39,7 +39,7 @@ def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     return made
 
 
-@action("identity_approve", scope="admin")
+@action("identity.approve")
 def approve(context: Context, request: DecideProposal) -> IdentityFile:
     """Approve a proposal.
 
@@ -52,7 +52,7 @@ def approve(context: Context, request: DecideProposal) -> IdentityFile:
     return written
 
 
-@action("identity_reject", scope="admin")
+@action("identity.reject")
 def reject(context: Context, request: DecideProposal) -> IdentityProposal:
     """Reject a proposal.
 
@@ -65,7 +65,7 @@ def reject(context: Context, request: DecideProposal) -> IdentityProposal:
     return _proposal(context, request.proposal_id)
 
 
-@action("identity_update_user", scope="publish")
+@action("identity.update_user")
 def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     """Add to the file USER.
 
@@ -77,11 +77,11 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     return written
 
 
-@action("identity_snapshot", scope="publish")
+@action("identity.snapshot")
 def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
     """Take a snapshot of the files.
 
-    Notes which version of each is in force, to go back to it with identity_rollback.
+    Notes which version of each is in force, to go back to it with identity.rollback.
     """
     name = _locked(context, request.agent_id)
     made = snapshots.take(context.connection, name, request.name, context.actor.name)
@@ -89,7 +89,7 @@ def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
     return made
 
 
-@action("identity_rollback", scope="admin")
+@action("identity.rollback")
 def rollback(context: Context, request: Rollback) -> ChangedFiles:
     """Go back to an earlier version.
 
@@ -102,7 +102,7 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
         _still(file, before, request.base_version)
         then = versions.version(context.connection, name, file, number)
         if then is None:
-            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity_history")
+            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity.history")
         reason = request.reason or f"back to version {number}"
         written = versions.write(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
         changed += [written] if written.version != before.version else []
@@ -117,7 +117,7 @@ def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, 
         return {request.file: request.version}
     found = snapshots.find(context.connection, name, request.snapshot_id)
     if found is None:
-        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity_versions")
+        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity.versions")
     return {file: found.versions[file] for file in FILES if file in found.versions}
 
 
@@ -138,5 +138,5 @@ def _locked(context: Context, agent_id: str) -> AgentName:
 def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
     found = proposals.find(context.connection, context.group_id, proposal_id)
     if found is None:
-        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity_proposals")
+        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity.proposals")
     return found

@@ -29,7 +29,7 @@ from models.growth.identity import proposals, snapshots, versions
 from models.memory.agents.agents import AgentName, key_of, no_agent
 
 
-@action("identity_list", scope="read", mutates=False)
+@action("identity.list")
 def list_files(context: Context, request: OfAgent) -> FileStates:
     """List an agent's files.
 
@@ -39,7 +39,7 @@ def list_files(context: Context, request: OfAgent) -> FileStates:
     return FileStates(agent_id=name[1], files=versions.states(context.connection, name), max_chars=get_settings().identity_max_chars)
 
 
-@action("identity_get", scope="read", mutates=False)
+@action("identity.get")
 def get_file(context: Context, request: GetFile) -> IdentityFile:
     """Get a file.
 
@@ -51,7 +51,7 @@ def get_file(context: Context, request: GetFile) -> IdentityFile:
     return _version(context, name, request.file, request.version)
 
 
-@action("identity_prompt", scope="read", mutates=False)
+@action("identity.prompt")
 def prompt(context: Context, request: ComposePrompt) -> ComposedPrompt:
     """Compose the files for a prompt.
 
@@ -62,7 +62,7 @@ def prompt(context: Context, request: ComposePrompt) -> ComposedPrompt:
     return ComposedPrompt(prompt=made, tokens=estimate_tokens(made))
 
 
-@action("identity_history", scope="read", mutates=False)
+@action("identity.history")
 def history(context: Context, request: FileHistory) -> VersionPage:
     """List a file's versions.
 
@@ -74,7 +74,7 @@ def history(context: Context, request: FileHistory) -> VersionPage:
     return VersionPage(versions=found[: request.limit], next=found[request.limit - 1].version if more else None)
 
 
-@action("identity_diff", scope="read", mutates=False)
+@action("identity.diff")
 def compare(context: Context, request: DiffFiles) -> Difference:
     """Compare two versions of a file, or a proposal with what is in force.
 
@@ -89,13 +89,13 @@ def compare(context: Context, request: DiffFiles) -> Difference:
         return Difference(file=request.file, old=old.version, new=new.version, lines=diff(old.content, new.content))
     proposal = proposals.find(context.connection, context.group_id, request.proposal_id)
     if proposal is None or proposal.agent_id != request.agent_id:
-        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity_proposals")
+        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity.proposals")
     base = versions.current(context.connection, name, proposal.file) if proposal.status == "pending" else None
     before, number = (base.content, base.version) if base else (proposal.current, proposal.base_version)
     return Difference(file=proposal.file, old=number, new=None, lines=diff(before, proposal.suggested))
 
 
-@action("identity_proposals", scope="read", mutates=False)
+@action("identity.proposals")
 def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
     """List proposals.
 
@@ -106,7 +106,7 @@ def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
     return ProposalPage(proposals=found[: request.limit], next=found[request.limit - 1].proposal_id if more else None)
 
 
-@action("identity_versions", scope="read", mutates=False)
+@action("identity.versions")
 def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
     """List snapshots.
 
@@ -128,5 +128,5 @@ def _there(context: Context, agent_id: str) -> AgentName:
 def _version(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
     found = versions.version(context.connection, name, file, number)
     if found is None:
-        raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity_history")
+        raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity.history")
     return found

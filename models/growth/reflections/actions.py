@@ -13,7 +13,7 @@ from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 
 
-@action("reflection_get", scope="read", mutates=False)
+@action("self_review.get")
 def get_settings_of(context: Context, request: OfAgent) -> SelfState:
     """Get how often an agent looks at itself.
 
@@ -22,7 +22,7 @@ def get_settings_of(context: Context, request: OfAgent) -> SelfState:
     return rhythm.state(context.connection, _there(context, request.agent_id))
 
 
-@action("reflection_configure", scope="admin")
+@action("self_review.configure")
 def configure(context: Context, request: ConfigureSelf) -> SelfState:
     """Configure how an agent looks at itself.
 
@@ -38,7 +38,7 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     return rhythm.state(context.connection, name)
 
 
-@action("reflection_due", scope="read", mutates=False)
+@action("self_review.due")
 def is_due(context: Context, request: OfAgent) -> SelfState:
     """Tell whether an agent is to look at itself.
 
@@ -47,12 +47,12 @@ def is_due(context: Context, request: OfAgent) -> SelfState:
     return rhythm.state(context.connection, _there(context, request.agent_id))
 
 
-@action("reflection_run", scope="publish")
+@action("self_review.run")
 def run(context: Context, request: OfAgent) -> ReflectionAsked:
     """Let an agent look at itself now.
 
     Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
-    reflection_show says what came of it.
+    self_review.show says what came of it.
     """
     name = _locked(context, request.agent_id)
     rhythm.ask(context.connection, name)
@@ -64,7 +64,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     return ReflectionAsked(reflection_id=reflection_id)
 
 
-@action("reflection_list", scope="read", mutates=False)
+@action("self_review.list")
 def list_looks(context: Context, request: ListLooks) -> LookPage:
     """List an agent's looks at itself.
 
@@ -75,7 +75,7 @@ def list_looks(context: Context, request: ListLooks) -> LookPage:
     return LookPage(reflections=found[: request.limit], next=found[request.limit - 1].reflection_id if more else None)
 
 
-@action("reflection_show", scope="read", mutates=False)
+@action("self_review.show")
 def show(context: Context, request: LookId) -> LookDetail:
     """Show a look at itself.
 
@@ -83,7 +83,7 @@ def show(context: Context, request: LookId) -> LookDetail:
     """
     found = reads.detail(context.connection, context.group_id, request.reflection_id)
     if found is None:
-        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see reflection_list")
+        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see self_review.list")
     return found
 
 

@@ -38,7 +38,7 @@ from models.memory.agents import agents
 SHOWN_RUNS = 5
 
 
-@action("schedule_parse", scope="read", mutates=False)
+@action("appointments.parse")
 def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     """Read when a message asks for something.
 
@@ -56,7 +56,7 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     )
 
 
-@action("schedule_create", scope="publish")
+@action("appointments.create")
 def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedule:
     """Take down a schedule.
 
@@ -67,7 +67,7 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
 
 
 def take_down(context: Context, request: CreateSchedule, *, asks: bool = False, request_id: UUID | None = None) -> CreatedSchedule:
-    """As ``schedule_create``. ``asks``: the message is known to ask for an appointment, in whatever words."""
+    """As ``appointments.create``. ``asks``: the message is known to ask for an appointment, in whatever words."""
     now = datetime.now(UTC)
     name = (context.group_id, request.agent_id)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
@@ -99,7 +99,7 @@ def take_down(context: Context, request: CreateSchedule, *, asks: bool = False, 
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
 
 
-@action("schedule_list", scope="read", mutates=False)
+@action("appointments.list")
 def list_schedules(context: Context, request: ListSchedules) -> Schedules:
     """List schedules, the newest first.
 
@@ -109,7 +109,7 @@ def list_schedules(context: Context, request: ListSchedules) -> Schedules:
     return Schedules(schedules=found, next=found[-1].id if len(found) == request.limit else None)
 
 
-@action("schedule_get", scope="read", mutates=False)
+@action("appointments.get")
 def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     """Get a schedule with its next runs.
 
@@ -119,7 +119,7 @@ def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     return ScheduleDetails(schedule=found, next_runs=schedules.upcoming(found, datetime.now(UTC), SHOWN_RUNS))
 
 
-@action("schedule_runs", scope="read", mutates=False)
+@action("appointments.runs")
 def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
     """List the runs of a schedule, the latest first.
 
@@ -129,7 +129,7 @@ def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
     return ScheduleRuns(runs=schedules.runs(context.connection, context.group_id, request.id, request.limit))
 
 
-@action("schedule_pause", scope="publish")
+@action("appointments.pause")
 def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     """Pause a schedule.
 
@@ -138,7 +138,7 @@ def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     return _changed(context, request, "paused", None)
 
 
-@action("schedule_resume", scope="publish")
+@action("appointments.resume")
 def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     """Resume a schedule.
 
@@ -151,7 +151,7 @@ def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     return _changed(context, request, "active", next_run)
 
 
-@action("schedule_delete", scope="publish")
+@action("appointments.delete")
 def delete_schedule(context: Context, request: ScheduleId) -> Deleted:
     """Delete a schedule with its runs.
 

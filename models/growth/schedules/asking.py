@@ -1,4 +1,4 @@
-"""What messages ask of an agent's appointments is done: cancel, move, list; a new one is taken down by ``schedule_create``."""
+"""What messages ask of an agent's appointments is done: cancel, move, list; a new one is taken down by ``appointments.create``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from engine.growth.schedules.parse import local_now, readable
 from engine.growth.schedules.types import Unclear
 from jiyi.protocol.growth.cron import zone_of
 from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules, CreateSchedule, ScheduleState
-from jiyi.protocol.queries import CHANGES
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Context, by_worker
@@ -34,18 +33,7 @@ TIMES = 14
 #: The same request is known again for so long.
 KNOWN = timedelta(days=1)
 
-ask = by_worker(
-    "schedule_ask",
-    AskSchedules,
-    AskedSchedules,
-    scope="publish",
-    queue=CHANGES,
-    doc="""Do what a message asks of the agent's appointments.
-
-    Take down a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
-    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
-    """,
-)
+ask = by_worker("appointments.ask")
 
 
 def do(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:

@@ -8,7 +8,7 @@ from models.growth.tracking import tallies
 from models.memory.agents.agents import key_of, no_agent
 
 
-@action("growth_tallies", scope="read", mutates=False)
+@action("tallies.list")
 def list_tallies(context: Context, request: TallyQuery) -> Tallies:
     """Count what an agent grew, and what of it was used.
 

@@ -25,7 +25,7 @@ from models.growth.trajectories.storing import session_key
 from models.growth.trajectories.tables import TrajectoryRow
 
 
-@action("trajectory_list", scope="read", mutates=False)
+@action("trajectories.list")
 def list_trajectories(context: Context, request: TrajectoriesQuery) -> TrajectoryRows:
     """List an agent's trajectories.
 
@@ -35,7 +35,7 @@ def list_trajectories(context: Context, request: TrajectoriesQuery) -> Trajector
     return TrajectoryRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("trajectory_get", scope="read", mutates=False)
+@action("trajectories.get")
 def get(context: Context, request: TrajectoryId) -> TrajectoryState:
     """Get one trajectory.
 
@@ -47,7 +47,7 @@ def get(context: Context, request: TrajectoryId) -> TrajectoryState:
     return TrajectoryState.model_validate(dict(row))
 
 
-@action("trajectory_steps", scope="read", mutates=False)
+@action("trajectories.steps")
 def list_steps(context: Context, request: StepsQuery) -> StepRows:
     """List a session's raw steps.
 

@@ -37,7 +37,7 @@ RUN_SECONDS = 60.0
 _PASSING = frozenset({"unstable", "outside", "unreadable"})
 
 
-@work_task(INDEX, queue="upkeep", batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
+@work_task(INDEX, batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
 def index_file(batch: Batch) -> None:
     """Read files, and write the chunks of each in one transaction with the receipt.
 

@@ -44,7 +44,7 @@ class _Sources:
     look: Look
 
 
-@work_task(SCAN, queue="upkeep", batch=1, time_limit=SCAN_TIME_LIMIT)
+@work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
 def scan_files(batch: Batch) -> None:
     """Look through the sources of a store, and owe the indexing of what is new or changed.
 

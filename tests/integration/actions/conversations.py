@@ -62,14 +62,12 @@ _TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", 
 _METADATA = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
 
 CASES = (
-    _adding(commands.store_memory, "memory_store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
-    _adding(commands.import_memories, "memory_import", ImportMemories.model_validate(_IMPORT), _IMPORT),
-    _adding(resources.add_resource, "viking_add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
-    _adding(resources.add_with_metadata, "viking_add_with_metadata", AddWithMetadata.model_validate(_METADATA), _METADATA),
-    _adding(
-        resources.store_with_summaries, "viking_store_with_summaries", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}
-    ),
-    _adding(actions.extract_and_store, "extract_and_store_memories", ExtractMessages.model_validate(_TALK), _TALK),
+    _adding(commands.store_memory, "conversations.store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
+    _adding(commands.import_memories, "conversations.import", ImportMemories.model_validate(_IMPORT), _IMPORT),
+    _adding(resources.add_resource, "resources.add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
+    _adding(resources.add_with_metadata, "resources.add", AddWithMetadata.model_validate(_METADATA), _METADATA),
+    _adding(resources.store_with_summaries, "resources.add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
+    _adding(actions.extract_and_store, "conversations.record", ExtractMessages.model_validate(_TALK), _TALK),
     Case(
         action=commands.delete,
         prepare=stored,

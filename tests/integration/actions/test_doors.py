@@ -43,7 +43,7 @@ SUBJECTS = (
 IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.
-ELSEWHERE = {"reembedding.step", "viking_configure_embedding"}
+ELSEWHERE = {"reembedding.step", "embedders.configure"}
 Door = Callable[[Case, str, Any], str]
 
 

@@ -17,7 +17,7 @@ from web.admin.frame import Page
 from web.admin.pages import Context, page
 
 blueprint = Blueprint("schedules", __name__)
-PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator", of_service=True),)
+PAGES = (Page("running", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True),)
 
 #: Seconds that a dry run may take while the page waits.
 DRY_RUN_TIMEOUT = 25.0

@@ -28,6 +28,7 @@ from web.api.running import Asker, Reply
     "POST",
     "/events",
     id="observe",
+    large=True,
     scope="publish",
     tag="events",
     query=WaitQuery,

@@ -46,6 +46,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     "POST",
     "/memory/ingest",
     id="ingest_memory",
+    large=True,
     scope="publish",
     tag="tiers",
     query=IngestQuery,
