@@ -25,6 +25,7 @@ from tasks.framework.answering import ANSWER_TIME_LIMIT, in_turn, push, reply_to
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[[Actor, Any], Any])
 
 
 class _Whose(BaseModel):
@@ -35,10 +36,10 @@ class _Whose(BaseModel):
     group_id: Name
 
 
-def implements(action: Action[Q, R]) -> Callable[[Callable[[Actor, Q], R]], Callable[[Actor, Q], R]]:
+def implements(action: Action[Any, Any]) -> Callable[[F], F]:
     """Make a function the implementation of an action that only workers can do. It opens its own transactions."""
 
-    def register(function: Callable[[Actor, Q], R]) -> Callable[[Actor, Q], R]:
+    def register(function: F) -> F:
         _serve(action, function)
         return function
 

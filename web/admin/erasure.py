@@ -14,7 +14,7 @@ from jiyi.protocol.erasure import Erasure
 from models.erasure import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
-from web.admin.forms.refused import refuse
+from web.admin.forms import refuse
 from web.admin.frame import Page
 from web.admin.pages import Context, listed, page, redirect_to
 

@@ -25,7 +25,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.wire import cursors
 from models.db.sources import from_database
 from web.admin import frame
-from web.admin.forms.refused import refusal
+from web.admin.forms import refusal
 from web.answers import answer
 
 T = TypeVar("T")

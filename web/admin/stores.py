@@ -10,7 +10,7 @@ from jiyi.errors import NotFound
 from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin import inputs
-from web.admin.acting import door, perform
+from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, page, reads_database
 
@@ -55,5 +55,13 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
     return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
 
 
-door(blueprint, "/stores/<name:name>/reindex", actions.reindex, "stores.one", name="reindex", named={"run_id": "run"}, keeps=["run"])
-door(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", named={"run_id": "run"})
+action_form_route(
+    blueprint,
+    "/stores/<name:name>/reindex",
+    actions.reindex,
+    "stores.one",
+    name="reindex",
+    field_names={"run_id": "run"},
+    kept_fields=["run"],
+)
+action_form_route(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", field_names={"run_id": "run"})

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.growth.schedules import MAX_TEXT_CHARS, ScheduleState
 from models.growth.schedules import actions, schedules
 from web.admin import inputs
-from web.admin.acting import door, perform
+from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked, group
 from web.admin.pages import Context, listed, page, reads_database
 
@@ -39,13 +39,13 @@ def one(connection: Connection, group: str, schedule_id: Any) -> Context | None:
     return {"schedule": _shown(found), "runs": schedules.runs(connection, group, schedule_id, RUNS_SHOWN)}
 
 
-door(
+action_form_route(
     blueprint,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
     {"pause": actions.pause_schedule, "resume": actions.resume_schedule, "delete": actions.delete_schedule},
     "appointments.page",
     name="change",
-    named={"id": "schedule_id"},
+    field_names={"id": "schedule_id"},
     scope="admin",
 )
 

@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from models.growth.heartbeat import actions, alerts, heartbeats
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -39,22 +39,22 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     return {"heartbeat": _shown(row, datetime.now(UTC)), "alerts": found, "ticks": ticks}
 
 
-door(
+action_form_route(
     blueprint,
     "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",
     {"enable": actions.enable_heartbeat, "disable": actions.disable_heartbeat, "tick": actions.tick_heartbeat},
     "heartbeats.one",
     name="change",
-    named={"agent_id": "agent"},
+    field_names={"agent_id": "agent"},
     scope="admin",
 )
-door(
+action_form_route(
     blueprint,
     "/growth/alerts/acknowledge",
     actions.acknowledge_alerts,
     "heartbeats.page",
     name="acknowledge",
-    named={"ids": "alert"},
+    field_names={"ids": "alert"},
     scope="admin",
 )
 

@@ -14,7 +14,7 @@ from jiyi.protocol.growth.pains import ListPains
 from models.growth.pains import actions, pains, proposals, reads
 from models.memory.agents import reads as agent_reads
 from web.admin import inputs
-from web.admin.acting import checked, door
+from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -48,5 +48,5 @@ def one(connection: Connection, group: str, pain_id: UUID) -> Context | None:
     return {"pain": found, "evidence": evidence, "proposals": proposals.of_pain(connection, group, pain_id)}
 
 
-door(blueprint, "/pains/<uuid:pain_id>/resolve", actions.resolve_pain, "pains.pain", name="resolve")
-door(blueprint, "/pains/<uuid:pain_id>/propose", actions.propose_solution, "pains.pain", name="propose")
+action_form_route(blueprint, "/pains/<uuid:pain_id>/resolve", actions.resolve_pain, "pains.pain", name="resolve")
+action_form_route(blueprint, "/pains/<uuid:pain_id>/propose", actions.propose_solution, "pains.pain", name="propose")

@@ -22,7 +22,7 @@ from models.reflection import actions as reflection
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import checked, door, perform
+from web.admin.acting import action_form_route, checked, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
@@ -105,13 +105,13 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     return render_template("_agent_settings.html", group=group, agent=row, form=agent_settings.fields(row.settings), saved=True)
 
 
-door(
+action_form_route(
     blueprint,
     "/agents/<name:group>/<name:agent>/reflect",
     reflection.request_reflection,
     "reflections.reflection",
     name="reflect",
-    named={"agent_id": "agent"},
+    field_names={"agent_id": "agent"},
     scope="admin",
 )
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.archive import MAX_RESTORED
 from models.memory import actions, reads
 from web.admin import frame, inputs
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -35,4 +35,4 @@ def _restored(known: Context) -> str:
 
 
 NAMED = {"node_ids": "node_id", "agent_id": "agent"}
-door(blueprint, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", named=NAMED)
+action_form_route(blueprint, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", field_names=NAMED)

@@ -15,7 +15,7 @@ from models.memory import actions
 from models.memory.agents import reads as agent_reads
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed
 from web.answers import answer
@@ -46,7 +46,7 @@ def rows() -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-door(blueprint, "/memories/add", actions.add_memory, "memories.node", name="add", named={"agent_id": "agent"})
+action_form_route(blueprint, "/memories/add", actions.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
 
 
 def _found() -> Context:

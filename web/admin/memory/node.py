@@ -14,7 +14,7 @@ from models.erasure.actions import request_erasure
 from models.memory import actions, events, reads
 from models.reflection.reads import why
 from web.admin import frame
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.memory.evidence import Graph, tree
 from web.admin.memory.memories import blueprint
 from web.admin.pages import Context, page, reads_database
@@ -84,7 +84,7 @@ def _why_address(node: Context) -> str:
 
 
 IDS = {"node_ids": "node_id"}
-door(blueprint, f"{ADDRESS}/archive", actions.archive, "memories.node", name="archive", named=IDS)
-door(blueprint, f"{ADDRESS}/restore", actions.restore, "memories.node", name="restore", named=IDS)
-door(blueprint, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", named=IDS, scope="admin")
-door(blueprint, f"{ADDRESS}/correct", actions.update_memory, "memories.node", name="correct")
+action_form_route(blueprint, f"{ADDRESS}/archive", actions.archive, "memories.node", name="archive", field_names=IDS)
+action_form_route(blueprint, f"{ADDRESS}/restore", actions.restore, "memories.node", name="restore", field_names=IDS)
+action_form_route(blueprint, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
+action_form_route(blueprint, f"{ADDRESS}/correct", actions.update_memory, "memories.node", name="correct")

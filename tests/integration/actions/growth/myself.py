@@ -14,7 +14,7 @@ from models.growth.identity import actions as identity
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as reflections
 from models.memory.agents.agents import lock_agents
-from tests.integration.actions.cases import Case, command
+from tests.integration.actions.cases import Case
 
 AGENT, PAIN, SOUL = "小伴", "导出报表总是失败", "你很耐心。"
 STEPS = ["把报表拆成每月一份", "再逐份导出"]
@@ -70,67 +70,26 @@ _CHANGE = {"agent_id": AGENT, "file": "SOUL", "suggested": SOUL, "reason": "agre
 _OF_AGENT = {"agent_id": AGENT}
 
 
-def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "", **admin: Any) -> Case:
+def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "") -> Case:
     """``id_field``: the field that names what was prepared."""
-    return command(action, "growth", lambda made: fields | ({id_field: made} if id_field else {}), prepare=prepare, effect=effect, **admin)
+    return Case(
+        action=action,
+        prepare=prepare,
+        request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {})),
+        effect=effect,
+    )
 
 
 CASES = (
     _case(pains.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
-    _case(
-        pains.resolve_pain,
-        hurting,
-        proposed,
-        {"resolution": "confirmed"},
-        "pain_id",
-        admin=lambda made: (f"/pains/{made}/resolve", {"resolution": "confirmed"}),
-    ),
-    _case(
-        pains.propose_solution,
-        hurting,
-        pain,
-        {"steps": STEPS},
-        "pain_id",
-        admin=lambda made: (f"/pains/{made}/propose", {"steps": "\r\n".join(STEPS)}),
-    ),
-    _case(
-        identity.propose,
-        files,
-        agent,
-        _CHANGE,
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/propose", {"file": "SOUL", "suggested": SOUL, "reason": "agreed"}),
-    ),
-    _case(
-        identity.approve,
-        files,
-        change,
-        {"note": "yes"},
-        "proposal_id",
-        admin=lambda made: (f"/identity/proposals/{made}/approve", {"note": "yes"}),
-    ),
-    _case(
-        identity.reject,
-        files,
-        change,
-        {"note": "no"},
-        "proposal_id",
-        admin=lambda made: (f"/identity/proposals/{made}/reject", {"note": "no"}),
-    ),
+    _case(pains.resolve_pain, hurting, proposed, {"resolution": "confirmed"}, "pain_id"),
+    _case(pains.propose_solution, hurting, pain, {"steps": STEPS}, "pain_id"),
+    _case(identity.propose, files, agent, _CHANGE),
+    _case(identity.approve, files, change, {"note": "yes"}, "proposal_id"),
+    _case(identity.reject, files, change, {"note": "no"}, "proposal_id"),
     _case(identity.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
-    _case(
-        identity.snapshot,
-        files,
-        changed,
-        {**_OF_AGENT, "name": "before"},
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/snapshot", {"name": "before"}),
-    ),
-    _case(
-        identity.rollback,
-        files,
-        changed,
-        {**_OF_AGENT, "file": "SOUL", "version": 0},
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/rollback", {"file": "SOUL", "version": "0"}),
-    ),
+    _case(identity.snapshot, files, changed, {**_OF_AGENT, "name": "before"}),
+    _case(identity.rollback, files, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
     _case(reflections.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
     _case(reflections.run, looking, agent, _OF_AGENT),
 )
