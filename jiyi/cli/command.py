@@ -50,23 +50,23 @@ def _request(model: type[BaseModel], words: Sequence[str]) -> dict[str, Any]:
         return fields
     if wrong := [word for word in words if not word.partition("=")[1]]:
         raise InvalidRequest([f"request: {output.plain(word)!r} is neither field=value nor a JSON object" for word in wrong])
-    return {field: _value(model, field, said) for field, _, said in (word.partition("=") for word in words)}
+    return {field: _value(model, field, text) for field, _, text in (word.partition("=") for word in words)}
 
 
-def _value(model: type[BaseModel], field: str, said: str) -> Any:
+def _value(model: type[BaseModel], field: str, text: str) -> Any:
     """Text where the field takes text; otherwise what it says in JSON, such as a number or a list."""
     declared = model.model_fields.get(field)
     if declared is not None and _takes_text(declared.annotation):
-        return said
+        return text
     try:
-        return from_json(said)
+        return from_json(text)
     except ValueError:
-        return said  # such as a date, or one of several words: the request's check knows
+        return text  # such as a date, or one of several words: the request's check knows
 
 
 def _takes_text(annotation: Any) -> bool:
     if get_origin(annotation) in (Union, UnionType):
-        return any(_takes_text(one) for one in get_args(annotation))
+        return any(_takes_text(option) for option in get_args(annotation))
     return annotation is str
 
 

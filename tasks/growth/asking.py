@@ -22,4 +22,5 @@ def ask(actor: Actor, request: AskSchedules) -> AskedSchedules:
         return AskedSchedules(certainty="none")
     likeness = None if judge is None else judge.likeness
     action = replace(asking.ask, function=lambda context, told: asking.do(context, told, asked, likeness))
-    return action.perform(actor, request)
+    done: AskedSchedules = action.perform(actor, request)
+    return done

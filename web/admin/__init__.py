@@ -20,7 +20,7 @@ from flask import Flask
 from web.admin import conversations, erasure, forms, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
 from web.admin.growth import appointments, heartbeats, identity, pains, skills
-from web.admin.memory import agents, archive, events, export, memories, node, sessions
+from web.admin.memory import agents, archive, events, memories, node
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground, retrievals
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
@@ -51,7 +51,7 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-assert all((export, node, sessions))  # their routes are those of memories
+assert node  # its routes are those of memories
 
 
 def register(app: Flask) -> None:

@@ -131,14 +131,14 @@ def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, s
     """The fields of a request that the address or the form has. What is not needed and was left blank is not said; of a list the form
     has each value by itself, or one a line.
     """
-    found: Context = {}
+    fields: Context = {}
     for field, info in model.model_fields.items():
         name = named.get(field, field)
         several = get_origin(info.annotation) is list
         if name in parts:
-            found[field] = [parts[name]] if several else parts[name]
+            fields[field] = [parts[name]] if several else parts[name]
         elif several:
-            found[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
+            fields[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
         elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (info.is_required() and name in request.form):
-            found[field] = text
-    return found
+            fields[field] = text
+    return fields

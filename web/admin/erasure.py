@@ -53,8 +53,8 @@ def begin() -> ResponseReturnValue:
 @page(blueprint, "/erasure/<uuid:erasure_id>", "erasure_one.html", name="one", live="_erasure.html", missing=NONE)
 def one(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
-    found = reads.one(connection, group, erasure_id)
-    return None if found is None else {"erasure": found}
+    erasure = reads.one(connection, group, erasure_id)
+    return None if erasure is None else {"erasure": erasure}
 
 
 def _asked() -> Erasure:

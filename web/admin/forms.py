@@ -236,9 +236,10 @@ def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]
 def _page(address: str, blueprints: Collection[str], refusal: Refusal) -> Response | None:
     """A page of the admin as it is now, for whoever sent the form; None if it is not one of ours. The request is from now on the page's."""
     there = urlsplit(address)
-    if there.scheme or there.netloc or not there.path.startswith("/"):
+    adapter = current_app.create_url_adapter(request)
+    if adapter is None or there.scheme or there.netloc or not there.path.startswith("/"):
         return None
-    rule, parts = current_app.create_url_adapter(request).match(there.path, method="GET", return_rule=True)
+    rule, parts = adapter.match(there.path, method="GET", return_rule=True)
     if rule.endpoint.partition(".")[0] not in blueprints:
         return None
     request.url_rule, request.view_args = rule, dict(parts)

@@ -118,8 +118,8 @@ def told(text: str) -> str:
     for template in SENTENCES:
         values = values_of(template, text)
         if values is not None:
-            said: str = gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
-            return said
+            translated: str = gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
+            return translated
     return text
 
 
@@ -131,14 +131,14 @@ def values_of(template: str, text: str) -> dict[str, str] | None:
         return {} if text == template else None
     if not text.startswith(fixed[0]) or not text.endswith(fixed[-1]):
         return None
-    found = list(_between(text[len(fixed[0]) : len(text) - len(fixed[-1])], fixed[1:-1]))
-    return dict(zip(names, found, strict=True)) if len(found) == len(names) and all(found) else None
+    between = list(_between(text[len(fixed[0]) : len(text) - len(fixed[-1])], fixed[1:-1]))
+    return dict(zip(names, between, strict=True)) if len(between) == len(names) and all(between) else None
 
 
 def _between(text: str, fixed: list[str]) -> Iterator[str]:
     """The parts of a text between fixed ones, in order; fewer if one is not there."""
-    for one in fixed:
-        before, here, text = text.partition(one)
+    for piece in fixed:
+        before, here, text = text.partition(piece)
         if not here:
             return
         yield before

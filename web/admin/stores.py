@@ -25,10 +25,10 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 @page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
-    found = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
+    page_ = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
     return {
-        "stores": found.stores,
-        "next": found.next,
+        "stores": page_.stores,
+        "next": page_.next,
         "nodes": reads.node_map(connection, group, MapQuery()).nodes,
         "operations": reads.operations(connection, group, OperationsQuery(limit=OPERATIONS_SHOWN)).operations,
     }
@@ -37,10 +37,10 @@ def index(connection: Connection, group: str) -> Context:
 @page(blueprint, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
 def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
-    found = _store(group, name, run_id)
-    if found is not None and query:
-        found["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
-    return found and {"run_id": run_id, "query": query, "tried": None, **found}
+    store = _store(group, name, run_id)
+    if store is not None and query:
+        store["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
+    return store and {"run_id": run_id, "query": query, "tried": None, **store}
 
 
 @reads_database

@@ -17,7 +17,7 @@ from jiyi.protocol.openapi.document import TAGS
 from jiyi.protocol.openapi.operations import PREFIX
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, commands, docs, erasure, items, operations, retrieval, tools
-from web.api.memory import agents, events, memories
+from web.api.memory import events, memories
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
@@ -25,7 +25,7 @@ from web.api.tiers import context, digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
 MODULES = (
-    *(events, retrieval, memories, agents),
+    *(events, retrieval, memories),
     *(query, context, memory_node, knowledge, digests),
     *(commands, items, operations, erasure, actions, tools),
 )

@@ -85,7 +85,7 @@ def expose(
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
-        fields = {name: getattr(one, name) for one in (body, query) if one is not None for name in one.model_fields_set} | parts
+        fields = {name: getattr(model, name) for model in (body, query) if model is not None for name in model.model_fields_set} | parts
         if paging is not None:
             paging.replace_cursor(fields)
         try:

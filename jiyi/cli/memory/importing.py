@@ -48,12 +48,12 @@ def jsonl(
     with connect(ctx, into_group) as client:
         target = Target(default_group=client.group, keep_group=keep_group, agent=agent, keep_ids=keep_ids)
         if str(file) == "-":
-            found = read(sys.stdin.buffer, target)
+            lines = read(sys.stdin.buffer, target)
         else:
             with file.open("rb") as rows:
-                found = read(rows, target)
-        _refuse(found, str(file), told=session(ctx).json, skip_bad=skip_bad)
-        _bring_in(client, found.events, skipped=found.bad, wait=wait, timeout=timeout, as_json=as_json)
+                lines = read(rows, target)
+        _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
+        _bring_in(client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @app.command("stanford")

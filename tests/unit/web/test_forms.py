@@ -14,7 +14,8 @@ from web.admin.forms import Form, Problem, Refusal, above_the_page, form_of
 EVIL = "</textarea><script>alert('记')</script>\" autofocus x=\""
 PAGE = """{% from "_forms.html" import area, box, choice, field, password, refused %}
 {% set form = form_of("/add?group=g", "agent", "text", "days", "secret") %}
-<form action="/add" method="post">{% for problem in form.above %}{{ refused(problem, not form.first) }}{% endfor %}{{ field(form, "agent", "Tomas", "help", required=true, maxlength=none) }}
+<form action="/add" method="post">{% for problem in form.above %}{{ refused(problem, not form.first) }}{% endfor %}
+{{ field(form, "agent", "Tomas", "help", required=true, maxlength=none) }}
 {{ area(form, "text", "old") }}{{ choice(form, "days", ((1, "a day"), (7, "a week"))) }}
 {{ box(form, "scope", "read", on=true) }}{{ box(form, "scope", "admin") }}{{ password(form, "secret") }}</form>
 {% for problem in above_the_page() %}{{ refused(problem, loop.first) }}{% endfor %}"""

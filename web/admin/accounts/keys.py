@@ -50,8 +50,8 @@ def create() -> Response:
         refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
-    made = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
-    return _shown_once(key, made)
+    created = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
+    return _shown_once(key, created)
 
 
 @blueprint.post("/keys/<key_id>/rotate")

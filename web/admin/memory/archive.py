@@ -24,9 +24,9 @@ REASONS = ("faded", "expired", "chosen")
 @page(blueprint, "/archive", "archive.html", rows="_archive.html", why=REASONS, most=MAX_RESTORED)
 def some(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", REASONS)
-    found = reads.archived(connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=PER_PAGE + 1)
+    archived = reads.archived(connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=PER_PAGE + 1)
     counts = reads.archived_counts(connection, group, AGENTS_COUNTED)
-    nodes = listed("nodes", found, PER_PAGE, "archived_at", "node_id")
+    nodes = listed("nodes", archived, PER_PAGE, "archived_at", "node_id")
     return {"agent": agent, "reason": reason, "counts": counts, **nodes}
 
 

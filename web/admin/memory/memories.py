@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint, Response, render_template, stream_with_context
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.text import marking
 from jiyi.protocol.events import NodeType
+from jiyi.protocol.memory import ExportQuery
 from models.db.sources import attempt, from_database
-from models.memory import actions
+from models.memory import actions, questions
 from models.memory.agents import reads as agent_reads
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
-from web.admin.acting import action_form_route
+from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked
-from web.admin.pages import Context, listed
+from web.admin.pages import Context, listed, page
 from web.answers import answer
 
 blueprint = Blueprint("memories", __name__)
@@ -79,3 +82,58 @@ def _wanted() -> MemoryFilter:
         archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
         without_vector=inputs.choice("vector", ("without",)) is not None,
     )
+
+
+#: Events of one transaction of an export.
+EXPORTED_AT_ONCE = 200
+
+
+@blueprint.get("/memories/export.jsonl")
+def export() -> Response:
+    """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
+    agent = asked("agent")
+    name = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
+    headers = {"Content-Disposition": f'attachment; filename="jiyi-{name.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
+    first = _page(agent, None)  # what is wrong is said before the file begins
+    return Response(stream_with_context(_lines(agent, first)), mimetype="application/x-ndjson", headers=headers)
+
+
+def _lines(agent: str | None, page: Any) -> Iterator[str]:
+    while True:
+        for row in page.rows:
+            yield json.dumps(row, ensure_ascii=False, default=str) + "\n"
+        if page.next is None:
+            return
+        page = _page(agent, page.next)
+
+
+def _page(agent: str | None, after: int | None) -> Any:
+    return perform(questions.export, ExportQuery(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
+
+
+TURNS_PER_PAGE = 200
+
+
+class Turn(FoundMemory):
+    """A memory of a session, and who it is about: of what was said, who said it."""
+
+    subject: str | None
+
+
+NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session)s” in the group “%(group)s”.")
+
+
+@page(blueprint, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
+def one(connection: Connection, group: str, agent: str, session: str) -> Context | None:
+    wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
+    before = inputs.whole("before")
+    nodes = search(connection, Turn, group, wanted, before, TURNS_PER_PAGE + 1)
+    if not nodes and before is None:
+        return None
+    turns = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
+    return {"agent_id": agent, "session_id": session, "turns": [_turn(turn) for turn in reversed(turns["turns"])], "older": turns["next"]}
+
+
+def _turn(memory: Turn) -> Context:
+    """A memory, and who speaks if it is something that was said."""
+    return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}

@@ -28,8 +28,8 @@ def kinds(connection: Connection, group: str) -> Context:
 def of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
-    return {"all_groups": only is None, "kind": kind, **listed("rows", found, PER_PAGE, "created_at", "subject_id")}
+    rows = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 
 action_form_route(
