@@ -1,4 +1,4 @@
-"""``jiyi command`` with a running service: the commands on conversations and growth by their names."""
+"""``jiyi command`` with a running service: any action by its name, or by an alias."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from jiyi.cli.app import app
-from jiyi.cli.command import COMMANDS
+from jiyi.protocol.actions import TABLE
 
 
 class Run(Protocol):
@@ -32,7 +32,8 @@ def jiyi(service: str) -> Run:
 
 def test_without_a_name_all_are_listed_with_what_they_take(jiyi: Run) -> None:
     listed = json.loads(jiyi("--json").stdout)
-    assert [each["name"] for each in listed] == list(COMMANDS)
+    assert [each["name"] for each in listed] == list(TABLE)
+    assert next(each["aliases"] for each in listed if each["name"] == "resources.list") == ["viking_ls"]
     assert next(each["takes"] for each in listed if each["name"] == "appointments.create").startswith("agent_id [")
     assert "appointments.create" in jiyi().stdout
 
@@ -40,7 +41,7 @@ def test_without_a_name_all_are_listed_with_what_they_take(jiyi: Run) -> None:
 def test_fields_are_given_as_pairs_or_as_a_document(jiyi: Run) -> None:
     made = json.loads(jiyi("appointments.create", "agent_id=小伴", "text=每天早上8点提醒我喝水", "--json").stdout)
     assert made["schedule"]["cron"] == "0 8 * * *"
-    listed = json.loads(jiyi("appointments.list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)
+    listed = json.loads(jiyi("schedule_list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)  # an alias
     assert [one["id"] for one in listed["schedules"]] == [made["schedule"]["id"]]
 
 
@@ -64,7 +65,7 @@ def test_people_get_fields_with_values_one_inside_the_other(jiyi: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["schedule_creat"], "unknown command 'schedule_creat': did you mean appointments.create?"),
+        (["appointments.creat"], "unknown command 'appointments.creat': did you mean appointments.create?"),
         (["appointments.create", "agent_id=klaus", "tetx=x"], "unknown option 'tetx': did you mean text?"),
         (["appointments.create", "agent_id"], "'agent_id' is neither field=value nor a JSON object"),
         (["appointments.create", "{"], "request: no JSON"),
