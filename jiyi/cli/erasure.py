@@ -134,17 +134,22 @@ def report_table(report: ErasureReport) -> Table:
     """Where something was erased, changed or looked through, and how much."""
     looked = report["looked_through"]
     columns = ["erased", "changed", "looked through", "left"]
-    made = output.table("", "place", *columns, right=columns)
+    report_rows = output.table("", "place", *columns, right=columns)
     erased, scrubbed, places = report.get("erased", {}), report.get("scrubbed", {}), report["places"]
     for table in sorted({*looked["tables"], *erased, *scrubbed}):
         output.row(
-            made, table, erased.get(table) or None, scrubbed.get(table) or None, looked["tables"].get(table, 0), len(places.get(table, []))
+            report_rows,
+            table,
+            erased.get(table) or None,
+            scrubbed.get(table) or None,
+            looked["tables"].get(table, 0),
+            len(places.get(table, [])),
         )
-    output.row(made, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
+    output.row(report_rows, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
     dropped = sum(worker.get("indexes", 0) for worker in report["workers"].values())
-    output.row(made, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
-    output.row(made, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
-    return made
+    output.row(report_rows, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
+    output.row(report_rows, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
+    return report_rows
 
 
 def _print_preview(found: ErasurePreview) -> None:

@@ -122,7 +122,9 @@ def action_form_route(
         wanted = next(current_app.url_map.iter_rules(to)).arguments
         known = {**parts, **told}
         kept = {field: request.form.get(field) or None for field in kept_fields}
-        return redirect_to(url_for(to, **{"group": frame.group(), **kept, **{one: known[one] for one in wanted & known.keys()}}))
+        return redirect_to(
+            url_for(to, **{"group": frame.group(), **kept, **{address_part: known[address_part] for address_part in wanted & known.keys()}})
+        )
 
     blueprint.add_url_rule(path, name, done, methods=["POST"])
 

@@ -58,8 +58,8 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
     schemas = document["components"]["schemas"]
     given = document["paths"][told.url][told.method.lower()]["parameters"]
     parameters = [parameter for parameter in given if parameter["in"] in ("path", "query")]
-    properties = {one["name"]: {**one["schema"], "description": one.get("description", "")} for one in parameters}
-    required = [one["name"] for one in parameters if one["required"]]
+    properties = {argument["name"]: {**argument["schema"], "description": argument.get("description", "")} for argument in parameters}
+    required = [argument["name"] for argument in parameters if argument["required"]]
     body = told.flat_body or told.body
     if body is not None:
         schema = schemas[body.__name__]
@@ -79,8 +79,8 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         input_schema={**arguments, **({"$defs": used} if used else {})},
         method=told.method,
         path=told.url,
-        in_path=[one["name"] for one in parameters if one["in"] == "path"],
-        in_query=[one["name"] for one in parameters if one["in"] == "query"],
+        in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
+        in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
         read_only=told.scope == "read",
         destructive=name in DESTRUCTIVE,
     )

@@ -36,10 +36,10 @@ FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword
 @blueprint.get("/memories")
 @blueprint.get("/memories.json", endpoint="index_json")
 def index() -> Response:
-    group, found = frame.group(), _found()
+    group, gathered = frame.group(), _found()
     names = attempt(lambda: from_database(lambda connection: agent_reads.names(connection, group)))
-    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **found}
-    return answer("memories.html", 200 if found["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
+    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **gathered}
+    return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
 
 
 @blueprint.get("/memories/rows")
@@ -60,12 +60,12 @@ def _found() -> Context:
     def question(connection: Connection) -> list[FoundMemory]:
         return search(connection, FoundMemory, group, wanted, before, PER_PAGE + 1)
 
-    found = attempt(lambda: from_database(question))
+    reading = attempt(lambda: from_database(question))
     place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
-    shown = {"nodes": None, "before": None, "next": None} if found.value is None else listed("nodes", found.value, PER_PAGE, *place)
+    shown = {"nodes": None, "before": None, "next": None} if reading.value is None else listed("nodes", reading.value, PER_PAGE, *place)
     types = inputs.choices("type", NODE_TYPES)
     filters = {**inputs.given(FILTERS), **({"type": types} if types else {})}
-    return {**shown, "why_unknown": found.reason or None, "filters": filters}
+    return {**shown, "why_unknown": reading.reason or None, "filters": filters}
 
 
 def _wanted() -> MemoryFilter:

@@ -49,14 +49,14 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
 )
 def one(group: str, node_id: UUID) -> Context | None:
     """The memory with everything around it. What takes long is asked apart from the rest, and may fail by itself."""
-    found = _stored(group, node_id)
-    if found is None:
+    stored = _stored(group, node_id)
+    if stored is None:
         return None
-    agent_id = found["node"]["agent_id"]
+    agent_id = stored["node"]["agent_id"]
     resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group, agent_id, node_id, MAX_RESTING)))
     nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
     apart = {"resting": resting.value, "resting_unknown": resting.reason or None}
-    return {**found, **apart, "nearest": nearest.value, "nearest_unknown": nearest.reason or None}
+    return {**stored, **apart, "nearest": nearest.value, "nearest_unknown": nearest.reason or None}
 
 
 @reads_database

@@ -145,7 +145,10 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[
             begun[side] = retrieving(_request(group, agent, focal, settings))
         except ValidationError as error:
             begun[side] = "; ".join(problems_of(error))
-    return {side: Reading(None, one) if isinstance(one, str) else attempt(one) for side, one in begun.items()}
+    return {
+        side: Reading(None, begun_answer) if isinstance(begun_answer, str) else attempt(begun_answer)
+        for side, begun_answer in begun.items()
+    }
 
 
 def _request(group: str, agent: str, focal: str, settings: Context) -> RetrievalRequest:
