@@ -5,6 +5,7 @@ COPY pyproject.toml requirements.lock README.md LICENSE ./
 COPY jiyi/__init__.py jiyi/
 RUN pip install --no-cache-dir --constraint requirements.lock ".[service,local]" && pip uninstall --yes jiyi
 COPY . .
+RUN python -m tools.translations --compile
 RUN useradd --system jiyi
 USER jiyi
 ENV PYTHONPATH=/srv/jiyi

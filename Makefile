@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 setup: $(STAMP)
 
 # Two makes at once in one checkout must not install over each other: one locks, the other waits.
-$(STAMP): pyproject.toml requirements.lock tools/install.py
+$(STAMP): pyproject.toml requirements.lock tools/install.py web/translations/zh/LC_MESSAGES/messages.po
 	@$(PYTHON) tools/install.py $(VENV)
 
 run: setup

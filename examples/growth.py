@@ -83,7 +83,7 @@ def grown(client: Client, kind: str, status: str, least: int = 1) -> list[dict[s
     """Skills, or workflows, of a status; waits until there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows: list[dict[str, Any]] = client.growth.command(f"{kind}_list", agent_id=AGENT, status=status).model_dump()["rows"]
+        rows: list[dict[str, Any]] = client.command(f"{kind}_list", agent_id=AGENT, status=status).model_dump()["rows"]
         if len(rows) >= least or time.monotonic() > deadline:
             return rows
         time.sleep(PAUSE)
@@ -94,11 +94,11 @@ def learn(client: Client) -> dict[str, Any]:
     [refused] = grown(client, "skill", "refused")
     [skill] = grown(client, "skill", "pending")
     hint = client.growth.hint(AGENT).text
-    client.growth.command("skill_accept", id=skill["id"], reason="it helped every week")
-    enabled = client.growth.command("skill_enable", id=skill["id"]).model_dump()
+    client.command("skills.accept", id=skill["id"], reason="it helped every week")
+    enabled = client.command("skills.enable", id=skill["id"]).model_dump()
     trust = [client.growth.feedback("skill", skill["id"], "positive") for _ in range(5)][-1]
     [workflow] = grown(client, "workflow", "pending")
-    client.growth.command("workflow_accept", id=workflow["id"])
+    client.command("workflows.accept", id=workflow["id"])
     mailed: list[str] = []
 
     def mail(text: str = "", **_: Any) -> str:
@@ -107,7 +107,7 @@ def learn(client: Client) -> dict[str, Any]:
 
     tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": mail}
     ran = pipelines.run(workflow["body"], tools, inputs={"mail": {"text": "$previous"}})
-    patterns = client.growth.command("evolution_patterns", agent_id=AGENT).model_dump()["rows"]
+    patterns = client.command("patterns.list", agent_id=AGENT).model_dump()["rows"]
     return {
         "patterns": [one["title"] for one in patterns],
         "hint": hint,
@@ -122,7 +122,7 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
     """What the agent proposes against a pain once it is sure of it; waits until it has thought of something."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        found: list[dict[str, Any]] = client.growth.command("pain_get", pain_id=pain_id).model_dump()["proposals"]
+        found: list[dict[str, Any]] = client.command("pains.get", pain_id=pain_id).model_dump()["proposals"]
         if found:
             return found[0]
         time.sleep(PAUSE)
@@ -132,13 +132,11 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
 def mend(client: Client) -> dict[str, Any]:
     """A pain that comes again becomes a proposal, and once somebody confirms that it helped, an experience."""
     for _ in range(3):
-        told = client.growth.command(
-            "pain_report", agent_id=AGENT, summary="The weekly report is always late because figures come in late."
-        )
+        told = client.command("pains.report", agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
     pain = told.model_dump()["pain"]
     proposal = proposed(client, pain["pain_id"])
     decided = {"pain_id": pain["pain_id"], "proposal_id": proposal["proposal_id"], "resolution": "confirmed"}
-    done = client.growth.command("pain_resolve", **decided).model_dump()
+    done = client.command("pains.resolve", **decided).model_dump()
     return {
         "pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]},
         "proposal": {"made_by": proposal["made_by"], "steps": proposal["steps"]},
@@ -149,10 +147,10 @@ def mend(client: Client) -> dict[str, Any]:
 def change_and_go_back(client: Client) -> dict[str, Any]:
     """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
     for text in ("I am helpful and brief.", "I am a pirate."):
-        proposed = client.growth.command("identity_propose", agent_id=AGENT, file="SOUL", suggested=text, reason="tried out").model_dump()
-        client.growth.command("identity_approve", proposal_id=proposed["proposal_id"])
-    client.growth.command("identity_rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
-    now = client.growth.command("identity_get", agent_id=AGENT, file="SOUL").model_dump()
+        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="tried out").model_dump()
+        client.command("identity.approve", proposal_id=proposed["proposal_id"])
+    client.command("identity.rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
+    now = client.command("identity.get", agent_id=AGENT, file="SOUL").model_dump()
     return {"identity": {"version": now["version"], "content": now["content"], "rolled_back": now["content"] == "I am helpful and brief."}}
 
 

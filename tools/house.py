@@ -1,7 +1,6 @@
 """The house in figures: ``python -m tools.house [--json] [--root CHECKOUT]``.
 
-Size, import cycles, and through which doors each action goes, over the service's code (without tests). It reads the source only,
-so that it measures an older checkout, too; what that has no notion of is null.
+Size and import cycles of the service's code (without tests). It reads the source only, so that it measures an older checkout, too.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tools.actions import MECHANISM, Actions
 from tools.source import Function, Module, cycles, imports, modules
 
 LAYERS = ("jiyi", "models", "tasks", "workers", "web")
@@ -32,7 +30,6 @@ OPAQUE = ("dict[str, object]", "Mapping[str, object]")
 def figures(root: Path = CHECKOUT) -> dict[str, Any]:
     """What ``--json`` prints."""
     known = modules(root, LAYERS)
-    actions = Actions(known) if MECHANISM in known else None
     largest = sorted(known.values(), key=lambda module: -module.lines)[:LARGEST]
     return {
         "python_lines": sum(module.lines for module in known.values()),
@@ -46,9 +43,6 @@ def figures(root: Path = CHECKOUT) -> dict[str, Any]:
         "fmt_skip": sum(module.text.count("# fmt: skip") for module in known.values()),
         "untyped_dict_signatures": sum(signatures_with(module, UNTYPED) for module in known.values()),
         "opaque_dict_signatures": sum(signatures_with(module, *OPAQUE) for module in known.values()),
-        "actions": None if actions is None else len(actions.found),
-        "actions_without_audit": None if actions is None else len(actions.without_audit()),
-        "doors": dict.fromkeys(("rpc", "rest", "admin", "cli")) if actions is None else actions.doors(),
     }
 
 

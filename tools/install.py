@@ -29,6 +29,7 @@ def main(folder: Path) -> None:
         wanted = fingerprint()
         if not stamp.exists() or stamp.read_text() != wanted:
             install(folder)
+        run([str(folder / "bin" / "python"), "-m", "tools.translations", "--compile"])
         stamp.write_text(wanted)  # also when nothing was done: make goes by its time
 
 
@@ -53,9 +54,9 @@ def install(folder: Path) -> None:
 
 
 def run(command: list[str], hint: str = "the reason is above") -> None:
-    if subprocess.run(command, check=False).returncode:
+    if subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
         sys.exit(f"failed: {' '.join(command)} ({hint})")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]).resolve())

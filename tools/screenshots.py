@@ -165,9 +165,9 @@ def become_somebody() -> None:
     """Who Tomas is: two versions, and a proposal that waits."""
     with Client(demo.GROUP) as client:
         for number, text in enumerate(SOULS):
-            proposed = client.growth.command("identity_propose", agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
+            proposed = client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
             if text != SOULS[-1]:
-                client.growth.command("identity_approve", proposal_id=proposed.model_dump()["proposal_id"])
+                client.command("identity.approve", proposal_id=proposed.model_dump()["proposal_id"])
 
 
 def send_broken() -> None:

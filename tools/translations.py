@@ -2,8 +2,8 @@
 
 Collects every message of ``web``, and every ``Translatable`` of ``jiyi``, ``engine`` and ``models``, into
 ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is no longer used, compiles
-``messages.mo`` beside it, and names what has no translation yet. ``--check`` writes nothing and fails if there is
-anything to do; a unit test does the same.
+``messages.mo`` beside it (which git does not keep), and names what has no translation yet. ``--compile`` only compiles;
+``--check`` writes nothing and fails if there is anything to do; a unit test does the same.
 """
 
 from __future__ import annotations
@@ -92,16 +92,27 @@ def as_mo(catalog: Catalog) -> bytes:
     return written.getvalue()
 
 
+def compile_all() -> None:
+    """Write ``messages.mo`` of every language from its ``messages.po``."""
+    for language in LANGUAGES:
+        source, compiled = files(language)
+        compiled.write_bytes(as_mo(read_po(io.BytesIO(source.read_bytes()), locale=language)))
+
+
 def main() -> int:
+    if "--compile" in sys.argv:
+        compile_all()
+        return 0
     check, failed = "--check" in sys.argv, False
     for language in LANGUAGES:
         catalog = current(language)
-        for path, content in zip(files(language), (as_po(catalog), as_mo(catalog)), strict=True):
-            if check:
-                failed |= not path.exists() or path.read_bytes() != content
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+        source = files(language)[0]
+        if check:
+            failed |= not source.exists() or source.read_bytes() != as_po(catalog)
+        else:
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_bytes(as_po(catalog))
+            compile_all()
         for message in missing(catalog):
             print(f"{language}: not translated: {message.id!r}", file=sys.stderr)
             failed = True

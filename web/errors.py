@@ -64,8 +64,8 @@ def _unanswered(error: Unanswered) -> Response:
 
 def no_answer(error: Unanswered) -> str:
     """What a page says of a source that is away."""
-    said: str = _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=translated(error.reason))
-    return said
+    text: str = _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=translated(error.reason))
+    return text
 
 
 def _failed(error: Exception) -> Response:

@@ -58,7 +58,7 @@ for function, panel in (
     (lists.agents, LOOKING),
     (stats.stats, LOOKING),
     (llms.llms, LOOKING),
-    (jobs.schedule, LOOKING),
+    (jobs.jobs, LOOKING),
     (embedders.embedders, LOOKING),
     (service.up, RUNNING),
     (mcp.mcp, RUNNING),

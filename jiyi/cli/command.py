@@ -1,4 +1,4 @@
-"""``jiyi command``: the commands on what is remembered of conversations, and on growth, by their names."""
+"""``jiyi command``: any action by its name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
-from pydantic_core import from_json
+from pydantic_core import from_json, to_jsonable_python
 from rich.text import Text
 
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, unknown
-from jiyi.protocol.conversations.catalogue import COMMANDS as CONVERSATIONS
-from jiyi.protocol.growth.catalogue import COMMANDS as GROWTH
+from jiyi.protocol.actions import ALIASES, ALIASES_OF, TABLE, name_of
 
-COMMANDS = {**CONVERSATIONS, **GROWTH}
 #: Cells by which what is inside of a field stands further right than its name.
 INDENT = 2
 
@@ -26,18 +24,18 @@ INDENT = 2
 @shows
 def command(
     client: Client,
-    name: Annotated[str | None, typer.Argument(help="Such as viking_ls or schedule_create; without one, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Such as resources.list or appointments.create; without one, all are listed.")] = None,
     request: Annotated[list[str] | None, typer.Argument(help="What it takes: field=value …, or one JSON object.")] = None,
 ) -> Shown:
-    """Give a command on what is remembered of conversations, or on what agents do by themselves; or list these commands."""
+    """Do or ask anything by its name, or by an alias (memory_store, viking_ls …); without a name, list what there is."""
     if name is None:
-        known = [{"name": each, "takes": _fields(model)} for each, (model, *_) in COMMANDS.items()]
-        return Shown(known, lambda: _list(known))
-    if name not in COMMANDS:
-        raise InvalidRequest([f"name: {unknown(name, COMMANDS, 'command')} (`jiyi command` lists them)"])
-    fields = _request(COMMANDS[name][0], request or [])
-    found = client.growth.command(name, **fields) if name in GROWTH else client.conversations.command(name, **fields)
-    return Shown(found, lambda: output.stdout().print(Text("\n".join(_lines(found.model_dump(mode="json")))), soft_wrap=True))
+        actions = [{"name": each.name, "aliases": ALIASES_OF[each.name], "takes": _fields(each.request)} for each in TABLE.values()]
+        return Shown(actions, lambda: _list(actions))
+    declared = TABLE.get(name_of(name))
+    if declared is None:
+        raise InvalidRequest([f"name: {unknown(name, [*TABLE, *ALIASES], 'command')} (`jiyi command` lists them)"])
+    result = to_jsonable_python(client.command(name, **_request(declared.request, request or [])))
+    return Shown(result, lambda: output.stdout().print(Text("\n".join(_lines(result))), soft_wrap=True))
 
 
 def _request(model: type[BaseModel], words: Sequence[str]) -> dict[str, Any]:
@@ -52,23 +50,23 @@ def _request(model: type[BaseModel], words: Sequence[str]) -> dict[str, Any]:
         return fields
     if wrong := [word for word in words if not word.partition("=")[1]]:
         raise InvalidRequest([f"request: {output.plain(word)!r} is neither field=value nor a JSON object" for word in wrong])
-    return {field: _value(model, field, said) for field, _, said in (word.partition("=") for word in words)}
+    return {field: _value(model, field, text) for field, _, text in (word.partition("=") for word in words)}
 
 
-def _value(model: type[BaseModel], field: str, said: str) -> Any:
+def _value(model: type[BaseModel], field: str, text: str) -> Any:
     """Text where the field takes text; otherwise what it says in JSON, such as a number or a list."""
     declared = model.model_fields.get(field)
     if declared is not None and _takes_text(declared.annotation):
-        return said
+        return text
     try:
-        return from_json(said)
+        return from_json(text)
     except ValueError:
-        return said  # such as a date, or one of several words: the request's check knows
+        return text  # such as a date, or one of several words: the request's check knows
 
 
 def _takes_text(annotation: Any) -> bool:
     if get_origin(annotation) in (Union, UnionType):
-        return any(_takes_text(one) for one in get_args(annotation))
+        return any(_takes_text(option) for option in get_args(annotation))
     return annotation is str
 
 
@@ -78,11 +76,11 @@ def _fields(model: type[BaseModel]) -> str:
     return " ".join([*required, *(f"[{name}]" for name in model.model_fields if name not in required)])
 
 
-def _list(known: Sequence[Mapping[str, str]]) -> None:
-    made = output.table("", "command", "takes", grow=["takes"])
-    for each in known:
-        output.row(made, each["name"], each["takes"])
-    output.show(made)
+def _list(actions: Sequence[Mapping[str, Any]]) -> None:
+    table = output.table("", "command", "takes", "also called", grow=["takes", "also called"])
+    for action in actions:
+        output.row(table, action["name"], action["takes"], " ".join(action["aliases"]))
+    output.show(table)
 
 
 def _lines(content: Any, indent: int = 0) -> Iterator[str]:

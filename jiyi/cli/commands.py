@@ -43,23 +43,23 @@ def shows(command: Callable[..., Shown]) -> Callable[..., None]:
     @wraps(command)
     def run(ctx: typer.Context, *, as_json: bool, **given: Any) -> None:
         with shell.connect(ctx) as connected:
-            found = command(connected, **given)
-        show(found, as_json=as_json)
+            shown = command(connected, **given)
+        show(shown, as_json=as_json)
 
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
-    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     signature = inspect.Signature([context, *keywords, option])
     run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return run
 
 
-def show(found: Shown, *, as_json: bool) -> None:
+def show(shown: Shown, *, as_json: bool) -> None:
     """Print it. Raises its failure, if it has one."""
     if as_json:
-        output.document(found.document)
-    elif (printed := found.view()) is not None:
+        output.document(shown.document)
+    elif (printed := shown.view()) is not None:
         output.stdout().print(printed)
-    if found.failure is not None:
-        raise found.failure
+    if shown.failure is not None:
+        raise shown.failure

@@ -74,12 +74,12 @@ def erasures(
 
 
 def _print_page(page: ErasureRows) -> None:
-    made = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
+    table = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
     for row in page.rows:
         report = row.report or {}
         whom = ", ".join(name[:SHOWN_HASH] for name in row.what.get("names", [])) or None
         output.row(
-            made,
+            table,
             row.erasure_id,
             output.local_time(row.created_at),
             row.requested_by,
@@ -89,7 +89,7 @@ def _print_page(page: ErasureRows) -> None:
             row.step if row.state != "done" else None,
             report.get("left"),
         )
-    output.listing(made, page.next, "--before", "nothing was erased")
+    output.listing(table, page.next, "--before", "nothing was erased")
 
 
 def _confirm(what: Erasure) -> None:
@@ -108,11 +108,11 @@ def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
         task = progress.add_task("erasing", total=None)
 
         def look() -> ErasureState:
-            found = client.erasure.get(state.erasure_id)
-            progress.update(task, description=f"{found.state}: {found.step or 'waits for a worker'}")
-            return found
+            current = client.erasure.get(state.erasure_id)
+            progress.update(task, description=f"{current.state}: {current.step or 'waits for a worker'}")
+            return current
 
-        return poll(look, lambda found: found.state == "done", timeout)
+        return poll(look, lambda current: current.state == "done", timeout)
 
 
 def _print_state(state: ErasureState) -> None:
@@ -134,28 +134,33 @@ def report_table(report: ErasureReport) -> Table:
     """Where something was erased, changed or looked through, and how much."""
     looked = report["looked_through"]
     columns = ["erased", "changed", "looked through", "left"]
-    made = output.table("", "place", *columns, right=columns)
+    report_rows = output.table("", "place", *columns, right=columns)
     erased, scrubbed, places = report.get("erased", {}), report.get("scrubbed", {}), report["places"]
     for table in sorted({*looked["tables"], *erased, *scrubbed}):
         output.row(
-            made, table, erased.get(table) or None, scrubbed.get(table) or None, looked["tables"].get(table, 0), len(places.get(table, []))
+            report_rows,
+            table,
+            erased.get(table) or None,
+            scrubbed.get(table) or None,
+            looked["tables"].get(table, 0),
+            len(places.get(table, [])),
         )
-    output.row(made, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
-    dropped = sum(one.get("indexes", 0) for one in report["workers"].values())
-    output.row(made, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
-    output.row(made, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
-    return made
+    output.row(report_rows, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
+    dropped = sum(worker.get("indexes", 0) for worker in report["workers"].values())
+    output.row(report_rows, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
+    output.row(report_rows, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
+    return report_rows
 
 
 def _print_preview(found: ErasurePreview) -> None:
-    made = output.table("would be erased", "what", "how many", right=["how many"])
+    table = output.table("would be erased", "what", "how many", right=["how many"])
     for name, count in found.counts.items():
-        output.row(made, name.replace("_", " "), count)
-    output.show(made)
+        output.row(table, name.replace("_", " "), count)
+    output.show(table)
     for agent_id in found.agents:
         output.notice(f"the whole agent {agent_id}")
     if found.examples:
-        some = output.table("some of the memories", "id", "agent", "type", "memory", grow=["memory"])
-        for one in found.examples:
-            output.row(some, one.node_id, one.agent_id, one.type, output.cut(one.description, 1_000, 1))
-        output.show(some)
+        examples = output.table("some of the memories", "id", "agent", "type", "memory", grow=["memory"])
+        for memory in found.examples:
+            output.row(examples, memory.node_id, memory.agent_id, memory.type, output.cut(memory.description, 1_000, 1))
+        output.show(examples)

@@ -63,13 +63,13 @@ def block(text: str) -> str:
 
 def table(title: str, *columns: str, right: Iterable[str] = (), grow: Iterable[str] = ()) -> Table:
     """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others never do."""
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     if title:
-        made.title, made.title_justify = Text(plain(title), "bold"), "left"
+        drawn.title, drawn.title_justify = Text(plain(title), "bold"), "left"
     aligned, wrapped = set(right), set(grow)
     for name in columns:
-        made.add_column(name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold")
-    return made
+        drawn.add_column(name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold")
+    return drawn
 
 
 def room(console_width: int, *columns: int) -> int:

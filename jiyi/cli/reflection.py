@@ -42,9 +42,9 @@ def reflect(
     """Let an agent reflect on what it has met lately; shows the thoughts with what they rest on."""
     with output.progress(counted=False) as progress:
         progress.add_task(f"{agent} reflects", total=None)
-        found = client.reflect(agent, wait=wait, timeout=timeout)
-    why_not = f"the reflection was given up: {found.error}; see `jiyi dead list --kind reflect`"
-    return Shown(found, lambda: reflection_view(found), ReflectionFailed(why_not) if found.state == "given up" else None)
+        state = client.reflect(agent, wait=wait, timeout=timeout)
+    why_not = f"the reflection was given up: {state.error}; see `jiyi dead list --kind reflect`"
+    return Shown(state, lambda: reflection_view(state), ReflectionFailed(why_not) if state.state == "given up" else None)
 
 
 @shows
@@ -67,8 +67,8 @@ def why(
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Memories shown at most.")] = DEFAULT_LIMIT,
 ) -> Shown:
     """What a thought rests on, down to what happened."""
-    found = client.why(node, depth=depth, limit=limit)
-    return Shown(found, lambda: why_tree(found))
+    reasons = client.why(node, depth=depth, limit=limit)
+    return Shown(reasons, lambda: why_tree(reasons))
 
 
 def reflection_view(found: ReflectionState) -> Group:
@@ -114,8 +114,8 @@ def why_tree(found: Reasons) -> Tree:
     label = _label(top.type, top.description, output.local_date(top.created_at))
     if point := top.provenance.get("focal_point"):
         label = Text.assemble(label, (f"\nasked: {output.plain(str(point))}", "dim"))
-    if made := [str(top.provenance[name]) for name in ("llm", "prompt") if name in top.provenance]:
-        label = Text.assemble(label, (f"\nmade with {output.plain(' '.join(made))}", "dim"))
+    if origin := [str(top.provenance[name]) for name in ("llm", "prompt") if name in top.provenance]:
+        label = Text.assemble(label, (f"\nmade with {output.plain(' '.join(origin))}", "dim"))
     tree = Tree(label, guide_style="dim")
     grow(tree, found.node_id)
     return tree

@@ -100,16 +100,16 @@ def retrievals(
 
 
 def _print_records(page: RetrievalRecords) -> None:
-    made = output.table(
+    table = output.table(
         "", "asked", "agent", "question and best memory", "found", "ms", right=["found", "ms"], grow=["question and best memory"]
     )
     for row in page.rows:
-        for place, (text, found) in enumerate(zip(row.focal_texts, row.found, strict=True)):
+        for place, (text, count) in enumerate(zip(row.focal_texts, row.found, strict=True)):
             best = row.results[place][0].description if row.results[place] else None
-            said = Text(output.plain(text)) if best is None else Text.assemble(output.plain(text), ("\n▸ " + output.plain(best), "dim"))
+            cell = Text(output.plain(text)) if best is None else Text.assemble(output.plain(text), ("\n▸ " + output.plain(best), "dim"))
             when = f"{output.local_time(row.asked_at)}\n{output.plain(row.asked_by)}"
-            output.row(made, *((when, row.agent_id) if not place else ("", "")), said, found, f"{row.ms:.1f}")
-    output.listing(made, page.next, "--before")
+            output.row(table, *((when, row.agent_id) if not place else ("", "")), cell, count, f"{row.ms:.1f}")
+    output.listing(table, page.next, "--before")
 
 
 def _print_answer(answer: Answer) -> None:
@@ -123,8 +123,8 @@ def focal_table(group: FocalAnswer, width: int) -> Group:
     title = Text.assemble("▸ ", (output.plain(group.focal_text), "bold"))
     if not group.retrieved_nodes:
         return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
-    made = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
-    return Group(title, made, bars.legend(), footer(group))
+    table = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
+    return Group(title, table, bars.legend(), footer(group))
 
 
 def footer(group: FocalAnswer) -> Text:
@@ -142,11 +142,11 @@ def footer(group: FocalAnswer) -> Text:
 
 
 def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
-    made = output.table("")
+    table = output.table("")
     for name, cells, right in columns:
-        made.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left")
-    made.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
-    return made
+        table.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left")
+    table.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
+    return table
 
 
 def _contributions(node: RetrievedNode) -> tuple[float, float, float]:
@@ -166,11 +166,11 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
         ("created", 10, False),
     ]
     rest = output.room(width, *(cells for _, cells, _ in columns))
-    made = _table(*columns, rest=rest)
+    table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
         numbers = [Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True)]
-        made.add_row(
+        table.add_row(
             str(rank),
             f"{node.score:.2f}",
             bars.stacked(*parts, best=nodes[0].score, width=WIDE_BAR),
@@ -179,23 +179,23 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
             output.local_date(node.created_at),
             output.cut(node.description, rest, MAX_LINES),
         )
-    return made
+    return table
 
 
 def _narrow(nodes: list[RetrievedNode], width: int) -> Table:
     """Two lines a memory: the numbers below the bar, the date below the type."""
     columns = [("#", 3, True), ("score", 5, True), (" rec  rel  imp", NARROW_BAR, False), ("created", 10, False)]
     rest = output.room(width, *(cells for _, cells, _ in columns))
-    made = _table(*columns, rest=rest)
+    table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
         bar = bars.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
         numbers = Text(" ").join(Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True))
-        made.add_row(
+        table.add_row(
             str(rank),
             f"{node.score:.2f}",
             Text.assemble(bar, "\n", numbers),
             f"{node.type}\n{output.local_date(node.created_at)}",
             output.cut(node.description, rest, MAX_LINES),
         )
-    return made
+    return table

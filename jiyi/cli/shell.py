@@ -121,8 +121,8 @@ class NodeKind(StrEnum):
 
 
 def session(ctx: typer.Context) -> Session:
-    found: Session = ctx.obj
-    return found
+    current: Session = ctx.obj
+    return current
 
 
 def connect(ctx: typer.Context, group: str | None = None) -> Client:

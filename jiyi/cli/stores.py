@@ -45,10 +45,10 @@ def apply(
 
 
 def _applied(done: AppliedGraph) -> Table:
-    made = output.table(done.graph, "store", "type", "")
-    for one in done.stores:
-        output.row(made, one.name, one.type, one.change.replace("_", " "))
-    return made
+    table = output.table(done.graph, "store", "type", "")
+    for store in done.stores:
+        output.row(table, store.name, store.type, store.change.replace("_", " "))
+    return table
 
 
 @app.command()
@@ -72,26 +72,26 @@ def list_stores(
 
 
 def _listed(group: str, page: StorePage) -> None:
-    made = output.table(group, "store", "type", "run", "items", "no vector", "files", "state", right=["items", "no vector"])
-    for one in page.stores:
-        files = ", ".join(f"{count} {state}" for state, count in sorted(one.files.items()))
-        output.row(made, one.name, one.type, one.run_id[:16], one.items, one.pending, files, one.state)
-    output.listing(made, page.next, "--after", "no store is declared: jiyi stores apply FILE")
+    table = output.table(group, "store", "type", "run", "items", "no vector", "files", "state", right=["items", "no vector"])
+    for store in page.stores:
+        files = ", ".join(f"{count} {state}" for state, count in sorted(store.files.items()))
+        output.row(table, store.name, store.type, store.run_id[:16], store.items, store.pending, files, store.state)
+    output.listing(table, page.next, "--after", "no store is declared: jiyi stores apply FILE")
 
 
 @app.command()
 @shows
 def show(client: Client, name: Store, run: Run = "") -> Shown:
     """Show a store: its configuration without secrets, and how far its index is."""
-    found = client.stores.show(name, run_id=run)
-    return Shown(found, lambda: _shown(found))
+    state = client.stores.show(name, run_id=run)
+    return Shown(state, lambda: _shown(state))
 
 
-def _shown(found: StoreState) -> Table:
-    made = output.table(found.name, "", " ", grow=[" "])
-    for field, value in found.model_dump(mode="json", exclude={"name"}).items():
-        output.row(made, field.replace("_", " "), json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value)
-    return made
+def _shown(state: StoreState) -> Table:
+    table = output.table(state.name, "", " ", grow=[" "])
+    for field, value in state.model_dump(mode="json", exclude={"name"}).items():
+        output.row(table, field.replace("_", " "), json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value)
+    return table
 
 
 @app.command()
@@ -109,11 +109,11 @@ def items(
 
 
 def _items(name: str, page: ItemPage) -> None:
-    made = output.table(name, "id", "role", "vector", "item", grow=["item"])
-    for one in page.items:
-        role = one.metadata.get("agent_role", one.metadata.get("file_path", ""))
-        output.row(made, one.id, role, "yes" if one.embedded else "no", output.cut(one.content_summary, ITEM_CHARS, 1))
-    output.listing(made, page.next, "--before", f"{name} is empty")
+    table = output.table(name, "id", "role", "vector", "item", grow=["item"])
+    for item in page.items:
+        role = item.metadata.get("agent_role", item.metadata.get("file_path", ""))
+        output.row(table, item.id, role, "yes" if item.embedded else "no", output.cut(item.content_summary, ITEM_CHARS, 1))
+    output.listing(table, page.next, "--before", f"{name} is empty")
 
 
 @app.command()
@@ -132,10 +132,10 @@ def files(
 
 
 def _files(name: str, page: FilePage) -> None:
-    made = output.table(name, "file", "state", "bytes", "chunks", "vectors", "", right=["bytes", "chunks", "vectors"], grow=["file", ""])
-    for one in page.files:
-        output.row(made, one.path, one.state, one.size, one.chunks_count, one.embedded, one.state_reason)
-    output.listing(made, page.next, "--after", f"{name} has no files")
+    table = output.table(name, "file", "state", "bytes", "chunks", "vectors", "", right=["bytes", "chunks", "vectors"], grow=["file", ""])
+    for file in page.files:
+        output.row(table, file.path, file.state, file.size, file.chunks_count, file.embedded, file.state_reason)
+    output.listing(table, page.next, "--after", f"{name} has no files")
 
 
 @app.command("try")
@@ -150,28 +150,28 @@ def try_store(
     search: Annotated[str | None, typer.Option(help="Of a store of files: hybrid, dense or lexical.")] = None,
 ) -> Shown:
     """Search a store as a node would, and show what the scores are made of."""
-    found = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
-    return Shown(found, lambda: _found(name, found))
+    answer = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
+    return Shown(answer, lambda: _found(name, answer))
 
 
-def _found(name: str, found: FoundItems) -> None:
-    made = output.table(name, "score", "cosine", "item", right=["score", "cosine"], grow=["item"])
-    for hit in found.hits:
+def _found(name: str, answer: FoundItems) -> None:
+    table = output.table(name, "score", "cosine", "item", right=["score", "cosine"], grow=["item"])
+    for hit in answer.hits:
         numbers = ["" if value is None else f"{value:.3f}" for value in (hit.score, hit.cosine)]
-        output.row(made, *numbers, output.cut(hit.item.content_summary, ITEM_CHARS, 1))
-    output.listing(made, None, "", "nothing was found")
-    for note in found.notes:
+        output.row(table, *numbers, output.cut(hit.item.content_summary, ITEM_CHARS, 1))
+    output.listing(table, None, "", "nothing was found")
+    for note in answer.notes:
         output.notice(note)
-    if found.skipped:
-        output.notice(f"{found.skipped:,} items have vectors of another model: jiyi stores reindex {name}")
+    if answer.skipped:
+        output.notice(f"{answer.skipped:,} items have vectors of another model: jiyi stores reindex {name}")
 
 
 @app.command()
 @shows
 def load(client: Client, name: Store, run: Run = "") -> Shown:
     """Make a store ready: read its file the first time, and owe the work that brings its index up to date."""
-    found = client.stores.load(name, run_id=run)
-    return Shown(found, lambda: _shown(found))
+    state = client.stores.load(name, run_id=run)
+    return Shown(state, lambda: _shown(state))
 
 
 @app.command()
@@ -206,17 +206,17 @@ def delete(
 @shows
 def node_map(client: Client, graph: Annotated[str | None, typer.Argument(help="A graph; all unless given.")] = None) -> Shown:
     """Show which node reads and writes which store, and at which stages."""
-    found = client.stores.map(graph)
-    return Shown(found, lambda: _map(found))
+    nodes = client.stores.map(graph)
+    return Shown(nodes, lambda: _map(nodes))
 
 
-def _map(found: StoreMap) -> None:
-    made = output.table("", "graph", "node", "store", "type", "reads", "writes", "stages", "top k", right=["top k"])
-    for one in found.nodes:
-        stages = "all" if one.retrieve_stage is None else ", ".join(one.retrieve_stage)
-        uses = ["yes" if value else "no" for value in (one.read, one.write)]
-        output.row(made, one.graph, one.node_id, one.store_name, one.store_type, *uses, stages if one.read else "", one.top_k)
-    output.listing(made, None, "", "no node uses a store")
+def _map(map_: StoreMap) -> None:
+    table = output.table("", "graph", "node", "store", "type", "reads", "writes", "stages", "top k", right=["top k"])
+    for node in map_.nodes:
+        stages = "all" if node.retrieve_stage is None else ", ".join(node.retrieve_stage)
+        uses = ["yes" if value else "no" for value in (node.read, node.write)]
+        output.row(table, node.graph, node.node_id, node.store_name, node.store_type, *uses, stages if node.read else "", node.top_k)
+    output.listing(table, None, "", "no node uses a store")
 
 
 @app.command()
@@ -233,19 +233,19 @@ def log(
 
 
 def _operations(page: OperationPage) -> None:
-    made = output.table("", "when", "graph", "node", "what", "stage", "items", "ms", "failed", right=["items", "ms"])
-    for one in page.operations:
-        failed = ", ".join(use.name for use in one.stores if use.error)
-        what = one.operation_type.lower()
+    table = output.table("", "when", "graph", "node", "what", "stage", "items", "ms", "failed", right=["items", "ms"])
+    for operation in page.operations:
+        failed = ", ".join(use.name for use in operation.stores if use.error)
+        what = operation.operation_type.lower()
         output.row(
-            made,
-            output.local_date(one.created_at),
-            one.graph,
-            one.node_id,
+            table,
+            output.local_date(operation.created_at),
+            operation.graph,
+            operation.node_id,
             what,
-            one.stage,
-            one.item_count,
-            f"{one.duration_ms:.0f}",
+            operation.stage,
+            operation.item_count,
+            f"{operation.duration_ms:.0f}",
             failed,
         )
-    output.listing(made, page.next, "--before", "nothing was done with stores yet")
+    output.listing(table, page.next, "--before", "nothing was done with stores yet")

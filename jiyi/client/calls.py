@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.steps import Call, Steps, run, run_async
-from jiyi.errors import InvalidRequest, problems_of, unknown
+from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings
@@ -24,8 +24,6 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 Id = UUID | str
-#: Name → request, result, queue (``jiyi.protocol.*.catalogue``).
-Commands = Mapping[str, tuple[type[BaseModel], type[BaseModel], str]]
 
 
 class Calls:
@@ -41,7 +39,7 @@ class Calls:
         return run(verb(), self.transport)
 
     def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
-        """The result of an action that changes something (``models.actions`` lists them), as plain data."""
+        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them), as plain data."""
         return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, queue))))
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
@@ -78,19 +76,12 @@ class Namespace(Generic[W]):
         self._group, self._settings = calls.group, calls.settings
 
     def _act(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = CHANGES) -> Steps[R]:
-        """The result of an action that changes something (``models.actions`` lists them)."""
+        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them)."""
         return self._of(call_of(self._group, action, request, timeout, queue), result)
 
     def _ask(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = QUEUE) -> Steps[R]:
         """The result of an action that only reads."""
         return self._of(call_of(self._group, action, request, timeout, queue, reads=True), result)
-
-    def _command(self, commands: Commands, name: str, timeout: float | None, fields: Mapping[str, Any]) -> Steps[BaseModel]:
-        """The result of one of a catalogue's commands. Raises :class:`InvalidRequest` if it has none of that name."""
-        if name not in commands:
-            raise InvalidRequest([f"name: {unknown(name, commands, 'command')}"])
-        request, result, queue = commands[name]
-        return self._act(name, checked(request, **fields), result, timeout, queue=queue)
 
     def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
         """What a Celery task that replies answers to a request that names its group."""

@@ -42,5 +42,5 @@ class Jobs(Namespace[W]):
         def look() -> Steps[Tick]:
             return (yield from self._ask("jobs.tick", slot, Known)).root or begun
 
-        late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi schedule`"
+        late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs`"
         return (yield from polled(look, lambda tick: tick.ended, timeout, lambda _: late))

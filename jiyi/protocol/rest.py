@@ -126,7 +126,7 @@ class LetterPage(BaseModel):
     next: str | None
 
 
-class Schedules(BaseModel):
+class JobStates(BaseModel):
     jobs: list[JobState]
 
 

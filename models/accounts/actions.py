@@ -24,7 +24,7 @@ from models.accounts.api_keys import ApiKey
 from models.db.actions import Context, action
 
 
-@action("keys.list", scope="admin", mutates=False, across_groups=True)
+@action("keys.list")
 def list_keys(context: Context, request: ListKeys) -> list[Key]:
     """List API keys.
 
@@ -34,7 +34,7 @@ def list_keys(context: Context, request: ListKeys) -> list[Key]:
     return api_keys.listed(context.connection, None if everything else context.group_id)
 
 
-@action("keys.create", scope="admin", across_groups=True)
+@action("keys.create")
 def create_key(context: Context, request: CreateKey) -> Key:
     """Make an API key.
 
@@ -54,7 +54,7 @@ def create_key(context: Context, request: CreateKey) -> Key:
     return api_keys.one(context.connection, request.key.key_id)
 
 
-@action("keys.rotate", scope="admin", across_groups=True)
+@action("keys.rotate")
 def rotate_key(context: Context, request: RotateKey) -> Key:
     """Replace an API key.
 
@@ -76,7 +76,7 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
     return api_keys.one(context.connection, request.key.key_id)
 
 
-@action("keys.revoke", scope="admin", across_groups=True)
+@action("keys.revoke")
 def revoke_key(context: Context, request: RevokeKey) -> Key:
     """Revoke an API key.
 
@@ -88,13 +88,13 @@ def revoke_key(context: Context, request: RevokeKey) -> Key:
     return api_keys.one(context.connection, known.key_id)
 
 
-@action("people.list", scope="operator", mutates=False, whole_service=True)
+@action("people.list")
 def list_people(context: Context, request: ListPeople) -> list[Person]:
     """List everybody who may sign in, or might once, by name."""
     return users.listed(context.connection)
 
 
-@action("people.add", scope="operator", whole_service=True)
+@action("people.add")
 def add_person(context: Context, request: AddPerson) -> Person:
     """Let somebody sign in.
 
@@ -106,7 +106,7 @@ def add_person(context: Context, request: AddPerson) -> Person:
     return _audited(context, request.name, role=request.role, groups=groups)
 
 
-@action("people.set_password", scope="read", whole_service=True)
+@action("people.set_password")
 def set_password(context: Context, request: SetPassword) -> Person:
     """Give somebody a new password.
 
@@ -120,7 +120,7 @@ def set_password(context: Context, request: SetPassword) -> Person:
     return _audited(context, request.name)
 
 
-@action("people.disable", scope="operator", whole_service=True)
+@action("people.disable")
 def disable_person(context: Context, request: PersonRequest) -> Person:
     """Keep somebody from signing in.
 
@@ -133,7 +133,7 @@ def disable_person(context: Context, request: PersonRequest) -> Person:
     return _audited(context, request.name)
 
 
-@action("people.enable", scope="operator", whole_service=True)
+@action("people.enable")
 def enable_person(context: Context, request: PersonRequest) -> Person:
     """Let somebody who was disabled sign in again."""
     if not users.set_disabled(context.connection, request.name, disabled=False):

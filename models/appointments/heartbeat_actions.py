@@ -35,7 +35,7 @@ from models.memory.agents import AgentName
 COUNTED = 500
 
 
-@action("heartbeat_get", scope="read", mutates=False)
+@action("heartbeats.get")
 def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
     """Get how an agent's heartbeat is configured.
 
@@ -45,7 +45,7 @@ def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
     return HeartbeatConfig() if row is None else heartbeats.config_of(row)
 
 
-@action("heartbeat_configure", scope="publish")
+@action("heartbeats.configure")
 def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> HeartbeatState:
     """Configure an agent's heartbeat.
 
@@ -57,7 +57,7 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
     return _configured(context, request.agent_id, given)
 
 
-@action("heartbeat_enable", scope="publish")
+@action("heartbeats.enable")
 def enable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     """Switch an agent's heartbeat on.
 
@@ -66,7 +66,7 @@ def enable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     return _configured(context, request.agent_id, {"enabled": True})
 
 
-@action("heartbeat_disable", scope="publish")
+@action("heartbeats.disable")
 def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     """Switch an agent's heartbeat off.
 
@@ -75,7 +75,7 @@ def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     return _configured(context, request.agent_id, {"enabled": False})
 
 
-@action("heartbeat_tick", scope="publish")
+@action("heartbeats.tick")
 def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
     """Have an agent look after itself now.
 
@@ -95,7 +95,7 @@ def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
     return TickResult(tick=tick, alerts=[alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}])
 
 
-@action("heartbeat_status", scope="read", mutates=False)
+@action("heartbeats.status")
 def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
     """Tell how an agent's heartbeat is.
 
@@ -104,7 +104,7 @@ def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
     return _state(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), datetime.now(UTC))
 
 
-@action("heartbeat_history", scope="read", mutates=False)
+@action("heartbeats.history")
 def heartbeat_history(context: Context, request: ListTicks) -> Ticks:
     """List an agent's latest ticks.
 
@@ -117,7 +117,7 @@ def heartbeat_history(context: Context, request: ListTicks) -> Ticks:
     )
 
 
-@action("heartbeat_alerts", scope="read", mutates=False)
+@action("heartbeats.alerts")
 def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
     """List alerts, the newest first.
 
@@ -129,7 +129,7 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
     return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("heartbeat_acknowledge", scope="publish")
+@action("heartbeats.acknowledge")
 def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowledged:
     """Acknowledge alerts.
 
@@ -140,7 +140,7 @@ def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowle
     return Acknowledged(acknowledged=done)
 
 
-@action("heartbeat_interact", scope="publish")
+@action("heartbeats.interact")
 def heartbeat_interact(context: Context, request: AgentId) -> HeartbeatState:
     """Note that somebody talked with an agent.
 
@@ -153,7 +153,7 @@ def heartbeat_interact(context: Context, request: AgentId) -> HeartbeatState:
     return _state(context.connection, name, now)
 
 
-@action("heartbeat_correct", scope="publish")
+@action("heartbeats.correct")
 def heartbeat_correct(context: Context, request: CorrectAgent) -> HeartbeatState:
     """Note that the user corrected an agent.
 
@@ -166,7 +166,7 @@ def heartbeat_correct(context: Context, request: CorrectAgent) -> HeartbeatState
     return _state(context.connection, name, now)
 
 
-@action("health_snapshot", scope="read", mutates=False)
+@action("health.snapshot")
 def health_snapshot(context: Context, request: HealthRequest) -> Health:
     """Tell how memory, heartbeats and growth are.
 

@@ -35,7 +35,6 @@ from jiyi.protocol.appointments.schedules import (
     ScheduleState,
     Target,
 )
-from jiyi.protocol.queries import CHANGES
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.appointments import heartbeats, schedules
@@ -46,7 +45,7 @@ from models.memory import agents
 SHOWN_RUNS = 5
 
 
-@action("schedule_parse", scope="read", mutates=False)
+@action("appointments.parse")
 def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     """Read when a message asks for something.
 
@@ -63,7 +62,7 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     )
 
 
-@action("schedule_create", scope="publish")
+@action("appointments.create")
 def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedule:
     """Take down a schedule.
 
@@ -103,7 +102,7 @@ def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: d
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
 
 
-@action("schedule_list", scope="read", mutates=False)
+@action("appointments.list")
 def list_schedules(context: Context, request: ListSchedules) -> Schedules:
     """List schedules, the newest first.
 
@@ -113,7 +112,7 @@ def list_schedules(context: Context, request: ListSchedules) -> Schedules:
     return Schedules(schedules=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("schedule_get", scope="read", mutates=False)
+@action("appointments.get")
 def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     """Get a schedule with its next runs.
 
@@ -123,7 +122,7 @@ def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     return ScheduleDetails(schedule=schedule, next_runs=schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS))
 
 
-@action("schedule_runs", scope="read", mutates=False)
+@action("appointments.runs")
 def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
     """List the runs of a schedule, the latest first.
 
@@ -133,7 +132,7 @@ def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
     return ScheduleRuns(runs=schedules.runs_of(context.connection, context.group_id, request.id, request.limit))
 
 
-@action("schedule_pause", scope="publish")
+@action("appointments.pause")
 def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     """Pause a schedule.
 
@@ -142,7 +141,7 @@ def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     return _changed(context, request, "paused", None)
 
 
-@action("schedule_resume", scope="publish")
+@action("appointments.resume")
 def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     """Resume a schedule.
 
@@ -155,7 +154,7 @@ def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     return _changed(context, request, "active", next_run)
 
 
-@action("schedule_delete", scope="publish")
+@action("appointments.delete")
 def delete_schedule(context: Context, request: ScheduleId) -> Deleted:
     """Delete a schedule with its runs.
 
@@ -247,18 +246,7 @@ COMPARED_TIMES = 14
 #: The same request is known again for so long.
 REPEATED_WITHIN = timedelta(days=1)
 
-ask = by_worker(
-    "schedule_ask",
-    AskSchedules,
-    AskedSchedules,
-    scope="publish",
-    queue=CHANGES,
-    doc="""Do what a message asks of the agent's appointments.
-
-    Take down a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
-    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
-    """,
-)
+ask = by_worker("appointments.ask")
 
 
 def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetime) -> AskedSchedules:

@@ -18,22 +18,15 @@ from jiyi.chat.recording import Recorder
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import (
     AddResource,
-    AddWithMetadata,
     AgentId,
     AgentWithProfile,
-    ConfigureEmbedding,
-    ConfigureSummaries,
     DatabasePath,
     Deletion,
     Done,
-    DriverState,
-    EmbeddedText,
-    EmbedText,
     Entries,
     EstimateTokens,
     ExportMemories,
     ExtractMessages,
-    FindOptions,
     FoundMemory,
     GrepOptions,
     Imported,
@@ -48,21 +41,15 @@ from jiyi.protocol.conversations.commands import (
     Resources,
     ResourceTexts,
     ResourceUri,
-    SearchOptions,
-    SessionMemories,
     StorageStatus,
     StoredMemory,
     StoredSession,
     Tokens,
     TreeOptions,
 )
-from jiyi.protocol.conversations.compaction import CheckThreshold, Compacted, CompactMessages, CountMessages, Threshold
-from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectRequest
+from jiyi.protocol.conversations.compaction import CheckThreshold, CountMessages, Threshold
 from jiyi.protocol.conversations.types import uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
-from jiyi.protocol.providers import EmbedderReport
-from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.reembedding import MoveState
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.conversations import entries, profiles
@@ -76,21 +63,10 @@ from models.memory.inbox import Stored, announce, store
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
 
-search = by_worker(
-    "memory_search",
-    SearchOptions,
-    Entries,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Search an agent's memories of conversations.
-
-    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
-    """,
-)
+search = by_worker("conversations.search")
 
 
-@action("memory_store", scope="publish")
+@action("conversations.store")
 def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     """Store a memory of a conversation.
 
@@ -101,7 +77,7 @@ def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     return add(context, uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=request.metadata)
 
 
-@action("memory_get", scope="read", mutates=False)
+@action("conversations.get")
 def get(context: Context, request: MemoryId) -> FoundMemory:
     """Get one memory of a conversation.
 
@@ -110,7 +86,7 @@ def get(context: Context, request: MemoryId) -> FoundMemory:
     return FoundMemory(memory=entries.memory(context.connection, context.group_id, request.id))
 
 
-@action("memory_delete", scope="admin")
+@action("conversations.delete")
 def delete(context: Context, request: MemoryId) -> Deletion:
     """Erase one memory of a conversation.
 
@@ -120,7 +96,7 @@ def delete(context: Context, request: MemoryId) -> Deletion:
     return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))
 
 
-@action("memory_delete_all", scope="admin")
+@action("conversations.delete_all")
 def delete_all(context: Context, request: AgentId) -> Deletion:
     """Erase an agent with all its memories.
 
@@ -131,7 +107,7 @@ def delete_all(context: Context, request: AgentId) -> Deletion:
     return erase(context, Erasure(agent_id=request.agent_id) if is_known else None, count, request.agent_id)
 
 
-@action("memory_stats", scope="read", mutates=False)
+@action("conversations.stats")
 def stats(context: Context, request: Nothing) -> MemoryStats:
     """Count the memories of conversations.
 
@@ -140,17 +116,17 @@ def stats(context: Context, request: Nothing) -> MemoryStats:
     return entries.stats(context.connection, context.group_id)
 
 
-@action("memory_export", scope="read", mutates=False)
+@action("conversations.export")
 def export(context: Context, request: ExportMemories) -> Entries:
     """Export an agent's memories of conversations.
 
-    Page by page in the order in which they came, with what was superseded; memory_import takes them in again.
+    Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
     """
     memories, following = entries.page(context.connection, context.group_id, request.agent_id, request.after, request.limit)
     return Entries(memories=memories, next=following)
 
 
-@action("memory_import", scope="publish")
+@action("conversations.import")
 def import_memories(context: Context, request: ImportMemories) -> Imported:
     """Import memories of conversations.
 
@@ -163,7 +139,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-@action("memory_db_path", scope="read", mutates=False)
+@action("conversations.database")
 def database_path(context: Context, request: Nothing) -> DatabasePath:
     """Tell where memories are kept.
 
@@ -173,7 +149,7 @@ def database_path(context: Context, request: Nothing) -> DatabasePath:
     return DatabasePath(path=f"{address.hostname or 'local'}{address.path}")
 
 
-@action("memory_init", scope="read", mutates=False)
+@action("conversations.init")
 def init(context: Context, request: Nothing) -> Done:
     """Do nothing.
 
@@ -222,66 +198,23 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory, s
     return entries.add(connection, group_id, uri, memory.content, stored, **fields).new
 
 
-find = by_worker(
-    "viking_find",
-    FindOptions,
-    Entries,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Find memories below an address.
-
-    By meaning and by words, among those of the address's agent only. Needs a worker that answers.
-    """,
-)
-configure_embedding = by_worker(
-    "viking_configure_embedding",
-    ConfigureEmbedding,
-    MoveState,
-    scope="operator",
-    queue="embedding",
-    doc="""Move the deployment to another embedder.
-
-    Begins the move, or does its next step; call it until its phase is done. Keys are taken from the environment.
-    """,
-)
-configure_summaries = by_worker(
-    "viking_configure_summary_driver",
-    ConfigureSummaries,
-    DriverState,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Check which LLM summaries are made by.
-
-    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are not kept in the database.
-    """,
-)
+find = by_worker("resources.find")
+configure_embedding = by_worker("embedders.configure")
+configure_summaries = by_worker("llms.check")
 
 
-def _add_resource(context: Context, request: AddResource) -> StoredMemory:
-    """Add a text at an address.
+@action("resources.add")
+def add_resource(context: Context, request: AddResource) -> StoredMemory:
+    """Add a text at an address, with its keywords, importance and metadata.
 
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
-    keywords (L0), in the text's own language; until then viking_read makes them of the text.
+    keywords (L0), in the text's own language; until then resources.read makes them of the text.
     """
-    return add(context, request.uri, request.content, poignancy=DEFAULT_IMPORTANCE)
+    provenance = request.metadata or None
+    return add(context, request.uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=provenance)
 
 
-add_resource = action("viking_add", scope="publish")(_add_resource)
-store_with_summaries = action("viking_store_with_summaries", scope="publish")(_add_resource)
-
-
-@action("viking_add_with_metadata", scope="publish")
-def add_with_metadata(context: Context, request: AddWithMetadata) -> StoredMemory:
-    """Add a text with its keywords, importance and metadata.
-
-    The same text is in force at an address once; adding it again gives the id that it has.
-    """
-    return add(context, request.uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=request.metadata)
-
-
-@action("viking_grep", scope="read", mutates=False)
+@action("resources.grep")
 def grep(context: Context, request: GrepOptions) -> Entries:
     """Search texts below an address by a regular expression.
 
@@ -291,7 +224,7 @@ def grep(context: Context, request: GrepOptions) -> Entries:
     return Entries(memories=matches)
 
 
-@action("viking_ls", scope="read", mutates=False)
+@action("resources.list")
 def ls(context: Context, request: ResourceUri) -> Resources:
     """List what is right below an address.
 
@@ -300,7 +233,7 @@ def ls(context: Context, request: ResourceUri) -> Resources:
     return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, 1))
 
 
-@action("viking_tree", scope="read", mutates=False)
+@action("resources.tree")
 def tree(context: Context, request: TreeOptions) -> Resources:
     """Show what is below an address as a tree.
 
@@ -309,7 +242,7 @@ def tree(context: Context, request: TreeOptions) -> Resources:
     return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, request.depth))
 
 
-@action("viking_read", scope="read", mutates=False)
+@action("resources.read")
 def read(context: Context, request: ReadOptions) -> ResourceTexts:
     """Read what is at an address or below it.
 
@@ -319,7 +252,7 @@ def read(context: Context, request: ReadOptions) -> ResourceTexts:
     return ResourceTexts(texts=[entries.text_at(entry, request.level) for entry in memories])
 
 
-@action("viking_remove", scope="admin")
+@action("resources.remove")
 def remove(context: Context, request: ResourceUri) -> Deletion:
     """Erase what is at an address or below it.
 
@@ -329,7 +262,7 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), request.uri)
 
 
-@action("viking_status", scope="read", mutates=False)
+@action("resources.status")
 def status(context: Context, request: Nothing) -> StorageStatus:
     """Tell how the store is.
 
@@ -341,7 +274,7 @@ def status(context: Context, request: Nothing) -> StorageStatus:
     )
 
 
-@action("viking_load_industry_keywords", scope="admin")
+@action("industry_words.set")
 def load_industry_keywords(context: Context, request: IndustryWords) -> Done:
     """Set the words of an industry.
 
@@ -368,82 +301,14 @@ _LOAD = text("""
 """).bindparams(bindparam("keywords", type_=JSONB))
 
 
-build_context = by_worker(
-    "memory_build_context",
-    ContextRequest,
-    InjectedContext,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Build what belongs before an answer.
-
-    The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the query, within a
-    budget of tokens. Empty if nothing was found. Needs a worker that answers.
-    """,
-)
-inject_prompt = by_worker(
-    "viking_inject_prompt",
-    InjectRequest,
-    InjectedContext,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Put what is remembered into a prompt.
-
-    The prompt with the context that memory_build_context builds; unchanged if nothing was found. Needs a worker that answers.
-    """,
-)
-extract_session_memories = by_worker(
-    "extract_session_memories",
-    ExtractMessages,
-    SessionMemories,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Extract what a conversation tells.
-
-    Memories, experiences and signals for the profile, without storing anything. Needs a worker that answers.
-    """,
-)
-create_embedding = by_worker(
-    "embedding_create",
-    EmbedText,
-    EmbeddedText,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Make the vector of a text.
-
-    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and their keywords.
-    """,
-)
-embedding_providers = by_worker(
-    "embedding_providers",
-    Nothing,
-    EmbedderReport,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="""List the embedders.
-
-    Those there are with their models and sizes, the one in use, and how many memories each has embedded.
-    """,
-)
-compact = by_worker(
-    "compactor_compact",
-    CompactMessages,
-    Compacted,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Compact a conversation.
-
-    Older messages become a summary, the latest stay; a tool's call and its result are never parted. Stores nothing.
-    """,
-)
+build_context = by_worker("conversations.context")
+inject_prompt = by_worker("conversations.inject")
+extract_session_memories = by_worker("conversations.extract")
+create_embedding = by_worker("embedders.embed")
+compact = by_worker("conversations.compact")
 
 
-@action("extract_and_store_memories", scope="publish")
+@action("conversations.record")
 def extract_and_store(context: Context, request: ExtractMessages) -> StoredSession:
     """Store a conversation and have it looked through.
 
@@ -461,7 +326,8 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     return StoredSession(turn_ids=turn_ids, new=len(stored.nodes))
 
 
-def _estimate_tokens(_context: Context, request: EstimateTokens) -> Tokens:
+@action("tokens.estimate")
+def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Tokens:
     """Estimate how many tokens a text is.
 
     Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word.
@@ -469,11 +335,7 @@ def _estimate_tokens(_context: Context, request: EstimateTokens) -> Tokens:
     return Tokens(tokens=estimate_tokens(request.content))
 
 
-estimate_content_tokens = action("estimate_content_tokens", scope="read", mutates=False)(_estimate_tokens)
-compactor_text_tokens = action("compactor_estimate_text_tokens", scope="read", mutates=False)(_estimate_tokens)
-
-
-@action("agent_get", scope="read", mutates=False)
+@action("agents.get")
 def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     """Get an agent with the profile of its user.
 
@@ -486,7 +348,7 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     return AgentWithProfile(**state.model_dump(), profile=known)
 
 
-@action("compactor_estimate_messages_tokens", scope="read", mutates=False)
+@action("tokens.estimate_messages")
 def compactor_messages_tokens(context: Context, request: CountMessages) -> Tokens:
     """Estimate how many tokens a conversation is.
 
@@ -495,7 +357,7 @@ def compactor_messages_tokens(context: Context, request: CountMessages) -> Token
     return Tokens(tokens=compaction.conversation_tokens(request.messages))
 
 
-@action("compactor_check_threshold", scope="read", mutates=False)
+@action("conversations.check_length")
 def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
     """Tell whether a conversation is to be compacted.
 

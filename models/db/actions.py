@@ -1,21 +1,23 @@
-"""Actions: what the product can do, each thing once (design §2).
+"""Functions of the actions that :mod:`jiyi.protocol.actions` declares.
 
 An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one transaction, which
 holds the effect, the audit row and the pending work; wake-ups and news follow the commit. The broker's calls, REST, the admin
-and the command line translate to it and add no rule of their own. ``models.actions`` lists every action there is.
+and the command line translate to it and add no rule of their own. ``models.actions`` imports every module that has some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any, Generic, TypeVar, get_type_hints
 from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.queries import CHANGES, QUEUE
+from jiyi.protocol.actions import TABLE, Declaration
+from jiyi.protocol.queries import QUEUE
 from jiyi.protocol.wire.api_keys import KeyScope
 from models.accounts import audit
 from models.db.conflicts import tried_again
@@ -83,7 +85,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Generic[Q, R]):
-    """One thing that the product can do, or answer."""
+    """A row of the table of actions with its function; or a :func:`read`, which has no name."""
 
     #: ``subject.verb``; also the name in the audit log. Empty: a :func:`read`.
     name: str
@@ -94,16 +96,13 @@ class Action(Generic[Q, R]):
     scope: KeyScope
     #: None: only workers can do it; whoever asks elsewhere asks one of them.
     function: Callable[[Context, Q], R] | None
-    #: The summary and description for people; from the function's docstring.
+    #: The summary and description for people.
     doc: str
-    #: False: it only reads, and leaves no audit row.
     mutates: bool = True
-    #: Its transaction may see all groups' rows; its statements say which they mean.
     whole_service: bool = False
-    #: The same for operators; anybody else's transaction sees the rows of the actor's group only.
     across_groups: bool = False
-    #: The Celery queue of workers that answer it.
     queue: str
+    large: bool = False
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
         """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.
@@ -131,63 +130,48 @@ class Action(Generic[Q, R]):
 REGISTERED: dict[str, Action[Any, Any]] = {}
 
 
-def action(
-    name: str,
-    *,
-    scope: KeyScope,
-    mutates: bool = True,
-    whole_service: bool = False,
-    across_groups: bool = False,
-    queue: str | None = None,
-    doc: str | None = None,
-) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
-    """Make a function of a context and a request the action ``name``.
+def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
+    """Make a function of a context and a request the action ``name`` of the table (:mod:`jiyi.protocol.actions`).
 
-    Request and result models are those it is annotated with; ``doc``: its words, unless they are its docstring.
+    It is annotated with the request and the result that the table has; ``doc``: its words, unless they are its docstring.
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
-        made = _of(
-            function,
-            name=name,
-            scope=scope,
-            doc=(doc or function.__doc__ or "").strip(),
-            mutates=mutates,
-            whole_service=whole_service,
-            across_groups=across_groups,
-            queue=queue or (CHANGES if mutates else QUEUE),
-        )
-        return _register(made)
+        hints = get_type_hints(function)
+        declared = TABLE[name]
+        if (hints["request"], hints["return"]) != (declared.request, declared.result):
+            raise TypeError(f"{name}: jiyi/protocol/actions.py declares another request or result than {function.__qualname__}")
+        return _registered(declared, function, doc or function.__doc__ or "")
 
     return register
+
+
+def by_worker(name: str) -> Action[Any, Any]:
+    """An action that needs what only workers have, such as a model. ``tasks`` implement it with ``tasks.framework.rpc.implements``."""
+    return _registered(TABLE[name], None, TABLE[name].doc)
 
 
 def read(*, scope: KeyScope) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
     """Make a function a read that one door serves in a form of its own, such as REST a list with cursors.
 
-    It is asked like an action, and has no name: it is not in the registry, and no other door has it.
+    It is asked like an action, and has no name: it is not in the table, and no other door has it.
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
-        return _of(function, name="", scope=scope, doc=(function.__doc__ or "").strip(), mutates=False, queue=QUEUE)
+        hints = get_type_hints(function)
+        doc = (function.__doc__ or "").strip()
+        return Action(
+            name="", request=hints["request"], result=hints["return"], scope=scope, function=function, doc=doc, mutates=False, queue=QUEUE
+        )
 
     return register
 
 
-def _of(function: Callable[[Context, Q], R], **told: Any) -> Action[Q, R]:
-    hints = get_type_hints(function)
-    return Action(request=hints["request"], result=hints["return"], function=function, **told)
-
-
-def by_worker(name: str, request: type[Q], result: type[R], *, scope: KeyScope, queue: str, doc: str, mutates: bool = True) -> Action[Q, R]:
-    """An action that needs what only workers have, such as a model. ``tasks`` implement it with ``tasks.framework.rpc.implements``."""
-    return _register(Action(name=name, request=request, result=result, scope=scope, function=None, doc=doc, mutates=mutates, queue=queue))
-
-
-def _register(made: Action[Q, R]) -> Action[Q, R]:
-    assert made.name not in REGISTERED, f"two actions are called {made.name}"
-    REGISTERED[made.name] = made
-    return made
+def _registered(declared: Declaration, function: Callable[[Context, Any], Any] | None, doc: str) -> Action[Any, Any]:
+    assert declared.name not in REGISTERED, f"two functions are the action {declared.name}"
+    fields = {field.name: getattr(declared, field.name) for field in dataclass_fields(declared)}
+    REGISTERED[declared.name] = Action(**{**fields, "function": function, "doc": doc.strip()})
+    return REGISTERED[declared.name]
 
 
 _BOUNDS = text("""

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.erasure import Erasure, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress, reads
 from models.erasure.progress import ERASE
 
 #: It looks through all texts of the group, in Python: no work for a process that serves pages.
-preview = by_worker(
-    "erasure.preview",
-    Erasure,
-    ErasurePreview,
-    scope="admin",
-    queue=QUEUE,
-    mutates=False,
-    doc="Tell what an erasure would take along.\n\nHow much by kind, whole agents by name, and some of the memories. Changes nothing.",
-)
+preview = by_worker("erasure.preview")
 
 
-@action("erasure.request", scope="admin")
+@action("erasure.request")
 def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
     """Erase an agent, a person or some memories.
 
@@ -39,7 +30,7 @@ def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
     return ErasureRequested(erasure_id=erasure_id)
 
 
-@action("erasure.get", scope="admin", mutates=False)
+@action("erasure.get")
 def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
     """Get one erasure.
 
@@ -51,7 +42,7 @@ def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
     return found
 
 
-@action("erasure.list", scope="admin", mutates=False)
+@action("erasure.list")
 def list_erasures(context: Context, request: ErasuresQuery) -> ErasureRows:
     """List erasures.
 

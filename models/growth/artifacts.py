@@ -246,7 +246,7 @@ def listing(name: str, kind: ArtifactKind) -> Action[ArtifactsQuery, ArtifactRow
 
     Newest first, page by page, from candidates that the gate refused to those in use; with their trust."""
 
-    @action(name, scope="read", mutates=False, doc=doc)
+    @action(name, doc=doc)
     def list_artifacts(context: Context, request: ArtifactsQuery) -> ArtifactRows:
         rows = artifact_page(context.connection, context.group_id, kind, **request.model_dump())
         return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
@@ -259,7 +259,7 @@ def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
 
     Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted."""
 
-    @action(name, scope="read", mutates=False, doc=doc)
+    @action(name, doc=doc)
     def get(context: Context, request: ArtifactId) -> ArtifactState:
         artifact = find_artifact(context.connection, context.group_id, kind, request.id)
         if artifact is None:
@@ -272,7 +272,7 @@ def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
 def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId, ArtifactState]:
     """A decision for which nobody asks why."""
 
-    @action(name, scope="admin", doc=_doc(what, kind))
+    @action(name, doc=_doc(what, kind))
     def decide(context: Context, request: ArtifactId) -> ArtifactState:
         return carry_out(context, kind, request.id, what)
 
@@ -282,7 +282,7 @@ def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId
 def reasoned_decision(name: str, kind: ArtifactKind, what: Decision) -> Action[Deciding, ArtifactState]:
     """A decision that may give its reason."""
 
-    @action(name, scope="admin", doc=_doc(what, kind))
+    @action(name, doc=_doc(what, kind))
     def decide(context: Context, request: Deciding) -> ArtifactState:
         return carry_out(context, kind, request.id, what, request.reason)
 
@@ -293,7 +293,7 @@ def _doc(what: Decision, kind: ArtifactKind) -> str:
     return DOCS[what.kind].format(noun=NOUNS[kind])
 
 
-@action("feedback_give", scope="publish")
+@action("feedback.give")
 def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     """Vote on a skill or a workflow.
 
@@ -309,7 +309,7 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
 
 
-@action("feedback_list", scope="read", mutates=False)
+@action("feedback.list")
 def list_votes(context: Context, request: VotesQuery) -> VoteRows:
     """List the votes on a skill or a workflow.
 
@@ -318,7 +318,7 @@ def list_votes(context: Context, request: VotesQuery) -> VoteRows:
     return VoteRows(rows=votes_on(context.connection, context.group_id, request.id, request.limit))
 
 
-@action("feedback_trust", scope="read", mutates=False)
+@action("feedback.trust")
 def list_trust(context: Context, request: TrustQuery) -> TrustRows:
     """Tell how far skills and workflows are trusted.
 
@@ -328,7 +328,7 @@ def list_trust(context: Context, request: TrustQuery) -> TrustRows:
     return TrustRows(rows=trust_of_group(context.connection, context.group_id, request.agent_id, request.limit))
 
 
-@action("evolution_patterns", scope="read", mutates=False)
+@action("patterns.list")
 def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     """List an agent's patterns.
 
@@ -337,7 +337,7 @@ def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     return PatternRows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
 
 
-@action("evolution_events", scope="read", mutates=False)
+@action("evolution.list")
 def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
     """List what happened to skills and workflows.
 
@@ -347,7 +347,7 @@ def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
     return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("evolution_hint", scope="read", mutates=False)
+@action("evolution.hint")
 def pending_hint(context: Context, request: HintQuery) -> Hint:
     """Tell which candidate waits.
 
@@ -362,15 +362,15 @@ def pending_hint(context: Context, request: HintQuery) -> Hint:
 def _lifecycle(subject: str, kind: ArtifactKind) -> Mapping[str, Action[Any, Any]]:
     """The actions of a kind by their verbs."""
     return {
-        "list": listing(f"{subject}_list", kind),
-        "get": getting(f"{subject}_get", kind),
-        "accept": reasoned_decision(f"{subject}_accept", kind, ACCEPT),
-        "decline": reasoned_decision(f"{subject}_decline", kind, DECLINE),
-        "enable": decision(f"{subject}_enable", kind, ENABLE),
-        "disable": decision(f"{subject}_disable", kind, DISABLE),
-        "archive": reasoned_decision(f"{subject}_archive", kind, ARCHIVE),
-        "delete": decision(f"{subject}_delete", kind, DELETE),
+        "list": listing(f"{subject}.list", kind),
+        "get": getting(f"{subject}.get", kind),
+        "accept": reasoned_decision(f"{subject}.accept", kind, ACCEPT),
+        "decline": reasoned_decision(f"{subject}.decline", kind, DECLINE),
+        "enable": decision(f"{subject}.enable", kind, ENABLE),
+        "disable": decision(f"{subject}.disable", kind, DISABLE),
+        "archive": reasoned_decision(f"{subject}.archive", kind, ARCHIVE),
+        "delete": decision(f"{subject}.delete", kind, DELETE),
     }
 
 
-SKILL_ACTIONS, WORKFLOW_ACTIONS = _lifecycle("skill", "skill"), _lifecycle("workflow", "pipeline")
+SKILL_ACTIONS, WORKFLOW_ACTIONS = _lifecycle("skills", "skill"), _lifecycle("workflows", "pipeline")

@@ -40,7 +40,7 @@ from models.growth import identity
 from models.memory.agents import AgentName, known_agent
 
 
-@action("identity_list", scope="read", mutates=False)
+@action("identity.list")
 def list_files(context: Context, request: OfAgent) -> FileStates:
     """List an agent's files.
 
@@ -50,7 +50,7 @@ def list_files(context: Context, request: OfAgent) -> FileStates:
     return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=get_settings().identity_max_chars)
 
 
-@action("identity_get", scope="read", mutates=False)
+@action("identity.get")
 def get_file(context: Context, request: GetFile) -> IdentityFile:
     """Get a file.
 
@@ -62,7 +62,7 @@ def get_file(context: Context, request: GetFile) -> IdentityFile:
     return _version_of(context, name, request.file, request.version)
 
 
-@action("identity_prompt", scope="read", mutates=False)
+@action("identity.prompt")
 def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
     """Compose the files for a prompt.
 
@@ -73,7 +73,7 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
     return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
 
 
-@action("identity_history", scope="read", mutates=False)
+@action("identity.history")
 def history(context: Context, request: FileHistory) -> VersionPage:
     """List a file's versions.
 
@@ -85,7 +85,7 @@ def history(context: Context, request: FileHistory) -> VersionPage:
     return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
 
 
-@action("identity_diff", scope="read", mutates=False)
+@action("identity.diff")
 def compare(context: Context, request: DiffFiles) -> Difference:
     """Compare two versions of a file, or a proposal with what is in force.
 
@@ -100,13 +100,13 @@ def compare(context: Context, request: DiffFiles) -> Difference:
         return Difference(file=request.file, old=old.version, new=new.version, lines=diff(old.content, new.content))
     proposal = identity.find_proposal(context.connection, context.group_id, request.proposal_id)
     if proposal is None or proposal.agent_id != request.agent_id:
-        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity_proposals")
+        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity.proposals")
     base = identity.current_file(context.connection, name, proposal.file) if proposal.status == "pending" else None
     before, number = (base.content, base.version) if base else (proposal.current, proposal.base_version)
     return Difference(file=proposal.file, old=number, new=None, lines=diff(before, proposal.suggested))
 
 
-@action("identity_proposals", scope="read", mutates=False)
+@action("identity.proposals")
 def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
     """List proposals.
 
@@ -117,7 +117,7 @@ def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
     return ProposalPage(proposals=rows[: request.limit], next=rows[request.limit - 1].proposal_id if more else None)
 
 
-@action("identity_versions", scope="read", mutates=False)
+@action("identity.versions")
 def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
     """List snapshots.
 
@@ -132,11 +132,11 @@ def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
 def _version_of(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
     version = identity.file_version(context.connection, name, file, number)
     if version is None:
-        raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity_history")
+        raise NotFound(f"version: {file} of {name[1]!r} has no version {number}; see identity.history")
     return version
 
 
-@action("identity_propose", scope="publish")
+@action("identity.propose")
 def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     """Propose a change of a file.
 
@@ -153,7 +153,7 @@ def propose(context: Context, request: ProposeChange) -> IdentityProposal:
     return proposal
 
 
-@action("identity_approve", scope="admin")
+@action("identity.approve")
 def approve(context: Context, request: DecideProposal) -> IdentityFile:
     """Approve a proposal.
 
@@ -166,7 +166,7 @@ def approve(context: Context, request: DecideProposal) -> IdentityFile:
     return written
 
 
-@action("identity_reject", scope="admin")
+@action("identity.reject")
 def reject(context: Context, request: DecideProposal) -> IdentityProposal:
     """Reject a proposal.
 
@@ -179,7 +179,7 @@ def reject(context: Context, request: DecideProposal) -> IdentityProposal:
     return _proposal(context, request.proposal_id)
 
 
-@action("identity_update_user", scope="publish")
+@action("identity.update_user")
 def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     """Add to the file USER.
 
@@ -191,11 +191,11 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     return written
 
 
-@action("identity_snapshot", scope="publish")
+@action("identity.snapshot")
 def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
     """Take a snapshot of the files.
 
-    Notes which version of each is in force, to go back to it with identity_rollback.
+    Notes which version of each is in force, to go back to it with identity.rollback.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
@@ -203,7 +203,7 @@ def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
     return taken
 
 
-@action("identity_rollback", scope="admin")
+@action("identity.rollback")
 def rollback(context: Context, request: Rollback) -> ChangedFiles:
     """Go back to an earlier version.
 
@@ -216,7 +216,7 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
         _still(file, before, request.base_version)
         then = identity.file_version(context.connection, name, file, number)
         if then is None:
-            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity_history")
+            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity.history")
         reason = request.reason or f"back to version {number}"
         written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
         changed += [written] if written.version != before.version else []
@@ -231,7 +231,7 @@ def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, 
         return {request.file: request.version}
     taken = identity.find_snapshot(context.connection, name, request.snapshot_id)
     if taken is None:
-        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity_versions")
+        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity.versions")
     return {file: taken.versions[file] for file in FILES if file in taken.versions}
 
 
@@ -243,5 +243,5 @@ def _still(file: File, now: IdentityFile, read: int | None) -> None:
 def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
     proposal = identity.find_proposal(context.connection, context.group_id, proposal_id)
     if proposal is None:
-        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity_proposals")
+        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity.proposals")
     return proposal

@@ -36,7 +36,7 @@ from models.memory.agents import known_agent, lock_agents
 EVIDENCE_SHOWN = 100
 
 
-@action("pain_list", scope="read", mutates=False)
+@action("pains.list")
 def list_pains(context: Context, request: ListPains) -> PainPage:
     """List pain points.
 
@@ -47,7 +47,7 @@ def list_pains(context: Context, request: ListPains) -> PainPage:
     return PainPage(pains=rows[: request.limit], next=rows[request.limit - 1].pain_id if more else None)
 
 
-@action("pain_get", scope="read", mutates=False)
+@action("pains.get")
 def get_pain(context: Context, request: PainId) -> PainDetail:
     """Get a pain point.
 
@@ -62,7 +62,7 @@ def get_pain(context: Context, request: PainId) -> PainDetail:
     )
 
 
-@action("pain_report", scope="publish")
+@action("pains.report")
 def report_pain(context: Context, request: ReportPain) -> PainChanged:
     """Report a pain point.
 
@@ -83,7 +83,7 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     return PainChanged(pain=pain)
 
 
-@action("pain_resolve", scope="publish")
+@action("pains.resolve")
 def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     """Resolve a pain point.
 
@@ -102,7 +102,7 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     return PainChanged(pain=_known(context, pain.pain_id), experience=uri)
 
 
-@action("pain_propose", scope="publish")
+@action("pains.propose")
 def propose_solution(context: Context, request: ProposeSolution) -> ProposalAsked:
     """Propose what to do about a pain point.
 
@@ -111,7 +111,7 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
     """
     pain = _locked(context, request.pain_id)
     if pain.status in ("solved", "dismissed"):
-        raise Conflict(f"pain_id: the pain point is {pain.status}; reopen it first (pain_resolve)")
+        raise Conflict(f"pain_id: the pain point is {pain.status}; reopen it first (pains.resolve)")
     proposal = None
     if request.steps:
         for number, step in enumerate(request.steps):
@@ -122,9 +122,9 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
         solution = ProposedSolution(title=request.title or pain.summary, steps=request.steps)
         proposal = pains.add_proposal(context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name)
         if proposal is None:
-            raise Conflict("pain_id: another proposal waits for somebody to decide on it; see pain_get")
+            raise Conflict("pain_id: another proposal waits for somebody to decide on it; see pains.get")
     elif pain.status == "proposed":
-        raise Conflict("pain_id: a proposal waits for somebody to decide on it; see pain_get")
+        raise Conflict("pain_id: a proposal waits for somebody to decide on it; see pains.get")
     else:
         context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
     context.audit(str(pain.pain_id), agent=pain.agent_id, steps=len(request.steps))
@@ -154,7 +154,7 @@ def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> Solution
         raise Conflict(f"proposal_id: it was {named.status} by {named.decided_by} already")
     pending = named or next((proposal for proposal in proposals if proposal.status == "pending"), None)
     if pending is None:
-        raise Conflict("pain_id: nothing is proposed that could be decided on; see pain_propose")
+        raise Conflict("pain_id: nothing is proposed that could be decided on; see pains.propose")
     return pending
 
 
@@ -173,7 +173,7 @@ def _owe_proposal(context: Context, pain: PainPoint) -> None:
 def _known(context: Context, pain_id: UUID) -> PainPoint:
     pain = pains.find_pain(context.connection, context.group_id, pain_id)
     if pain is None:
-        raise NotFound(f"pain_id: no pain point {pain_id} in the group {context.group_id!r}; see pain_list")
+        raise NotFound(f"pain_id: no pain point {pain_id} in the group {context.group_id!r}; see pains.list")
     return pain
 
 

@@ -126,7 +126,7 @@ _PAGE = text("""
 _FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND reflection_id = :id")
 
 
-@action("reflection_get", scope="read", mutates=False)
+@action("self_review.get")
 def get_schedule(context: Context, request: OfAgent) -> SelfState:
     """Get how often an agent reviews itself.
 
@@ -135,7 +135,7 @@ def get_schedule(context: Context, request: OfAgent) -> SelfState:
     return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
-@action("reflection_configure", scope="admin")
+@action("self_review.configure")
 def configure(context: Context, request: ConfigureSelf) -> SelfState:
     """Configure how an agent reviews itself.
 
@@ -151,7 +151,7 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     return self_review_schedule.schedule_state(context.connection, name)
 
 
-@action("reflection_due", scope="read", mutates=False)
+@action("self_review.due")
 def tell_due(context: Context, request: OfAgent) -> SelfState:
     """Tell whether an agent is due to review itself.
 
@@ -160,12 +160,12 @@ def tell_due(context: Context, request: OfAgent) -> SelfState:
     return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
-@action("reflection_run", scope="publish")
+@action("self_review.run")
 def run(context: Context, request: OfAgent) -> ReflectionAsked:
     """Have an agent review itself now.
 
     Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
-    reflection_show says what came of it.
+    self_review.show says what came of it.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     self_review_schedule.request_review(context.connection, name)
@@ -177,7 +177,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     return ReflectionAsked(reflection_id=reflection_id)
 
 
-@action("reflection_list", scope="read", mutates=False)
+@action("self_review.list")
 def list_looks(context: Context, request: ListLooks) -> LookPage:
     """List an agent's self-reviews.
 
@@ -188,7 +188,7 @@ def list_looks(context: Context, request: ListLooks) -> LookPage:
     return LookPage(reflections=rows[: request.limit], next=rows[request.limit - 1].reflection_id if more else None)
 
 
-@action("reflection_show", scope="read", mutates=False)
+@action("self_review.show")
 def show(context: Context, request: LookId) -> LookDetail:
     """Show a self-review.
 
@@ -196,5 +196,5 @@ def show(context: Context, request: LookId) -> LookDetail:
     """
     detail = review_detail(context.connection, context.group_id, request.reflection_id)
     if detail is None:
-        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see reflection_list")
+        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see self_review.list")
     return detail

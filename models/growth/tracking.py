@@ -42,7 +42,7 @@ _READ = text("""
 """)
 
 
-@action("growth_tallies", scope="read", mutates=False)
+@action("tallies.list")
 def list_tallies(context: Context, request: TallyQuery) -> Tallies:
     """Count what an agent grew, and what of it was used.
 

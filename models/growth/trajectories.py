@@ -207,7 +207,7 @@ _STORE = text("""
 _COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
 
 
-@action("trajectory_list", scope="read", mutates=False)
+@action("trajectories.list")
 def list_trajectories(context: Context, request: TrajectoriesQuery) -> TrajectoryRows:
     """List an agent's trajectories.
 
@@ -217,7 +217,7 @@ def list_trajectories(context: Context, request: TrajectoriesQuery) -> Trajector
     return TrajectoryRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-@action("trajectory_get", scope="read", mutates=False)
+@action("trajectories.get")
 def get_trajectory(context: Context, request: TrajectoryId) -> TrajectoryState:
     """Get one trajectory.
 
@@ -229,7 +229,7 @@ def get_trajectory(context: Context, request: TrajectoryId) -> TrajectoryState:
     return TrajectoryState.model_validate(dict(row))
 
 
-@action("trajectory_steps", scope="read", mutates=False)
+@action("trajectories.steps")
 def list_steps(context: Context, request: StepsQuery) -> StepRows:
     """List a session's raw steps.
 

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
-from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.items import FoundItems, GetItems, ItemsWritten, ListNamespaces, Namespaces, PutItems
 from models.db.actions import Context, action, by_worker
 from models.db.connection import unit_of_work
 from models.items import storing
 from models.items.searching import EMBED_VALUES
 
-search_items = by_worker(
-    "items.search",
-    SearchItems,
-    ItemRows,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Search items.
-
-    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated last. What was
-    stored before is found. Needs a worker that answers.
-    """,
-)
+search_items = by_worker("items.search")
 
 
-@action("items.put", scope="publish")
+@action("items.put")
 def put_items(context: Context, request: PutItems) -> ItemsWritten:
     """Store or delete items.
 
@@ -42,7 +29,7 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
     return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
 
 
-@action("items.get", scope="read", mutates=False)
+@action("items.get")
 def get_items(context: Context, request: GetItems) -> FoundItems:
     """Get items.
 
@@ -54,7 +41,7 @@ def get_items(context: Context, request: GetItems) -> FoundItems:
     return FoundItems(items=[one and one[1] for one in found])
 
 
-@action("items.namespaces", scope="read", mutates=False)
+@action("items.namespaces")
 def list_namespaces(context: Context, request: ListNamespaces) -> Namespaces:
     """List namespaces.
 

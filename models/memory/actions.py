@@ -27,7 +27,7 @@ from models.memory.reads import brief_nodes
 from models.retrieval import touches
 
 
-@action("agents.configure", scope="publish")
+@action("agents.configure")
 def configure(context: Context, request: ConfigureAgent) -> AgentState:
     """Set an agent's settings.
 
@@ -52,7 +52,7 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     return after
 
 
-@action("memory.add", scope="publish")
+@action("memory.add")
 def add_memory(context: Context, request: AddMemory) -> AddedMemory:
     """Add a memory.
 
@@ -69,7 +69,7 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
     return AddedMemory(node_id=request.event_id)
 
 
-@action("memory.update", scope="publish")
+@action("memory.update")
 def update_memory(context: Context, request: UpdateMemory) -> Updated:
     """Correct a memory.
 
@@ -83,7 +83,7 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     return done
 
 
-@action("archive.archive", scope="admin")
+@action("archive.archive")
 def archive(context: Context, request: ArchiveRequest) -> Archived:
     """Archive memories: they are found only when they are asked for.
 
@@ -98,7 +98,7 @@ def archive(context: Context, request: ArchiveRequest) -> Archived:
     return Archived(archived=sum(map(len, archived.values())))
 
 
-@action("archive.restore", scope="admin")
+@action("archive.restore")
 def restore(context: Context, request: RestoreRequest) -> Restored:
     """Bring archived memories back: those named, or up to a thousand of an agent.
 

@@ -25,8 +25,8 @@ from jiyi.protocol.memory import (
     RelatedMemory,
     RelatedQuery,
 )
-from jiyi.protocol.queries import QUEUE, Page, Rows
-from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest
+from jiyi.protocol.queries import Page, Rows
+from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
@@ -34,22 +34,10 @@ from models.db.rows import page
 from models.memory import agent_reads, events, reads, search
 from models.memory.agents import key_of, no_agent
 
-build_context = by_worker(
-    "memory.context",
-    RecallRequest,
-    RecalledContext,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Recall what belongs into a prompt, as text.
-
-    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget of tokens: what was
-    observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
-    """,
-)
+build_context = by_worker("memory.context")
 
 
-@action("events.states", scope="read", mutates=False, across_groups=True)
+@action("events.states")
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
     return events.states(context.connection, context.group_id, request.event_ids, request.digests)
@@ -78,7 +66,7 @@ def get_event(context: Context, request: EventRequest) -> StoredEvent:
     return event
 
 
-@action("memory.get", scope="read", mutates=False)
+@action("memory.get")
 def get_memory(context: Context, request: MemoryRequest) -> MemoryDetail:
     """Get one memory.
 
@@ -113,7 +101,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
     return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
 
-@action("memory.list", scope="read", mutates=False)
+@action("memory.list")
 def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     """List or search memories.
 
@@ -126,7 +114,7 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     return MemoryRows(rows=rows, next=following)
 
 
-@action("memory.nodes", scope="read", mutates=False)
+@action("memory.nodes")
 def nodes(context: Context, request: NodesQuery) -> Page:
     """List an agent's memories, newest first."""
     rows = reads.nodes(context.connection, context.group_id, request.agent_id, request.types, request.before, request.limit)
@@ -135,7 +123,7 @@ def nodes(context: Context, request: NodesQuery) -> Page:
     return _page(rows, request.limit, "node_count")
 
 
-@action("memory.keywords", scope="read", mutates=False)
+@action("memory.keywords")
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
     rows = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
@@ -166,14 +154,14 @@ def related_memories(context: Context, request: RelatedQuery) -> dict[str, list[
     return reads.related(context.connection, RelatedMemory, context.group_id, request.agent_id, parts, request.limit)
 
 
-@action("memory.related", scope="read", mutates=False)
+@action("memory.related")
 def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow]]:
     """Find events and thoughts that share a keyword with a statement, newest first."""
     parts = (request.subject, request.predicate, request.object)
     return reads.related(context.connection, MemoryRow, context.group_id, request.agent_id, parts, request.limit)
 
 
-@action("memory.export", scope="read", mutates=False)
+@action("memory.export")
 def export(context: Context, request: ExportQuery) -> Page:
     """List events in order of arrival, as they came, with what their memories have been given since."""
     exported = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
@@ -186,7 +174,7 @@ def export(context: Context, request: ExportQuery) -> Page:
     return Page(rows=rows, next=exported[-1].position if len(exported) == request.limit else None)
 
 
-@action("agents.list", scope="read", mutates=False)
+@action("agents.list")
 def agents(context: Context, request: AgentsQuery) -> Page:
     """List agents.
 
@@ -207,7 +195,7 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
     return agent
 
 
-@action("archive.list", scope="read", mutates=False)
+@action("archive.list")
 def archived(context: Context, request: ArchivedQuery) -> Page:
     """List an agent's archived memories, newest first."""
     rows = reads.archived_of(context.connection, context.group_id, request.agent_id, request.before, request.limit)

@@ -6,23 +6,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from engine.operations import jobs
-from jiyi.protocol.operations import (
-    EmbeddersRequest,
-    GroupCounts,
-    JobsRequest,
-    JobState,
-    LLMsRequest,
-    RecallRequest,
-    RunJob,
-    ServiceStats,
-    StatsRequest,
-    Tick,
-    TickRequest,
-)
-from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.queries import QUEUE
-from jiyi.protocol.reembedding import QUEUE as EMBEDDING
-from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.operations import GroupCounts, JobsRequest, JobState, RunJob, ServiceStats, StatsRequest, Tick, TickRequest
 from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -38,7 +22,7 @@ from models.retrieval import index_cache
 RUN_EXPIRES = 600
 
 
-@action("jobs.list", scope="operator", mutates=False)
+@action("jobs.list")
 def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
     """List scheduled jobs.
 
@@ -47,7 +31,7 @@ def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
     return reads.job_states(context.connection, get_settings(), datetime.now(UTC))
 
 
-@action("jobs.run", scope="operator", whole_service=True)
+@action("jobs.run")
 def run_job(context: Context, request: RunJob) -> Tick:
     """Run a scheduled job now.
 
@@ -61,13 +45,13 @@ def run_job(context: Context, request: RunJob) -> Tick:
     return Tick(job=job.name, slot=now)
 
 
-@action("jobs.tick", scope="operator", mutates=False)
+@action("jobs.tick")
 def get_tick(context: Context, request: TickRequest) -> Tick | None:
     """How far a run is that was begun by hand; nothing until a worker has begun it."""
     return ticks.find(context.connection, request.job, request.slot)
 
 
-@action("stats.show", scope="read", mutates=False, across_groups=True)
+@action("stats.show")
 def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
@@ -90,47 +74,8 @@ def count_group(context: Context, request: StatsRequest) -> Stats:
     return Stats(group_id=group_id, counts=reads.counts(connection, group_id), work_owed=pending.by_kind(connection, group_id))
 
 
-preview_job = by_worker(
-    "jobs.preview",
-    RunJob,
-    Tick,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="Tell what a scheduled job would do now.\n\nIt runs in transactions that cannot write. Changes nothing.",
-)
-show_llms = by_worker(
-    "llms.show",
-    LLMsRequest,
-    LLMReport,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.",
-)
-show_embedders = by_worker(
-    "embedders.show",
-    EmbeddersRequest,
-    EmbedderReport,
-    scope="operator",
-    queue=QUEUE,
-    mutates=False,
-    doc="Show which embedders there are, which one is in use, and how many memories each model has embedded.",
-)
-step_reembedding = by_worker(
-    "reembedding.step",
-    ReembeddingStep,
-    MoveState,
-    scope="operator",
-    queue=EMBEDDING,
-    doc="Do the next step of moving the deployment to another embedding model.\n\nRepeat it until its phase is done.",
-)
-check_recall = by_worker(
-    "retrieval.check_recall",
-    RecallRequest,
-    RecallReport,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="Compare a large agent's approximate search with an exact one, asking with texts of its own memories.",
-)
+preview_job = by_worker("jobs.preview")
+show_llms = by_worker("llms.show")
+show_embedders = by_worker("embedders.show")
+step_reembedding = by_worker("reembedding.step")
+check_recall = by_worker("retrieval.check_recall")

@@ -13,7 +13,7 @@ from models.queue.replay import replay_events
 STATES = {"replay": "replayed", "discard": "discarded"}
 
 
-@action("pending_work.retry", scope="admin", across_groups=True)
+@action("pending_work.retry")
 def retry_work(context: Context, request: RetryWork) -> Retried:
     """Make pending work due now.
 
@@ -28,7 +28,7 @@ def retry_work(context: Context, request: RetryWork) -> Retried:
     return Retried(retried=count)
 
 
-@action("dead_letters.list", scope="read", mutates=False, across_groups=True)
+@action("dead_letters.list")
 def list_letters(context: Context, request: LettersRequest) -> DeadLetterPage:
     """List what could not be done.
 
@@ -38,7 +38,7 @@ def list_letters(context: Context, request: LettersRequest) -> DeadLetterPage:
     return DeadLetterPage(rows=rows, next=rows[-1].letter_id if len(rows) == request.limit else None)
 
 
-@action("dead_letters.get", scope="read", mutates=False, across_groups=True)
+@action("dead_letters.get")
 def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
     """Get one dead letter.
 
@@ -50,7 +50,7 @@ def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
     return found
 
 
-@action("dead_letters.resolve", scope="admin", across_groups=True)
+@action("dead_letters.resolve")
 def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     """Replay or discard dead letters.
 

@@ -26,7 +26,7 @@ SERVICE = "jiyi"
 #: Seconds that a process without the service's app tries to reach the broker before it leaves it to the reconciler.
 CONNECT_SECONDS = 2.0
 
-#: Kind of work → the queue that its wake-ups go to, for those who cannot import the tasks. ``tasks.framework.work`` checks it.
+#: Kind of work → the Celery queue that its wake-ups go to.
 QUEUES: dict[str, str] = {
     "appraise": "reflection",
     "reflect": "reflection",
@@ -58,12 +58,6 @@ QUEUES: dict[str, str] = {
     "summarize": "reflection",
     "tokenize": "upkeep",
 }
-
-
-def register(kind: str, queue: str) -> None:
-    """Tell where a kind's wake-ups go; what is in the table already must agree."""
-    if QUEUES.setdefault(kind, queue) != queue:
-        raise ValueError(f"work {kind!r} runs in the queue {queue!r}, but models/queue/wakeups.py has {QUEUES[kind]!r}")
 
 
 def task_name(kind: str) -> str:

@@ -21,7 +21,7 @@ from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
 
 
-@action("reflection.request", scope="publish")
+@action("reflection.request")
 def request_reflection(context: Context, request: ReflectRequest) -> ReflectionAsked:
     """Let an agent reflect.
 
@@ -38,7 +38,7 @@ def request_reflection(context: Context, request: ReflectRequest) -> ReflectionA
     return ReflectionAsked(reflection_id=reflection_id)
 
 
-@action("reflection.get", scope="read", mutates=False)
+@action("reflection.get")
 def get(context: Context, request: ReflectionQuery) -> ReflectionState:
     """Get one reflection.
 
@@ -61,7 +61,7 @@ def list_reflections(context: Context, request: ReflectionsWanted) -> Rows[Refle
     return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
-@action("memory.why", scope="read", mutates=False)
+@action("memory.why")
 def why(context: Context, request: WhyQuery) -> Reasons:
     """Explain what a memory rests on.
 

@@ -8,7 +8,7 @@ from models.memory.agents import key_of, no_agent
 from models.retrieval import records
 
 
-@action("retrieval.list", scope="read", mutates=False)
+@action("retrieval.list")
 def list_retrievals(context: Context, request: RetrievalsQuery) -> RetrievalRecords:
     """List retrievals of late.
 

@@ -9,7 +9,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import NotFound
-from jiyi.protocol.queries import QUEUE
 from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
@@ -18,7 +17,6 @@ from jiyi.protocol.stores import (
     DeletedStore,
     FilePage,
     FilesQuery,
-    FoundItems,
     ItemPage,
     ItemsQuery,
     LoggedOperation,
@@ -27,7 +25,6 @@ from jiyi.protocol.stores import (
     OperationPage,
     OperationsQuery,
     ReindexedStore,
-    RetrieveItems,
     SavedStore,
     SchemaQuery,
     StoreMap,
@@ -46,7 +43,7 @@ from models.stores import declarations, items, reads, rows
 from models.stores.backends import BACKENDS
 
 
-@action("stores.apply", scope="admin")
+@action("stores.apply")
 def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     """Declare a graph's stores.
 
@@ -56,7 +53,7 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     return declarations.apply(context, request)
 
 
-@action("stores.schema", scope="read", mutates=False)
+@action("stores.schema")
 def schema(context: Context, request: SchemaQuery) -> StoreSchema:
     """Get the JSON Schema of declarations.
 
@@ -65,7 +62,7 @@ def schema(context: Context, request: SchemaQuery) -> StoreSchema:
     return StoreSchema(document=declarations_schema())
 
 
-@action("stores.list", scope="read", mutates=False)
+@action("stores.list")
 def listing(context: Context, request: StoresQuery) -> StorePage:
     """List the stores.
 
@@ -74,7 +71,7 @@ def listing(context: Context, request: StoresQuery) -> StorePage:
     return reads.listed(context.connection, context.group_id, request)
 
 
-@action("stores.show", scope="read", mutates=False)
+@action("stores.show")
 def show(context: Context, request: StoreName) -> StoreState:
     """Show a store.
 
@@ -83,7 +80,7 @@ def show(context: Context, request: StoreName) -> StoreState:
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
 
 
-@action("stores.items", scope="read", mutates=False)
+@action("stores.items")
 def list_items(context: Context, request: ItemsQuery) -> ItemPage:
     """List a store's items.
 
@@ -92,7 +89,7 @@ def list_items(context: Context, request: ItemsQuery) -> ItemPage:
     return reads.page_of_items(context.connection, context.group_id, request)
 
 
-@action("stores.files", scope="read", mutates=False)
+@action("stores.files")
 def files(context: Context, request: FilesQuery) -> FilePage:
     """List a store's files.
 
@@ -101,7 +98,7 @@ def files(context: Context, request: FilesQuery) -> FilePage:
     return reads.page_of_files(context.connection, context.group_id, request)
 
 
-@action("stores.attachment", scope="read", mutates=False)
+@action("stores.attachment")
 def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     """Get an attachment.
 
@@ -115,7 +112,7 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     return AttachmentBytes(attachment_id=request.attachment_id, mime_type=found[1], size=len(found[0]), data=data)
 
 
-@action("stores.load", scope="publish")
+@action("stores.load")
 def load(context: Context, request: StoreName) -> StoreState:
     """Make a store ready.
 
@@ -128,22 +125,10 @@ def load(context: Context, request: StoreName) -> StoreState:
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
 
 
-retrieve = by_worker(
-    "stores.retrieve",
-    RetrieveItems,
-    FoundItems,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Search a store.
-
-    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first. What has no
-    vector yet is found by its words. Needs a worker that answers.
-    """,
-)
+retrieve = by_worker("stores.retrieve")
 
 
-@action("stores.update", scope="publish")
+@action("stores.update")
 def update(context: Context, request: UpdateStore) -> WrittenItem:
     """Store what a node said.
 
@@ -157,7 +142,7 @@ def update(context: Context, request: UpdateStore) -> WrittenItem:
     return done
 
 
-@action("stores.save", scope="publish")
+@action("stores.save")
 def save(context: Context, request: StoreName) -> SavedStore:
     """Write a store to its file.
 
@@ -170,7 +155,7 @@ def save(context: Context, request: StoreName) -> SavedStore:
     return done
 
 
-@action("stores.reindex", scope="admin")
+@action("stores.reindex")
 def reindex(context: Context, request: StoreName) -> ReindexedStore:
     """Make a store's index anew.
 
@@ -182,7 +167,7 @@ def reindex(context: Context, request: StoreName) -> ReindexedStore:
     return ReindexedStore(owed=owed)
 
 
-@action("stores.delete", scope="admin")
+@action("stores.delete")
 def delete(context: Context, request: StoreName) -> DeletedStore:
     """Delete a store.
 
@@ -194,7 +179,7 @@ def delete(context: Context, request: StoreName) -> DeletedStore:
     return DeletedStore(items=gone)
 
 
-@action("stores.map", scope="read", mutates=False)
+@action("stores.map")
 def node_map(context: Context, request: MapQuery) -> StoreMap:
     """Show which node uses which store.
 
@@ -203,7 +188,7 @@ def node_map(context: Context, request: MapQuery) -> StoreMap:
     return reads.node_map(context.connection, context.group_id, request)
 
 
-@action("stores.log", scope="publish")
+@action("stores.log")
 def log(context: Context, request: LogOperation) -> LoggedOperation:
     """Log what a node did with its stores.
 
@@ -217,7 +202,7 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
     return LoggedOperation(operation_id=operation_id)
 
 
-@action("stores.operations", scope="read", mutates=False)
+@action("stores.operations")
 def operation_log(context: Context, request: OperationsQuery) -> OperationPage:
     """List what nodes did with stores.
 

@@ -17,8 +17,6 @@ from jiyi.protocol.tiers.knowledge import (
     DeleteEntries,
     DemoteBody,
     Demoted,
-    DigestBody,
-    DigestState,
     EditKnowledge,
     Piece,
     PromoteBody,
@@ -33,7 +31,7 @@ from models.tiers.pieces import NewPiece
 from models.tiers.quarantine import INGRESS
 
 
-@action("knowledge.promote", scope="admin")
+@action("knowledge.promote")
 def promote(context: Context, request: PromoteBody) -> Promoted:
     """Make verified knowledge of what was said.
 
@@ -70,7 +68,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     return done
 
 
-@action("knowledge.demote", scope="admin")
+@action("knowledge.demote")
 def demote(context: Context, request: DemoteBody) -> Demoted:
     """Take knowledge back.
 
@@ -91,7 +89,7 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
     return Demoted(demoted=gone)
 
 
-@action("knowledge.edit", scope="admin")
+@action("knowledge.edit")
 def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     """Put knowledge into other words.
 
@@ -123,7 +121,7 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     return CurrentVersion(knowledge_id=new_id)
 
 
-@action("quarantine.delete", scope="admin")
+@action("quarantine.delete")
 def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     """Take entries of quarantine out of sight, and out of working memory.
 
@@ -139,7 +137,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     return DeletedEntries(deleted=gone)
 
 
-@action("quarantine.check", scope="admin")
+@action("quarantine.check")
 def check(context: Context, request: CheckBody) -> CheckedEntries:
     """Say what a check of entries came to.
 
@@ -155,18 +153,7 @@ def check(context: Context, request: CheckBody) -> CheckedEntries:
     return CheckedEntries(checked=checked)
 
 
-make_digest = by_worker(
-    "digests.make",
-    DigestBody,
-    DigestState,
-    scope="admin",
-    queue="reflection",
-    doc="""Digest quarantine now.
-
-    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
-    what to promote. The same is done every week. Needs a worker that answers.
-    """,
-)
+make_digest = by_worker("digests.make")
 
 
 def preview(connection: Connection, group_id: str, request: PromoteBody) -> Promoted:

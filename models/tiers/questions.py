@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from jiyi.errors import NotAllowed, NotFound
-from jiyi.protocol.queries import QUEUE
 from jiyi.protocol.tiers.knowledge import (
     Change,
     DigestPage,
@@ -20,13 +19,12 @@ from jiyi.protocol.tiers.knowledge import (
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.query import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.rest import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 
 
-@action("knowledge.list", scope="admin", mutates=False)
+@action("knowledge.list")
 def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
     """List what is in the tiers, quarantine among them, newest first."""
     return reads.entries(context.connection, context.group_id, request)
@@ -79,7 +77,7 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
     return found
 
 
-@action("knowledge.history", scope="read", mutates=False)
+@action("knowledge.history")
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
     found = knowledge_reads.history(context.connection, context.group_id, request.knowledge_id)
@@ -88,13 +86,13 @@ def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     return found
 
 
-@action("quarantine.outcome", scope="read", mutates=False)
+@action("quarantine.outcome")
 def outcome(context: Context, request: EntryQuery) -> IngestState | None:
     """Tell what the filters said of an entry; nothing until they have decided."""
     return quarantine.outcome(context.connection, context.group_id, request.entry_id)
 
 
-@action("working_memory.show", scope="read", mutates=False)
+@action("working_memory.show")
 def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingState:  # noqa: ARG001, an action has a request
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
@@ -104,7 +102,7 @@ def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingStat
     return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
 
 
-@action("digests.list", scope="admin", mutates=False)
+@action("digests.list")
 def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
     """List digests.
 
@@ -117,20 +115,7 @@ def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
     return DigestPage(rows=rows, next=rows[-1].digest_id if len(rows) == request.limit else None)
 
 
-build_context = by_worker(
-    "context.build",
-    ContextBody,
-    ContextAnswer,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Put a prompt together with what the group knows.
-
-    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in at most so many
-    tokens: the memories give way first, and parts says what was cut, and why. What is in quarantine is never among it. Needs
-    a worker that answers.
-    """,
-)
+build_context = by_worker("context.build")
 
 
 def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:

@@ -15,7 +15,7 @@ from tasks.framework.work import Batch, work_task
 HEARTBEAT_BATCH = 50
 
 
-@work_task(HEARTBEAT, queue="growth", batch=HEARTBEAT_BATCH, time_limit=60)
+@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60)
 def heartbeat(batch: Batch) -> None:
     """Let agents look after their reminders, memories, open problems and people.
 

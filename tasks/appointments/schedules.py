@@ -25,7 +25,7 @@ FIRE_BATCH = 100
 ALERT_SOURCE = "schedule"
 
 
-@work_task(FIRE, queue="growth", batch=FIRE_BATCH, time_limit=60)
+@work_task(FIRE, batch=FIRE_BATCH, time_limit=60)
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 
@@ -89,7 +89,8 @@ def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
             return schedule_actions.do_new(context, request, parsed, now)
         return schedule_actions.do_request(context, request, asked, likeness)
 
-    return replace(schedule_actions.ask, function=perform).perform(actor, request)
+    done: AskedSchedules = replace(schedule_actions.ask, function=perform).perform(actor, request)
+    return done
 
 
 def _time_zone(actor: Actor, request: AskSchedules) -> str:

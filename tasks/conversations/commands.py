@@ -23,14 +23,11 @@ from jiyi.protocol.conversations.commands import (
     ExtractMessages,
     Fact,
     FindOptions,
-    Nothing,
     SearchOptions,
     SessionMemories,
 )
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
 from jiyi.protocol.conversations.types import KINDS, ExtractedMemory, Kind, parse_uri, uri_of
-from jiyi.protocol.operations import EmbeddersRequest
-from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
@@ -41,7 +38,6 @@ from models.conversations import actions, entries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
-from tasks.operations.embedders import embedder_report
 from tasks.operations.reembedding import step as reembedding_step
 from tasks.retrieval.retrieve import retrieve
 
@@ -119,12 +115,6 @@ def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
     vector = engine.passages([request.text])[0]
     pieces = [{"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]} for piece in split(request.text)]
     return EmbeddedText(model=engine.model, vector=[float(value) for value in vector], pieces=pieces)
-
-
-@implements(actions.embedding_providers)
-def embedding_providers(actor: Actor, _request: Nothing) -> EmbedderReport:
-    """Safe to repeat because it only reads."""
-    return embedder_report(actor, EmbeddersRequest())
 
 
 @implements(actions.configure_embedding)

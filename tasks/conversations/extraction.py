@@ -49,7 +49,7 @@ class _Look:
     injected: list[str]
 
 
-@work_task(EXTRACT, queue="reflection", batch=1, time_limit=EXTRACTION_TIME_LIMIT)
+@work_task(EXTRACT, batch=1, time_limit=EXTRACTION_TIME_LIMIT)
 def extract(batch: Batch) -> None:
     """Look through an agent's new turns, one question a session, and store what they tell.
 
@@ -128,7 +128,7 @@ SUMMARY_TIME_LIMIT = 600
 OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 
 
-@work_task(SUMMARIZE, queue="reflection", batch=SUMMARIES_AT_ONCE, time_limit=SUMMARY_TIME_LIMIT)
+@work_task(SUMMARIZE, batch=SUMMARIES_AT_ONCE, time_limit=SUMMARY_TIME_LIMIT)
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 

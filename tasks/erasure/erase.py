@@ -21,7 +21,7 @@ from tasks.framework.work import Batch, work_task
 RUN_SECONDS = 45.0
 
 
-@work_task(ERASE, queue="upkeep", batch=1, time_limit=110, alone=True)
+@work_task(ERASE, batch=1, time_limit=110, alone=True)
 def erase(batch: Batch) -> None:
     """Carry erasures on.
 

@@ -1,4 +1,4 @@
-"""Calls over the broker: each action of the registry is the Celery task ``rpc.<name>``.
+"""Calls over the broker: each action is the Celery task ``rpc.<name>``, also by each of its aliases.
 
 Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.callers`). A message is acknowledged
 early: an answer that a dead worker owes is of no use later, the caller asks again. Safe to repeat because every action is.
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from celery import shared_task
 from pydantic import BaseModel, ConfigDict
 
+from jiyi.protocol.actions import ALIASES_OF
 from jiyi.protocol.events import Name
 from jiyi.protocol.wire.api_keys import KeyScope
 from jiyi.protocol.wire.json_values import JsonMapping
@@ -24,6 +25,7 @@ from tasks.framework.answering import ANSWER_TIME_LIMIT, in_turn, push, reply_to
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[[Actor, Any], Any])
 
 
 class _Whose(BaseModel):
@@ -34,10 +36,10 @@ class _Whose(BaseModel):
     group_id: Name
 
 
-def implements(action: Action[Q, R]) -> Callable[[Callable[[Actor, Q], R]], Callable[[Actor, Q], R]]:
+def implements(action: Action[Any, Any]) -> Callable[[F], F]:
     """Make a function the implementation of an action that only workers can do. It opens its own transactions."""
 
-    def register(function: Callable[[Actor, Q], R]) -> Callable[[Actor, Q], R]:
+    def register(function: F) -> F:
         _serve(action, function)
         return function
 
@@ -45,7 +47,8 @@ def implements(action: Action[Q, R]) -> Callable[[Callable[[Actor, Q], R]], Call
 
 
 def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
-    answer(f"rpc.{action.name}", action.request, perform, scope=action.scope, changes=action.mutates)
+    for name in (action.name, *ALIASES_OF[action.name]):
+        answer(f"rpc.{name}", action.request, perform, scope=action.scope, changes=action.mutates)
 
 
 def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope: KeyScope, changes: bool) -> None:

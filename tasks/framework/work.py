@@ -132,13 +132,12 @@ KINDS: dict[str, Kind] = {}
 
 
 def work_task(
-    name: str, *, queue: str, batch: int, time_limit: int, alone: bool = False, prepare: Callable[[list[Batch]], None] | None = None
+    name: str, *, batch: int, time_limit: int, alone: bool = False, prepare: Callable[[list[Batch]], None] | None = None
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
     """Make a handler the task ``work.<name>``.
 
     Args:
-        name: the kind of work, as owed in ``pending_work``.
-        queue: the Celery queue that its wake-ups go to.
+        name: the kind of work, as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
         batch: most subjects of one run.
         time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may begin
             anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
@@ -148,8 +147,7 @@ def work_task(
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        wakeups.register(name, queue)
-        kind = KINDS[name] = Kind(name, queue, batch, time_limit, alone=alone, prepare=prepare)
+        kind = KINDS[name] = Kind(name, wakeups.QUEUES[name], batch, time_limit, alone=alone, prepare=prepare)
 
         @wraps(handler)
         def handle(batch: Batch) -> None:

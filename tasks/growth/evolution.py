@@ -38,7 +38,7 @@ WEIGH_BATCH = 50
 Look = Callable[[Connection, AgentName], list[tuple[Pattern, SkillCandidate | None]]]
 
 
-@work_task(AGGREGATE, queue="growth", batch=1, time_limit=TIME_LIMIT)
+@work_task(AGGREGATE, batch=1, time_limit=TIME_LIMIT)
 def aggregate(batch: Batch) -> None:
     """Look for patterns in an agent's experiences, and propose skills for those that are due.
 
@@ -48,7 +48,7 @@ def aggregate(batch: Batch) -> None:
     _grow(batch, "skill", _patterns_of_problems)
 
 
-@work_task(COMPOSE, queue="growth", batch=1, time_limit=TIME_LIMIT)
+@work_task(COMPOSE, batch=1, time_limit=TIME_LIMIT)
 def compose(batch: Batch) -> None:
     """Look for chains of tools that worked in an agent's trajectories, and propose workflows.
 
@@ -57,7 +57,7 @@ def compose(batch: Batch) -> None:
     _grow(batch, "pipeline", _chains_of_tools)
 
 
-@work_task(WEIGH, queue="growth", batch=WEIGH_BATCH, time_limit=60)
+@work_task(WEIGH, batch=WEIGH_BATCH, time_limit=60)
 def weigh(batch: Batch) -> None:
     """Count votes that came as events.
 

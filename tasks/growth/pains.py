@@ -45,7 +45,7 @@ IN_WORDS = "user: in words"
 _Asked = tuple[list[Message], list[StoredTurn], FoundPains]
 
 
-@work_task(MERGE_PAINS, queue="growth", batch=1, time_limit=TIME_LIMIT)
+@work_task(MERGE_PAINS, batch=1, time_limit=TIME_LIMIT)
 def merge_pains(batch: Batch) -> None:
     """Look through an agent's new turns for pain, and for words that a proposal helped.
 
@@ -77,7 +77,7 @@ def merge_pains(batch: Batch) -> None:
         wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
 
 
-@work_task(SOLVE_PAIN, queue="growth", batch=1, time_limit=TIME_LIMIT)
+@work_task(SOLVE_PAIN, batch=1, time_limit=TIME_LIMIT)
 def solve_pain(batch: Batch) -> None:
     """Propose what to do about a pain point.
 

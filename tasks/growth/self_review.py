@@ -110,7 +110,7 @@ class _AgentLLM:
             return Rules().ask(question)
 
 
-@work_task(FOLLOW_PROFILE, queue="growth", batch=20, time_limit=60)
+@work_task(FOLLOW_PROFILE, batch=20, time_limit=60)
 def follow_profile(batch: Batch) -> None:
     """Write what an agent's profile says of its user into the file ``USER``.
 

@@ -21,7 +21,7 @@ BATCH = 20
 TIME_LIMIT = 60
 
 
-@work_task(COMPRESS, queue="reflection", batch=BATCH, time_limit=TIME_LIMIT)
+@work_task(COMPRESS, batch=BATCH, time_limit=TIME_LIMIT)
 def compress(batch: Batch) -> None:
     """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
 

@@ -21,7 +21,7 @@ from tasks.framework.work import Batch, work_task
 MOST_ROUNDS = 8
 
 
-@work_task(EMBED_VALUES, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_VALUES, batch=get_settings().embed_batch, time_limit=90)
 def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 

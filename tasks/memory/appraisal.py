@@ -50,11 +50,7 @@ def _ask_for_all(batches: list[Batch]) -> None:
 
 
 @work_task(
-    APPRAISE,
-    queue="reflection",
-    batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH,
-    time_limit=APPRAISE_TIME_LIMIT,
-    prepare=_ask_for_all,
+    APPRAISE, batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH, time_limit=APPRAISE_TIME_LIMIT, prepare=_ask_for_all
 )
 def appraise_memories(batch: Batch) -> None:
     """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.

@@ -49,7 +49,7 @@ def _embed_texts(batches: list[Batch]) -> None:
         batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
 
 
-@work_task(EMBED, queue="embedding", batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
+@work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
 def embed(batch: Batch) -> None:
     """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is copied.
 

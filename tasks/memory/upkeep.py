@@ -28,7 +28,7 @@ DEPTHS_AT_ONCE = 100
 ENLARGING_BATCH = 16
 
 
-@work_task(STRENGTHEN, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+@work_task(STRENGTHEN, batch=COUNTING_BATCH, time_limit=60)
 def strengthen(batch: Batch) -> None:
     """Add new nodes' keywords to ``kw_strength``.
 
@@ -38,7 +38,7 @@ def strengthen(batch: Batch) -> None:
         strength.strengthen(connection, owed)
 
 
-@work_task(ACCUMULATE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+@work_task(ACCUMULATE, batch=COUNTING_BATCH, time_limit=60)
 def accumulate(batch: Batch) -> None:
     """Add new events' poignancy up; at the agent's trigger, owe it a reflection.
 
@@ -49,7 +49,7 @@ def accumulate(batch: Batch) -> None:
     wake(REFLECT)
 
 
-@work_task(DEPTH, queue="upkeep", batch=1, time_limit=60)
+@work_task(DEPTH, batch=1, time_limit=60)
 def settle_depth(batch: Batch) -> None:
     """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it.
 
@@ -94,7 +94,7 @@ def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> l
     return list(waiting.items())
 
 
-@work_task(TOKENIZE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+@work_task(TOKENIZE, batch=COUNTING_BATCH, time_limit=60)
 def tokenize(batch: Batch) -> None:
     """Give nodes the tokens that lexical search knows them by.
 
@@ -105,7 +105,7 @@ def tokenize(batch: Batch) -> None:
         nodes.fill_tokens(connection, [(node_id, tokens(text)) for node_id, text in nodes.texts_of(connection, owed)])
 
 
-@work_task(ENLARGE, queue="upkeep", batch=ENLARGING_BATCH, time_limit=110, alone=True)
+@work_task(ENLARGE, batch=ENLARGING_BATCH, time_limit=110, alone=True)
 def enlarge(batch: Batch) -> None:
     """Make agents served from the database's own indexes: they are too large for a worker's memory.
 

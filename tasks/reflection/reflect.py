@@ -73,7 +73,7 @@ class Reflector:
         )
 
 
-@work_task(REFLECT, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
+@work_task(REFLECT, batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect(batch: Batch) -> None:
     """Think about an agent's latest memories; store the thoughts and start counting anew. Where it is due, also look at
     how it does with its users.
@@ -87,7 +87,7 @@ def reflect(batch: Batch) -> None:
             _reflect(batch, agent_key, LeaseRenewingLLM(llms.llm(), batch))
 
 
-@work_task(REFLECT_CONVERSATION, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
+@work_task(REFLECT_CONVERSATION, batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect_on_conversation(batch: Batch) -> None:
     """Two thoughts about a conversation that has ended; the counters stay as they are.
 

@@ -35,7 +35,7 @@ class _OfStore:
     made: dict[bytes, Float32]
 
 
-@work_task(EMBED_ITEMS, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_ITEMS, batch=get_settings().embed_batch, time_limit=90)
 def embed_items(batch: Batch) -> None:
     """Embed items of stores by their stores' embedders; what a store has for the same content is copied.
 

@@ -48,7 +48,7 @@ class _Sources:
     look: Look
 
 
-@work_task(SCAN, queue="upkeep", batch=1, time_limit=SCAN_TIME_LIMIT)
+@work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
 def scan_files(batch: Batch) -> None:
     """Look through the sources of a store, and owe the indexing of what is new or changed.
 
@@ -172,7 +172,7 @@ RUN_SECONDS = 60.0
 _PASSING = frozenset({"unstable", "outside", "unreadable"})
 
 
-@work_task(INDEX, queue="upkeep", batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
+@work_task(INDEX, batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
 def index_file(batch: Batch) -> None:
     """Read files, and write the chunks of each in one transaction with the receipt.
 

@@ -18,7 +18,7 @@ from models.stores.rows import StoreRecord
 from tasks.framework.work import Batch, work_task
 
 
-@work_task(SEND_ITEM, queue="upkeep", batch=20, time_limit=100)
+@work_task(SEND_ITEM, batch=20, time_limit=100)
 def send_items(batch: Batch) -> None:
     """Send what was written to mem0 stores, in order; what cannot be sent waits.
 

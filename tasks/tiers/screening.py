@@ -83,7 +83,7 @@ def _load(batches: list[Batch]) -> None:
         batch.prepared = _Loaded(outputs, model, own)
 
 
-@work_task(INGRESS, queue="embedding", batch=INGRESS_BATCH, time_limit=90, prepare=_load)
+@work_task(INGRESS, batch=INGRESS_BATCH, time_limit=90, prepare=_load)
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
@@ -170,7 +170,7 @@ def _count(group_id: str, screened: _Screened) -> None:
 # The LLM's word
 
 
-@work_task(CONSISTENCY, queue="reflection", batch=CONSISTENCY_BATCH, time_limit=900)
+@work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=900)
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
 
@@ -252,7 +252,7 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     return engine.model, query_vector(engine, text)
 
 
-@work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_KNOWLEDGE, batch=get_settings().embed_batch, time_limit=90)
 def embed_knowledge(batch: Batch) -> None:
     """Embed pieces of knowledge that have no vector of the model in use.
 

@@ -53,7 +53,7 @@ def test_an_agents_page_leads_to_all_that_it_has(page: Page, town: Town) -> None
 
 def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Client, group: str) -> None:
     client.observe("Tomas", "The bees settled in the third hive", wait=True)
-    client.growth.command("schedule_create", agent_id="Tomas", text="every day at 9 remind me to feed the bees", tz="Europe/Berlin")
+    client.command("appointments.create", agent_id="Tomas", text="every day at 9 remind me to feed the bees", tz="Europe/Berlin")
     page.goto(f"/growth/schedules?group={group}")
     page.locator("tbody tr td:nth-child(2) a").click()
     page.once("dialog", lambda asking: asking.dismiss())

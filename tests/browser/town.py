@@ -133,11 +133,11 @@ def live(client: Client) -> None:
     for said in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
         client.add_turn("Tomas", "user", said, "talk")
     for _ in range(3):
-        client.growth.command("pain_report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
-    client.growth.command("identity_propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
-    client.growth.command("schedule_create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
-    client.growth.command("heartbeat_enable", agent_id="Tomas")
-    client.growth.command("heartbeat_tick", agent_id="Tomas")
+        client.command("pains.report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
+    client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
+    client.command("appointments.create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
+    client.command("heartbeats.enable", agent_id="Tomas")
+    client.command("heartbeats.tick", agent_id="Tomas")
 
 
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:

@@ -18,7 +18,7 @@ import pytest
 from jiyi.protocol import budget
 from tests.integration.programs import Program
 from web import create_app
-from web.accounts.in_hand import REQUESTS
+from web.api.running import REQUESTS
 from web.operations.probes import UP
 from workers import ephemeral
 from workers.web import dispatching

@@ -9,11 +9,9 @@ import pytest
 
 from jiyi.protocol import budget
 from jiyi.settings import get_settings
-from models.actions import ACTIONS
 from tests.integration.programs import Program
 from web.api import bodies
 from web.api.bodies import Room
-from web.api.registry import OPERATIONS
 
 #: Seconds after which a test that waits has failed, and no time to wait.
 PATIENCE, SOON = 60.0, 0.05
@@ -52,10 +50,6 @@ def test_a_body_of_many_small_objects_is_refused_before_they_are_made(
 def test_a_body_that_is_nested_too_deeply_is_no_json(api: Program) -> None:
     body = b'{"x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     assert api.ask("POST", "/events", data=body, content_type="application/json").status_code in (400, 422)
-
-
-def test_whatever_may_be_large_is_there() -> None:
-    assert {operation.id for operation in OPERATIONS} | ACTIONS.keys() >= bodies.LARGE
 
 
 def test_events_and_imports_may_be_large(api: Program) -> None:

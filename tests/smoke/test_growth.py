@@ -53,9 +53,9 @@ def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, 
     for number in range(SCHEDULES):
         client.growth.schedule(AGENTS[0], f"每天{far}提醒我查房{number}", timeout=SECONDS)
     for agent in AGENTS:
-        client.growth.command("heartbeat_configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
+        client.command("heartbeats.configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
         for _ in range(3):
-            client.growth.command("heartbeat_correct", SECONDS, agent_id=agent, kind="tone")
+            client.command("heartbeats.correct", SECONDS, agent_id=agent, kind="tone")
     for name, fault in FAULTS.items():
         if name in _DUE:  # not before: what is due is done in any order, and a worker dies of its own fault only
             _make_due(name, group)

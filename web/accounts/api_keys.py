@@ -80,5 +80,5 @@ def _presented() -> str:
 
 
 def _keys() -> PresentedKeys:
-    found: PresentedKeys = current_app.extensions.setdefault("jiyi.keys", PresentedKeys())
-    return found
+    keys: PresentedKeys = current_app.extensions.setdefault("jiyi.keys", PresentedKeys())
+    return keys

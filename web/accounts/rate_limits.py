@@ -90,8 +90,8 @@ def register(app: Flask) -> None:
 
 
 def limits() -> Limits:
-    found: Limits = current_app.extensions["jiyi.limits"]
-    return found
+    known: Limits = current_app.extensions["jiyi.limits"]
+    return known
 
 
 def storage_uri(redis_url: str) -> str:

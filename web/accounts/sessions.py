@@ -140,5 +140,5 @@ def _is_visit() -> bool:
 
 
 def _people() -> LookupCache[UUID, User]:
-    found: LookupCache[UUID, User] = current_app.extensions["jiyi.people"]
-    return found
+    people: LookupCache[UUID, User] = current_app.extensions["jiyi.people"]
+    return people

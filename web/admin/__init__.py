@@ -7,8 +7,8 @@
 group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what ``PAGES[0].scope`` says
 is refused before a route begins; what needs more, a change above all, begins with ``need(…)``.
 
-``web.admin.acting.door`` makes the route of a form that does one action. Whatever form is refused, ``web.admin.forms`` answers with
-its page as it was filled in.
+``web.admin.acting.action_form_route`` makes the route of a form that does one action. Whatever form is refused, ``web.admin.forms``
+answers with its page as it was filled in.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from types import ModuleType
 
 from flask import Flask
 
-from web.admin import conversations, erasure, frame, reflection, stores
+from web.admin import conversations, erasure, forms, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
 from web.admin.appointments import heartbeats
 from web.admin.appointments import schedules as appointments
-from web.admin.forms import again
 from web.admin.growth import identity, pains, skills
-from web.admin.memory import agents, archive, events, export, memories, node, sessions
+from web.admin.memory import agents, archive, events, memories, node
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground, retrievals
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
@@ -54,11 +53,11 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-assert all((export, node, sessions))  # their routes are those of memories
+assert node  # its routes are those of memories
 
 
 def register(app: Flask) -> None:
     frame.register(app, MODULES)
     for module in MODULES:
         app.register_blueprint(module.blueprint)
-    again.register(app, {module.blueprint.name for module in MODULES})
+    forms.register(app, {module.blueprint.name for module in MODULES})

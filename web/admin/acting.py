@@ -18,7 +18,7 @@ from models.db.sources import Unanswered
 from web import actions
 from web.accounts.identity import Scope, need
 from web.admin import frame
-from web.admin.forms.refused import Refused, problems, refusal
+from web.admin.forms import Refused, problems, refusal
 from web.admin.pages import Context, redirect_to
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -76,16 +76,16 @@ class Part(NamedTuple):
     beside: Mapping[str, object] = MappingProxyType({})
 
 
-def door(
+def action_form_route(
     blueprint: Blueprint,
     path: str,
     action: Action[Any, Any] | Mapping[str, Action[Any, Any]] | Callable[[Context], Action[Any, Any]],
     to: str | Part | Callable[[Context], str],
     *,
     name: str,
-    named: Mapping[str, str] | None = None,
-    given: Callable[[Context, Context], Context] | None = None,
-    keeps: Sequence[str] = (),
+    field_names: Mapping[str, str] | None = None,
+    make_fields: Callable[[Context, Context], Context] | None = None,
+    kept_fields: Sequence[str] = (),
     scope: Scope = "read",
     timeout: float = WORKER_TIMEOUT,
 ) -> None:
@@ -98,9 +98,9 @@ def door(
         to: the endpoint of the page; its address gets what it needs from the result, else from the parts of the path. Or a function
             of the parts, the form and the result, which gives the address. Or a :class:`Part`.
         name: its endpoint.
-        named: fields of the request that have another name in the form or in the address.
-        given: makes the request's fields of those that were found, and of the parts.
-        keeps: fields of the form that the page's address gets too.
+        field_names: fields of the request that have another name in the form or in the address.
+        make_fields: makes the request's fields of those that were sent, and of the parts.
+        kept_fields: fields of the form that the page's address gets too.
         scope: a right that people need for it beyond what the action needs.
         timeout: seconds that the page waits for a worker.
     """
@@ -109,8 +109,10 @@ def door(
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
         chosen = action if isinstance(action, Action) else action[parts["verb"]] if isinstance(action, Mapping) else action(parts)
         need(scope), need(chosen.scope)
-        fields = sent(chosen.request, parts, named or {})
-        result = perform(chosen, checked(chosen.request, **(fields if given is None else given(fields, parts))), timeout=timeout)
+        fields = sent(chosen.request, parts, field_names or {})
+        result = perform(
+            chosen, checked(chosen.request, **(fields if make_fields is None else make_fields(fields, parts))), timeout=timeout
+        )
         if isinstance(to, Part):
             shown = {"group": frame.group(), **to.gather(**parts), **to.beside}
             return render_template(to.template, form=request.form, done=result, **shown)
@@ -119,8 +121,10 @@ def door(
             return redirect_to(to({**request.form.to_dict(), **parts, **told}))
         wanted = next(current_app.url_map.iter_rules(to)).arguments
         known = {**parts, **told}
-        kept = {field: request.form.get(field) or None for field in keeps}
-        return redirect_to(url_for(to, **{"group": frame.group(), **kept, **{one: known[one] for one in wanted & known.keys()}}))
+        kept = {field: request.form.get(field) or None for field in kept_fields}
+        return redirect_to(
+            url_for(to, **{"group": frame.group(), **kept, **{address_part: known[address_part] for address_part in wanted & known.keys()}})
+        )
 
     blueprint.add_url_rule(path, name, done, methods=["POST"])
 
@@ -129,14 +133,14 @@ def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, s
     """The fields of a request that the address or the form has. What is not needed and was left blank is not said; of a list the form
     has each value by itself, or one a line.
     """
-    found: Context = {}
+    fields: Context = {}
     for field, info in model.model_fields.items():
         name = named.get(field, field)
         several = get_origin(info.annotation) is list
         if name in parts:
-            found[field] = [parts[name]] if several else parts[name]
+            fields[field] = [parts[name]] if several else parts[name]
         elif several:
-            found[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
+            fields[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
         elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (info.is_required() and name in request.form):
-            found[field] = text
-    return found
+            fields[field] = text
+    return fields

@@ -26,8 +26,8 @@ LINE_CHARS = 300
 @page(blueprint, "/conversations", "conversations.html", name="index")
 def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    found = reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    return {"after": after or None, **listed("agents", found, AGENTS_PER_PAGE, "agent_id")}
+    agents = reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    return {"after": after or None, **listed("agents", agents, AGENTS_PER_PAGE, "agent_id")}
 
 
 @page(blueprint, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)

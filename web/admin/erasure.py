@@ -14,7 +14,7 @@ from jiyi.protocol.erasure import Erasure
 from models.erasure import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
-from web.admin.forms.refused import refuse
+from web.admin.forms import refuse
 from web.admin.frame import Page
 from web.admin.pages import Context, listed, page, redirect_to
 
@@ -53,8 +53,8 @@ def begin() -> ResponseReturnValue:
 @page(blueprint, "/erasure/<uuid:erasure_id>", "erasure_one.html", name="one", live="_erasure.html", missing=NONE)
 def one(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
-    found = reads.one(connection, group, erasure_id)
-    return None if found is None else {"erasure": found}
+    erasure = reads.one(connection, group, erasure_id)
+    return None if erasure is None else {"erasure": erasure}
 
 
 def _asked() -> Erasure:

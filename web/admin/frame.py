@@ -64,14 +64,21 @@ def register(app: Flask, modules: Sequence[ModuleType]) -> None:
         if request.blueprint in admin:
             need("read")
             need(needed.get(str(request.blueprint), "read"))
-            scope = ExitStack()
-            scope.enter_context(for_groups(group()))
-            g.scope = scope
+            g.scope = ExitStack()
+            g.scope.enter_context(for_groups(group()))
 
+    app.extensions["jiyi.enter"] = enter
     app.before_request(enter)
     app.after_request(_leave)
     app.teardown_request(lambda _: _close_scope())
     app.context_processor(lambda: _surroundings(pages))
+
+
+def enter_again() -> None:
+    """The request is another page's now: with its rights, and its group. Raises what a request for that page would."""
+    _close_scope()
+    g.pop("group", None)
+    current_app.extensions["jiyi.enter"]()
 
 
 def group() -> str:

@@ -25,7 +25,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.wire import cursors
 from models.db.sources import from_database
 from web.admin import frame
-from web.admin.forms.refused import refusal
+from web.admin.forms import refusal
 from web.answers import answer
 
 T = TypeVar("T")
@@ -77,14 +77,14 @@ def page(
             group = frame.group()
             given = {name: value for name, value in {"group": group, **parts}.items() if name in taken}
             with frame.across_groups() if across_groups else nullcontext():
-                found = ask(**given)
-            if found is None:
+                gathered = ask(**given)
+            if gathered is None:
                 abort(404, str(missing) % {"group": group, "id": list(parts.values())[-1], **parts})
-            return {"group": group, **found}
+            return {"group": group, **gathered}
 
         def whole(**parts: Any) -> Response:
-            found = data(**parts)
-            return answer(template, data=found, **{key: value(found) if callable(value) else value for key, value in shown.items()})
+            gathered = data(**parts)
+            return answer(template, data=gathered, **{key: value(gathered) if callable(value) else value for key, value in shown.items()})
 
         blueprint.add_url_rule(path, name, whole)
         blueprint.add_url_rule(f"{path}.json", f"{name}_json", whole)
@@ -116,12 +116,12 @@ def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     return asked
 
 
-def listed(name: str, found: Sequence[Any], size: int, *place: str) -> Context:
+def listed(name: str, fetched: Sequence[Any], size: int, *place: str) -> Context:
     """One page of rows, of which one too many was asked for, under a name; ``next`` is where the following page begins, None if
     there is none: what the last row has in the fields of ``place``, two of them packed into one word. ``before`` is where this one did.
     """
-    rows, before = list(found[:size]), frame.asked("before")
-    if len(found) <= size:
+    rows, before = list(fetched[:size]), frame.asked("before")
+    if len(fetched) <= size:
         return {name: rows, "before": before, "next": None}
     last = [getattr(rows[-1], field) for field in place]
     return {name: rows, "before": before, "next": last[0] if len(last) == 1 else cursors.encode(*last)}

@@ -28,15 +28,17 @@ NONE = lazy_gettext("There is no reflection %(id)s in the group “%(group)s”.
 @page(blueprint, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
 def some(connection: Connection, group: str) -> Context:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
-    found = reads.reflections(connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=PER_PAGE + 1)
+    reflections = reads.reflections(
+        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=PER_PAGE + 1
+    )
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},
         "agents": agent_reads.names(connection, group),
-        **listed("reflections", found, PER_PAGE, "created_at", "reflection_id"),
+        **listed("reflections", reflections, PER_PAGE, "created_at", "reflection_id"),
     }
 
 
 @page(blueprint, "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", name="reflection", missing=NONE)
 def reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
-    found = reads.reflection(connection, group, reflection_id)
-    return None if found is None else {"reflection": found}
+    reflection_ = reads.reflection(connection, group, reflection_id)
+    return None if reflection_ is None else {"reflection": reflection_}

@@ -10,7 +10,7 @@ from jiyi.errors import NotFound
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin import inputs
-from web.admin.acting import door, perform
+from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, page, reads_database
 
@@ -25,10 +25,10 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 @page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
-    found = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
+    page_ = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
     return {
-        "stores": found.stores,
-        "next": found.next,
+        "stores": page_.stores,
+        "next": page_.next,
         "nodes": reads.node_map(connection, group, MapQuery()).nodes,
         "operations": reads.operations(connection, group, OperationsQuery(limit=OPERATIONS_SHOWN)).operations,
     }
@@ -37,10 +37,10 @@ def index(connection: Connection, group: str) -> Context:
 @page(blueprint, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
 def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
-    found = _store(group, name, run_id)
-    if found is not None and query:
-        found["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
-    return found and {"run_id": run_id, "query": query, "tried": None, **found}
+    store = _store(group, name, run_id)
+    if store is not None and query:
+        store["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
+    return store and {"run_id": run_id, "query": query, "tried": None, **store}
 
 
 @reads_database
@@ -55,5 +55,13 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
     return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
 
 
-door(blueprint, "/stores/<name:name>/reindex", actions.reindex, "stores.one", name="reindex", named={"run_id": "run"}, keeps=["run"])
-door(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", named={"run_id": "run"})
+action_form_route(
+    blueprint,
+    "/stores/<name:name>/reindex",
+    actions.reindex,
+    "stores.one",
+    name="reindex",
+    field_names={"run_id": "run"},
+    kept_fields=["run"],
+)
+action_form_route(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", field_names={"run_id": "run"})

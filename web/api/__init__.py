@@ -17,13 +17,13 @@ from jiyi.protocol.openapi.document import TAGS
 from jiyi.protocol.openapi.operations import PREFIX
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, commands, docs, erasure, items, operations, retrieval, tiers, tools
-from web.api.memory import agents, events, memories
+from web.api.memory import events, memories
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (*(events, retrieval, memories, agents), *(tiers, commands, items, operations, erasure, actions, tools))
+MODULES = (*(events, retrieval, memories), *(tiers, commands, items, operations, erasure, actions, tools))
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

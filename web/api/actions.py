@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import RootModel, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
+from jiyi.protocol.actions import name_of
 from jiyi.protocol.wire.json_types import wrong_types
 from models.actions import ACTIONS
 from web.accounts.identity import need
@@ -31,10 +32,11 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     """Do or ask anything by its name.
 
     Everything that the service can do for a program, by the name that it has in the audit log and on the broker (`agents.list`,
-    `memory.nodes`, `tiers.promote` …): what the client library speaks. The key needs the right that the action needs. The
+    `memory.nodes`, `knowledge.promote` …), or by
+    an alias: what the client library speaks. The key needs the right that the action needs. The
     other operations are the same actions with addresses and words of their own.
     """
-    action = ACTIONS.get(name)
+    action = ACTIONS.get(name_of(name))
     if action is None:
         raise Refused(404, f"There is no action {name!r}.")
     need(action.scope)  # before anything is said about the request

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from jiyi.protocol.actions import TABLE, name_of
 from jiyi.protocol.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
 from jiyi.protocol.openapi.problems import field_problem
@@ -25,24 +26,6 @@ from jiyi.settings import get_settings
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
 
-#: Operations and actions (``POST /actions/<name>``) by which events, imports and long texts come in.
-LARGE = frozenset(
-    {
-        *(
-            "observe",
-            "ingest_memory",
-            "memory_import",
-            "memory_build_context",
-            "items.put",
-            "stores.update",
-            "stores.save",
-            "stores.retrieve",
-        ),
-        *("viking_add", "viking_add_with_metadata", "viking_store_with_summaries", "viking_inject_prompt", "viking_load_industry_keywords"),
-        *("extract_session_memories", "extract_and_store_memories", "estimate_content_tokens", "compactor_compact"),
-        *("compactor_check_threshold", "compactor_estimate_messages_tokens", "compactor_estimate_text_tokens"),
-    }
-)
 #: Bytes read at a time of a body that is refused.
 CHUNK = 65_536
 
@@ -112,7 +95,7 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
     Args:
         operation: what it is the body of.
         model: what it has to be.
-        action: the name of the action that it is the request of, if it is one.
+        action: the name, or an alias, of the action that it is the request of, if it is one.
 
     Raises:
         Refused: too large, no JSON, or not what the model takes.
@@ -138,8 +121,9 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
 
 
 def _limit(operation: Operation, action: str | None) -> int:
+    declared = None if action is None else TABLE.get(name_of(action))
     most = get_settings().max_message_bytes
-    return most if operation.id in LARGE or action in LARGE else min(most, BODY_BYTES)
+    return most if operation.large or (declared is not None and declared.large) else min(most, BODY_BYTES)
 
 
 def _data(limit: int) -> bytes:

@@ -1,39 +1,39 @@
-"""Commands: actions whose address, id and body follow from their name, each in the order of its subject's modules."""
+"""Actions whose address follows from a name: ``POST /<folder>/<alias>``, as ``jiyi/protocol/aliases.json`` lists them, and the stores'."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
+from jiyi.protocol.actions import FOLDERS
 from jiyi.protocol.openapi.operations import Tag
-from models.appointments import heartbeat_actions, schedule_actions
-from models.conversations import actions as conversations
+from models.actions import ACTIONS
 from models.db.actions import Action
-from models.growth import artifacts, identity_actions, pain_actions, self_review, tracking, trajectories
-from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
-from models.stores import actions as stores
 from web.api.registry import expose
 
-Command = Action[Any, Any]
+#: Subjects in the folder of growth where no state stands against a change.
+NEVER_IN_CONFLICT = ("appointments", "heartbeats")
 
 
-def expose_commands(tag: Tag, *given: ModuleType | Command, conflicts: bool = False) -> None:
-    """Make actions, or all actions of a module, ``POST /<tag>/<verb>``; with ``conflicts``, 409 where the state does not allow it."""
-    for action in _each(given):
-        body = action.request if action.request.model_fields else None
-        errors = (404, 409) if conflicts and action.mutates else (404,)
-        path = f"/{tag}/{action.name.removeprefix(f'{tag}.')}"
-        expose(action, "POST", path, id=action.name.replace(".", "_"), tag=tag, body=body, errors=errors)
+def _expose(tag: Tag, verb: str, action: Action[Any, Any], errors: tuple[int, ...]) -> None:
+    body = action.request if action.request.model_fields else None
+    expose(action, "POST", f"/{tag}/{verb}", id=verb if "_" in verb else f"{tag}_{verb}", tag=tag, body=body, errors=errors)
 
 
-def _each(given: Iterable[ModuleType | Command]) -> Iterable[Command]:
-    for one in given:
-        yield from (value for value in vars(one).values() if isinstance(value, Action)) if isinstance(one, ModuleType) else (one,)
+def _errors(tag: str, action: Action[Any, Any]) -> tuple[int, ...]:
+    conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
+    return (404, 409) if conflicts else (404,)
 
 
-expose_commands("conversations", conversations)
-expose_commands("stores", stores)
-expose_commands("growth", *SKILL_ACTIONS.values(), *WORKFLOW_ACTIONS.values(), artifacts, trajectories, conflicts=True)
-expose_commands("growth", identity_actions, pain_actions, self_review, tracking, conflicts=True)
-expose_commands("growth", schedule_actions, heartbeat_actions)
+def expose_commands() -> None:
+    """Make them operations."""
+    tags: dict[str, Tag] = {"conversations": "conversations", "growth": "growth"}
+    for folder, aliases in FOLDERS.items():
+        for alias, name in aliases.items():
+            if name in ACTIONS:
+                _expose(tags[folder], alias, ACTIONS[name], _errors(folder, ACTIONS[name]))
+    for name, action in ACTIONS.items():
+        if name.startswith("stores."):
+            _expose("stores", name.removeprefix("stores."), action, (404,))
+
+
+expose_commands()

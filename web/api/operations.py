@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.operations.jobs import find as find_job
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
-from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, RunBody, Schedules
+from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
 from models.db.sources import source
 from models.operations import actions as service
 from models.queue import actions, broker_queues
@@ -42,15 +42,7 @@ expose(
 )
 expose(actions.get_letter, "GET", "/dead-letters/<uuid:letter_id>", id="get_dead_letter", tag="service", answer=Letter, present=_letter)
 expose(actions.resolve_letters, "POST", "/dead-letters/resolve", id="resolve_dead_letters", tag="service", body=ResolveBody, errors=(404,))
-expose(
-    service.list_jobs,
-    "GET",
-    "/schedules",
-    id="list_schedules",
-    tag="service",
-    answer=Schedules,
-    present=lambda _asker, jobs: {"jobs": jobs},
-)
+expose(service.list_jobs, "GET", "/schedules", id="list_jobs", tag="service", answer=JobStates, present=lambda _asker, jobs: {"jobs": jobs})
 
 
 @operation(

@@ -35,7 +35,7 @@ class Paging:
         place = "before" if "before" in request.model_fields else "after"
         kind = request.model_fields[place].annotation
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-        forms = [one if get_origin(one) is tuple else tuple[one] for one in kinds if one is not NoneType]  # type: ignore[valid-type]
+        forms = [type_ if get_origin(type_) is tuple else tuple[type_] for type_ in kinds if type_ is not NoneType]  # type: ignore[valid-type]
         return cls(place, TypeAdapter(reduce(or_, forms)), answer)
 
     def replace_cursor(self, given: MutableMapping[str, Any]) -> None:

@@ -53,8 +53,8 @@ def answer_to(error: Exception) -> Response:
         case JiyiError():
             return _of_service(error)
         case Unanswered():
-            said = None if error.__cause__ is None else sentence_of(error.__cause__)
-            detail = f"The {error.source} did not answer: {said or error.reason}. Try again in a moment."
+            reason = None if error.__cause__ is None else sentence_of(error.__cause__)
+            detail = f"The {error.source} did not answer: {reason or error.reason}. Try again in a moment."
             return problem(503, detail, headers={"Retry-After": str(RETRY_SECONDS)})
         case HTTPException():
             return _of_werkzeug(error)

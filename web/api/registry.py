@@ -18,8 +18,10 @@ from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, p
 from web.api.paging import Paging
 from web.api.problems import Refused
 
-#: A file for each operation: ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them.
-EXAMPLES = Path(__file__).with_name("examples")
+#: Operation → ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them. A file for each tag.
+EXAMPLES: Mapping[str, Any] = {
+    name: example for path in Path(__file__).with_name("examples").glob("*.json") for name, example in from_json(path.read_bytes()).items()
+}
 
 Handler = Callable[..., Any]
 #: What an action is asked with, by the names of its request's fields.
@@ -33,6 +35,8 @@ class Operation(operations.Operation):
     handler: Handler
     #: The action that it is, unless it takes events or is a read without a name.
     action: Action[Any, Any] | None = None
+    #: Whether its body may be as long as an event; of an action, the table says so.
+    large: bool = False
 
 
 #: Every operation there is, in the order of the document.
@@ -48,9 +52,7 @@ def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Han
     """
 
     def register(handler: Handler) -> Handler:
-        shown = EXAMPLES / f"{told['id']}.json"
-        if shown.exists():
-            example = from_json(shown.read_bytes())
+        if (example := EXAMPLES.get(told["id"])) is not None:
             told.update(examples=example.get("request", {}), answer_example=example.get("answer"))
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
         told.setdefault("description", " ".join(description.split()) or summary)
@@ -83,7 +85,7 @@ def expose(
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
-        fields = {name: getattr(one, name) for one in (body, query) if one is not None for name in one.model_fields_set} | parts
+        fields = {name: getattr(model, name) for model in (body, query) if model is not None for name in model.model_fields_set} | parts
         if paging is not None:
             paging.replace_cursor(fields)
         try:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, get_origin
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
+from werkzeug.exceptions import TooManyRequests
 
+from jiyi.protocol.budget import REQUESTS_OF_GROUP, RETRY_SECONDS
 from jiyi.protocol.events import CONTENT_TYPE, unstorable
 from jiyi.protocol.openapi.operations import GROUP_HEADER
 from jiyi.protocol.openapi.problems import field_problem
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need, who
-from web.accounts.in_hand import REQUESTS
 from web.api.bodies import read_body, room_for_body
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
@@ -120,3 +124,33 @@ def _query(operation: Operation) -> BaseModel | None:
 
 def _is_list(model: type[BaseModel], name: str) -> bool:
     return get_origin(model.model_fields[name].annotation) is list
+
+
+class InHand:
+    """Requests by group. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, group_id: str) -> Iterator[None]:
+        """One more request of the group, until the end of the block. Raises :class:`TooManyRequests`."""
+        with self._lock:
+            if self._counts[group_id] >= self._most:
+                raise TooManyRequests(
+                    f"{self._most} requests of this group are being answered; send fewer at a time. Ask again in {RETRY_SECONDS} s.",
+                    retry_after=RETRY_SECONDS,
+                )
+            self._counts[group_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._counts[group_id] -= 1
+                if not self._counts[group_id]:
+                    del self._counts[group_id]
+
+
+#: This process's.
+REQUESTS = InHand(REQUESTS_OF_GROUP)

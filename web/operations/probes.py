@@ -36,10 +36,10 @@ def readyz() -> Response:
     settings, states = get_settings(), servers.begin()
     database = attempt(lambda: from_database(_embedder))
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
-    found = states()
-    ready = all(server.state == "ok" for server in found.values())
-    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}" for name, server in found.items()}
-    parts |= {one.name: one.state for one in attempt(providers).value or []}
+    answers = states()
+    ready = all(server.state == "ok" for server in answers.values())
+    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}" for name, server in answers.items()}
+    parts |= {provider.name: provider.state for provider in attempt(providers).value or []}
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
 
 

@@ -59,8 +59,8 @@ def live() -> Response:
 
 def end_streams() -> None:
     """Told to stop, the process lets its watchers go at once. Takes no lock: a signal's handler calls it."""
-    for made in hub.made():
-        made.cut_all()
+    for stream_hub in hub.made():
+        stream_hub.cut_all()
 
 
 def register(app: Flask) -> None:

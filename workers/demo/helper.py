@@ -34,7 +34,7 @@ NOTES = (
 
 def help_out(client: Client) -> None:
     """Give the group's helper a few days of work. A second time it has had them."""
-    if client.growth.command("schedule_list", agent_id=AGENT).model_dump()["schedules"]:
+    if client.command("appointments.list", agent_id=AGENT).model_dump()["schedules"]:
         return
     _talk(client)
     _look_after_itself(client)
@@ -57,14 +57,14 @@ def _talk(client: Client) -> None:
 
 
 def _look_after_itself(client: Client) -> None:
-    tell = client.growth.command
+    tell = client.command
     for text in APPOINTMENTS:
-        tell("schedule_create", agent_id=AGENT, text=text, tz=TZ)
-    tell("pain_report", agent_id=AGENT, summary="The order for clay is always sent too late.")
+        tell("appointments.create", agent_id=AGENT, text=text, tz=TZ)
+    tell("pains.report", agent_id=AGENT, summary="The order for clay is always sent too late.")
     for place, text in enumerate(SOULS):
-        proposed = tell("identity_propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
+        proposed = tell("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
         if place == 0:
-            tell("identity_approve", proposal_id=proposed["proposal_id"])
-    tell("heartbeat_configure", agent_id=AGENT, tz=TZ, quiet_hours=None)
-    tell("heartbeat_enable", agent_id=AGENT)
-    tell("heartbeat_tick", agent_id=AGENT)
+            tell("identity.approve", proposal_id=proposed["proposal_id"])
+    tell("heartbeats.configure", agent_id=AGENT, tz=TZ, quiet_hours=None)
+    tell("heartbeats.enable", agent_id=AGENT)
+    tell("heartbeats.tick", agent_id=AGENT)

@@ -27,10 +27,10 @@ def duration(text: str | timedelta) -> timedelta:
     """``90d``, ``24h``, ``30m``, ``2w``. For ``typer.Option(parser=…)``."""
     if isinstance(text, timedelta):
         return text
-    found = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
+    if match is None:
         raise typer.BadParameter(f"{text!r} is no duration, such as 90d, 24h or 30m")
-    return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+    return timedelta(seconds=int(match[1]) * UNITS[match[2]])
 
 
 @app.command()
@@ -55,17 +55,17 @@ def create(
 def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
     """Keys and when they were used: of the group, if one is given with --group, else all."""
     with connect(ctx) as client:
-        found = client.keys.list(all_groups=session(ctx).group is None)
-    show(Shown(found, lambda: _print_keys(found)), as_json=as_json)
+        keys = client.keys.list(all_groups=session(ctx).group is None)
+    show(Shown(keys, lambda: _print_keys(keys)), as_json=as_json)
 
 
 def _print_keys(found: list[Key]) -> None:
     now = datetime.now(UTC)
-    made = output.table("", "id", "group", "name", "may", "state", "expires", "used", grow=["group", "name", "may"], right=["used"])
+    table = output.table("", "id", "group", "name", "may", "state", "expires", "used", grow=["group", "name", "may"], right=["used"])
     for key in found:
         group = Text("all", "dim") if key.group_id is None else key.group_id
         output.row(
-            made,
+            table,
             key.key_id,
             group,
             key.name,
@@ -74,15 +74,15 @@ def _print_keys(found: list[Key]) -> None:
             None if key.expires_at is None else output.local_date(key.expires_at),
             "never" if key.last_used_at is None else f"{output.age(key.last_used_at, now)} ago",
         )
-    output.listing(made, None, "", "no keys; make one with `jiyi keys create NAME`")
+    output.listing(table, None, "", "no keys; make one with `jiyi keys create NAME`")
 
 
 @app.command()
 @shows
 def revoke(client: Client, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
     """End a key, for good. It may work for five more seconds."""
-    found = client.keys.revoke(key_id)
-    return Shown(found, lambda: output.line(f"{found.key_id} ({found.name}) is revoked"))
+    key = client.keys.revoke(key_id)
+    return Shown(key, lambda: output.line(f"{key.key_id} ({key.name}) is revoked"))
 
 
 @app.command()
@@ -103,8 +103,8 @@ def _created(created: CreatedKey) -> Shown:
 
 
 def _print_created(created: CreatedKey) -> None:
-    made = created.key
+    key = created.key
     output.line(created.text)
-    where = "every group" if made.group_id is None else f"the group {made.group_id}"
-    until = "" if made.expires_at is None else f" until {output.local_time(made.expires_at)}"
-    output.notice(f"{made.name}: may {', '.join(made.scopes)} in {where}{until}; {SHOWN_ONCE}")
+    where = "every group" if key.group_id is None else f"the group {key.group_id}"
+    until = "" if key.expires_at is None else f" until {output.local_time(key.expires_at)}"
+    output.notice(f"{key.name}: may {', '.join(key.scopes)} in {where}{until}; {SHOWN_ONCE}")

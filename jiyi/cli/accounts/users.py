@@ -55,18 +55,18 @@ def passwd(client: Client, name: Name, generate: Generate = False) -> Shown:
 @shows
 def list_users(client: Client) -> Shown:
     """Everybody, and when they were last seen."""
-    found = client.people.list()
-    return Shown(found, lambda: _people(found))
+    people = client.people.list()
+    return Shown(people, lambda: _people(people))
 
 
 def _people(found: list[Person]) -> Table:
     now = datetime.now(UTC)
-    made = output.table("", "name", "role", "groups", "state", "seen", grow=["groups"], right=["seen"])
+    table = output.table("", "name", "role", "groups", "state", "seen", grow=["groups"], right=["seen"])
     for user in found:
         seen = "never" if user.last_seen_at is None else f"{output.age(user.last_seen_at, now)} ago"
         groups = Text("all", "dim") if user.groups is None else ", ".join(user.groups)
-        output.row(made, user.name, user.role, groups, "disabled" if user.disabled_at else "active", seen)
-    return made
+        output.row(table, user.name, user.role, groups, "disabled" if user.disabled_at else "active", seen)
+    return table
 
 
 @app.command()

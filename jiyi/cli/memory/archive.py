@@ -36,16 +36,16 @@ def archive(
         return
     with connect(ctx) as client:
         tick = client.jobs.run("archive", dry_run=dry_run, whole_service=False)
-    found = jobs.finished(tick)
-    show(Shown(tick, lambda: _print_verdicts(client.group, tick)) if dry_run else found, as_json=as_json)
+    shown = jobs.finished(tick)
+    show(Shown(tick, lambda: _print_verdicts(client.group, tick)) if dry_run else shown, as_json=as_json)
 
 
 def _print_verdicts(group: str, tick: Tick) -> None:
     agents: list[dict[str, Any]] = tick.summary.get("by_agent", [])
-    made = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
+    table = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
     for agent in agents:
-        output.row(made, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
-    output.show(made)
+        output.row(table, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
+    output.show(table)
     output.notice(
         f"{tick.summary.get('fades', 0):,} would be archived; the others stay: accessed or stored recently, important, "
         "or evidence of a live thought"
@@ -66,10 +66,10 @@ def list_archived(
 
 
 def _print_page(agent: str, page: Rows[ArchivedRow]) -> None:
-    made = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
+    table = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
     for row in page.rows:
         output.row(
-            made,
+            table,
             row.node_id,
             output.local_date(row.created_at),
             output.local_date(row.archived_at),
@@ -77,7 +77,7 @@ def _print_page(agent: str, page: Rows[ArchivedRow]) -> None:
             row.poignancy,
             output.cut(row.description, 1_000, 1),
         )
-    output.listing(made, page.next, "--before", f"nothing of {agent} is archived")
+    output.listing(table, page.next, "--before", f"nothing of {agent} is archived")
 
 
 @app.command()

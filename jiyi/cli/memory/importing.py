@@ -48,12 +48,12 @@ def jsonl(
     with connect(ctx, into_group) as client:
         target = Target(default_group=client.group, keep_group=keep_group, agent=agent, keep_ids=keep_ids)
         if str(file) == "-":
-            found = read(sys.stdin.buffer, target)
+            lines = read(sys.stdin.buffer, target)
         else:
             with file.open("rb") as rows:
-                found = read(rows, target)
-        _refuse(found, str(file), told=session(ctx).json, skip_bad=skip_bad)
-        _bring_in(client, found.events, skipped=found.bad, wait=wait, timeout=timeout, as_json=as_json)
+                lines = read(rows, target)
+        _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
+        _bring_in(client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @app.command("stanford")
@@ -88,19 +88,20 @@ def _tell(what: str, sentences: Sequence[str]) -> None:
         output.notice(f"{what}: {len(sentences) - MAX_SHOWN:,} more")
 
 
-def _refuse(found: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
+def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
     """Tell what is wrong with a file; raises :class:`InvalidFile` unless bad lines may be skipped."""
-    if not found.bad:
+    if not read_lines.bad:
         return
     if skip_bad or not told:
-        for problem in found.problems:
+        for problem in read_lines.problems:
             output.notice(problem)
-        if len(found.problems) == MAX_SHOWN:
+        if len(read_lines.problems) == MAX_SHOWN:
             output.notice(f"… (at most {MAX_SHOWN} are shown)")
     if not skip_bad:
-        lines = "line is" if found.bad == 1 else "lines are"
+        lines = "line is" if read_lines.bad == 1 else "lines are"
         raise InvalidFile(
-            f"{name}: {found.bad:,} of {found.total:,} {lines} wrong, nothing was published; --skip-bad leaves them out", found.problems
+            f"{name}: {read_lines.bad:,} of {read_lines.total:,} {lines} wrong, nothing was published; --skip-bad leaves them out",
+            read_lines.problems,
         )
 
 

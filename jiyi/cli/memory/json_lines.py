@@ -72,19 +72,19 @@ class Lines:
 
 def read(rows: Iterable[bytes], target: Target) -> Lines:
     """Every line of a file, checked. Blank lines are skipped; nothing raises."""
-    found = Lines()
+    lines = Lines()
     for number, row in enumerate(rows, start=1):
         text = row.removeprefix(b"\xef\xbb\xbf").strip()
         if not text:
             continue
-        found.total += 1
+        lines.total += 1
         try:
-            found.events.append(event_of(text, target))
+            lines.events.append(event_of(text, target))
         except InvalidEvent as error:
-            found.bad += 1
-            room = MAX_SHOWN - len(found.problems)
-            found.problems += [f"line {number}: {problem}" for problem in error.problems[:room]]
-    return found
+            lines.bad += 1
+            room = MAX_SHOWN - len(lines.problems)
+            lines.problems += [f"line {number}: {problem}" for problem in error.problems[:room]]
+    return lines
 
 
 def event_of(text: bytes, target: Target) -> Event:

@@ -47,8 +47,8 @@ def related(
     """Events and thoughts that share a keyword with a statement."""
     if not (subject or predicate or object_):
         raise typer.BadParameter("give at least one of --subject, --predicate, --object")
-    found = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
-    return Shown(found, lambda: Group(*(_node_table(kind, rows) for kind, rows in found.items())))
+    memories = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
+    return Shown(memories, lambda: Group(*(_node_table(kind, rows) for kind, rows in memories.items())))
 
 
 @shows
@@ -64,11 +64,11 @@ def keywords(
 
 
 def _print_keywords(agent: str, page: Rows[KeywordStrength]) -> None:
-    made = output.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
+    table = output.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
     best = max((row.strength for row in page.rows), default=0)
     for row in page.rows:
-        output.row(made, row.keyword, row.memory_type, row.strength, bars.single(row.strength, best, BAR))
-    output.listing(made, page.next, "--offset")
+        output.row(table, row.keyword, row.memory_type, row.strength, bars.single(row.strength, best, BAR))
+    output.listing(table, page.next, "--offset")
 
 
 @shows
@@ -82,12 +82,12 @@ def agents(
 
 def _print_agents(group: str, page: Rows[AgentState]) -> None:
     numbers = ["nodes", "events", "thoughts", "chats", "to reflection"]
-    made = output.table(group, "agent", *numbers, "since", "settings", right=numbers, grow=["settings"])
+    table = output.table(group, "agent", *numbers, "since", "settings", right=numbers, grow=["settings"])
     for row in page.rows:
         counts = row.type_counts
         settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
         output.row(
-            made,
+            table,
             row.agent_id,
             row.node_count,
             *(counts.get(name, 0) for name in ("event", "thought", "chat")),
@@ -95,11 +95,11 @@ def _print_agents(group: str, page: Rows[AgentState]) -> None:
             output.local_date(row.created_at),
             settings,
         )
-    output.listing(made, page.next, "--after")
+    output.listing(table, page.next, "--after")
 
 
 def _node_table(title: str, rows: list[MemoryRow]) -> Table:
-    made = output.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow=["memory"])
+    table = output.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow=["memory"])
     fixed = [[row.node_count, row.type, output.local_time(row.created_at), row.poignancy, row.access_count] for row in rows]
     widths = [
         max([cell_len(title), *(cell_len(str(output.cell_text(cell))) for cell in cells)])
@@ -107,5 +107,5 @@ def _node_table(title: str, rows: list[MemoryRow]) -> Table:
     ]
     room = output.room(output.stdout().width, *widths)
     for cells, row in zip(fixed, rows, strict=True):
-        output.row(made, *cells, output.cut(row.description, room, MAX_LINES))
-    return made
+        output.row(table, *cells, output.cut(row.description, room, MAX_LINES))
+    return table

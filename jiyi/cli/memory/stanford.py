@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +19,12 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from jiyi.cli.memory.stanford_nodes import what_fits
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS, Event
 from jiyi.protocol.events.content import digest
 from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.settings import get_settings
 
 #: What the original embedded with.
 ORIGINAL_MODEL = "text-embedding-ada-002"
@@ -99,15 +99,15 @@ def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str
     Raises:
         InvalidRequest: a node lacks a field or has a wrong one; says which.
     """
-    made: list[Event] = []
+    collected: list[Event] = []
     for node in what_fits(memory.nodes)[0]:
         try:
-            made.append(wire.build(_observation(node, memory, group_id, agent_id, embedding_model)))
+            collected.append(wire.build(_observation(node, memory, group_id, agent_id, embedding_model)))
         except (KeyError, TypeError, ValueError) as error:
             reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
             raise InvalidRequest([f"{node['node_id']}: {reason}"]) from None
     configured = _configured(memory, group_id, agent_id)
-    return [*made, configured] if configured else made
+    return [*collected, configured] if configured else collected
 
 
 def left_out(memory: Memory) -> list[str]:
@@ -199,3 +199,64 @@ def _vectors(home: Path) -> Mapping[str, Any]:
 
 def _time(text: str) -> datetime:
     return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
+
+
+#: The scale of importance; what is outside counts as unknown, which is 0.
+LEAST_POIGNANCY, MOST_POIGNANCY = 1, 10
+MAX_SHOWN_CHARS = 40
+
+
+def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], list[str]]:
+    """The nodes as far as they can be stored, and a sentence for each value, or node, that is left out.
+
+    What is missing or of another type than the original writes stays as it is, to be refused by name.
+    """
+    left_out: list[str] = []
+    empty = {node["node_id"] for node in nodes if _is_blank(node.get("description"))}
+    left_out += [f"{node_id}: the whole node, its description is empty" for node_id in sorted(empty, key=_number)]
+    kept = [_fitting(node, empty, left_out) for node in nodes if node["node_id"] not in empty]
+    return kept, left_out
+
+
+def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> JsonObject:
+    fitted = dict(node)
+
+    def note(what: str) -> None:
+        left_out.append(f"{node['node_id']}: {what}")
+
+    if isinstance(keywords := node.get("keywords"), list):
+        fitted["keywords"] = _keywords(keywords, note)
+    for name in ("subject", "predicate", "object"):
+        if isinstance(text := node.get(name), str) and len(text) > MAX_PART_CHARS:
+            fitted[name] = None
+            note(f"the {name}, {len(text):,} characters are more than {MAX_PART_CHARS}")
+    poignancy = node.get("poignancy")
+    if isinstance(poignancy, int | float) and not LEAST_POIGNANCY <= poignancy <= MOST_POIGNANCY:
+        fitted["poignancy"] = None
+        note(f"the poignancy {poignancy:g}, which is not between {LEAST_POIGNANCY} and {MOST_POIGNANCY}: it counts as 0")
+    if isinstance(filling := node.get("filling"), list) and empty.intersection(node_id for node_id in filling if isinstance(node_id, str)):
+        fitted["filling"] = [node_id for node_id in filling if node_id not in empty]
+    return fitted
+
+
+def _keywords(keywords: list[Any], note: Callable[[str], None]) -> list[Any]:
+    """Those that can be found: not empty, not too long, not too many."""
+    short = [keyword for keyword in keywords if keyword != ""]
+    if len(short) < len(keywords):
+        note("an empty keyword")
+    fitting = [keyword for keyword in short if not isinstance(keyword, str) or len(keyword) <= MAX_KEYWORD_CHARS]
+    for keyword in short:
+        if keyword not in fitting:
+            note(f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {len(keyword):,} characters are more than {MAX_KEYWORD_CHARS}")
+    most = get_settings().max_keywords
+    if len(fitting) > most:
+        note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many (JIYI_MAX_KEYWORDS)")
+    return fitting[:most]
+
+
+def _is_blank(text: Any) -> bool:
+    return isinstance(text, str) and not text.strip()
+
+
+def _number(node_id: str) -> int:
+    return int(node_id.removeprefix("node_"))

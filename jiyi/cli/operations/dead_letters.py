@@ -35,10 +35,10 @@ def list_letters(
 
 
 def _print_page(state: LetterState, page: DeadLetterPage) -> None:
-    made = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
+    table = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
     for row in page.rows:
-        output.row(made, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
-    output.listing(made, page.next, "--before", f"no {state} dead letters")
+        output.row(table, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
+    output.listing(table, page.next, "--before", f"no {state} dead letters")
 
 
 @app.command("show")
@@ -51,12 +51,12 @@ def show_letter(client: Client, letter_id: Annotated[UUID, typer.Argument(metava
 
 def _print_letter(letter: DeadLetter) -> None:
     console = output.stdout()
-    made = output.table(str(letter.letter_id), "", "", grow=[""])
-    made.show_header = False
+    table = output.table(str(letter.letter_id), "", "", grow=[""])
+    table.show_header = False
     for name in ("state", "kind", "group_id", "subject_id", "attempts", "reason"):
-        output.row(made, name, getattr(letter, name))
-    output.row(made, "created", output.local_time(letter.created_at))
-    console.print(made)
+        output.row(table, name, getattr(letter, name))
+    output.row(table, "created", output.local_time(letter.created_at))
+    console.print(table)
     for name, words in (("body", letter.body), ("traceback", letter.traceback)):
         if words:
             console.print(f"\n{name}", style="bold")

@@ -30,18 +30,18 @@ def recall(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="How many memories of each answer.")] = 10,
 ) -> Shown:
     """How much of the exact answer the search in a large agent's memories finds."""
-    found = client.service.check_recall(agent, questions=questions, top_k=top_k)
-    return Shown(found.model_dump(exclude_unset=True), lambda: recall_view(agent, found))
+    report = client.service.check_recall(agent, questions=questions, top_k=top_k)
+    return Shown(report.model_dump(exclude_unset=True), lambda: recall_view(agent, report))
 
 
-def recall_view(agent: str, found: RecallReport) -> Table | Text:
-    if not found.large:
-        return Text(output.plain(f"{agent} has {found.memories:,} memories: every answer is exact"))
-    made = output.table(f"{agent}: {found.questions} questions, the best {found.top_k} of {found.memories:,}", "", "")
-    made.show_header = False
-    if found.recall is not None:
-        output.row(made, "found of the exact answer", f"{found.recall:.1%}")
-        output.row(made, "in the worst case", f"{found.worst:.1%}")
-        output.row(made, "median, this way / exact", f"{found.large_ms:.0f} ms / {found.exact_ms:.0f} ms")
-    output.row(made, "answers cut short", found.short)
-    return made
+def recall_view(agent: str, report: RecallReport) -> Table | Text:
+    if not report.large:
+        return Text(output.plain(f"{agent} has {report.memories:,} memories: every answer is exact"))
+    table = output.table(f"{agent}: {report.questions} questions, the best {report.top_k} of {report.memories:,}", "", "")
+    table.show_header = False
+    if report.recall is not None:
+        output.row(table, "found of the exact answer", f"{report.recall:.1%}")
+        output.row(table, "in the worst case", f"{report.worst:.1%}")
+        output.row(table, "median, this way / exact", f"{report.large_ms:.0f} ms / {report.exact_ms:.0f} ms")
+    output.row(table, "answers cut short", report.short)
+    return table

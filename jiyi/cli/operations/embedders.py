@@ -30,8 +30,8 @@ LONGEST_PAUSE = 1.0
 @shows
 def embedders(client: Client) -> Shown:
     """Which embedders there are, which one is in use, and how many memories each model has embedded."""
-    found = client.embeddings.show()
-    return Shown(found, lambda: tables(found))
+    report = client.embeddings.show()
+    return Shown(report, lambda: tables(report))
 
 
 @shows
@@ -51,15 +51,15 @@ def reembed(
     embedded = 0
     if cancel:
         state = client.embeddings.move(cancel=True)
-        said = f"the move to {state.model} is cancelled; nothing has changed"
+        sentence = f"the move to {state.model} is cancelled; nothing has changed"
     else:
         with output.progress() as progress:
             task = progress.add_task("embedding", total=None)
             for state in steps(client, to=to, batch=batch, everything=all_models):
                 embedded += state.done if state.phase in EMBEDS else 0
                 _show(progress, task, state)
-        said = f"{embedded:,} memories embedded; the service uses {state.model}"
-    return Shown({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded}, lambda: output.line(said))
+        sentence = f"{embedded:,} memories embedded; the service uses {state.model}"
+    return Shown({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded}, lambda: output.line(sentence))
 
 
 def steps(client: Client, **fields: Any) -> Iterator[MoveState]:

@@ -1,4 +1,4 @@
-"""``jiyi schedule`` and ``jiyi run-job``: what runs by itself, and how it went."""
+"""``jiyi jobs`` and ``jiyi run-job``: what runs by itself, and how it went."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
 
 
 @shows
-def schedule(client: Client) -> Shown:
+def jobs(client: Client) -> Shown:
     """Scheduled jobs of the service: how often, the last run, the next one."""
-    found = client.jobs.list()
-    return Shown(found, lambda: _print_schedule(found))
+    states = client.jobs.list()
+    return Shown(states, lambda: _print_jobs(states))
 
 
-def _print_schedule(found: list[JobState]) -> None:
-    output.show(schedule_table(found, datetime.now(UTC)))
-    for row in found:
+def _print_jobs(states: list[JobState]) -> None:
+    output.show(jobs_table(states, datetime.now(UTC)))
+    for row in states:
         if row.last is not None and row.last.error:
             output.notice(f"{row.job}: {row.last.error}")
 
 
-def schedule_table(rows: list[JobState], now: datetime) -> Table:
-    made = output.table(
+def jobs_table(rows: list[JobState], now: datetime) -> Table:
+    table = output.table(
         "", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow=["runs", "result"]
     )
     for row in rows:
         last = row.last
         ran = (None,) * 3 if last is None else (output.age(last.started_at, now), last.state, f"{last.seconds or 0:.1f} s")
         result = None if last is None else last.error or brief(last.summary)
-        output.row(made, row.job, local(row.schedule, now), *ran, upcoming(row.next, now), result)
-    return made
+        output.row(table, row.job, local(row.schedule, now), *ran, upcoming(row.next, now), result)
+    return table
 
 
 def local(schedule: str, now: datetime) -> str:
     """A schedule with its hour of the day, which is the service's in UTC, as it is here."""
 
-    def here(found: re.Match[str]) -> str:
-        at = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]))
+    def here(match: re.Match[str]) -> str:
+        at = now.astimezone(UTC).replace(hour=int(match[1]), minute=int(match[2]))
         return f"at {at.astimezone():%H:%M}"
 
     return re.sub(r"at (\d\d):(\d\d) UTC", here, schedule)
@@ -92,7 +92,7 @@ def _short(value: Any) -> str:
 @shows
 def run_job(
     client: Client,
-    name: Annotated[str, typer.Argument(help="As `jiyi schedule` lists it.")],
+    name: Annotated[str, typer.Argument(help="As `jiyi jobs` lists it.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what it would do.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
 ) -> Shown:
@@ -105,5 +105,5 @@ def finished(tick: Tick) -> Shown:
     if tick.state == "failed":
         raise JobFailed(f"{tick.job} failed: {tick.error}")
     took = "" if tick.seconds is None else f" in {tick.seconds:.1f} s"
-    said = f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}"
-    return Shown(tick, lambda: output.line(said))
+    sentence = f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}"
+    return Shown(tick, lambda: output.line(sentence))

@@ -18,8 +18,8 @@ from jiyi.protocol.providers import LLMReport, LLMVendor
 @shows
 def llms(client: Client, days: Annotated[int, typer.Option(min=1, max=3_650, help="Usage of so many days, today included.")] = 30) -> Shown:
     """The LLM in use and the state of its breaker, the vendors with keys, the group's usage."""
-    found = client.service.llms(days)
-    return Shown(found, lambda: _print_report(client.group, found))
+    report = client.service.llms(days)
+    return Shown(report, lambda: _print_report(client.group, report))
 
 
 def _print_report(group: str, found: LLMReport) -> None:
@@ -40,19 +40,19 @@ def llms_tables(group: str, found: LLMReport, now: datetime) -> Group:
 
 
 def _vendors(vendors: list[LLMVendor]) -> Table:
-    made = output.table("vendors", "vendor", "key", "default model")
+    table = output.table("vendors", "vendor", "key", "default model")
     for row in vendors:
         key = "found" if row.key else "missing" if row.needs_key else "not needed"
-        output.row(made, row.vendor, key, row.model or None)
-    return made
+        output.row(table, row.vendor, key, row.model or None)
+    return table
 
 
-def _usage(group: str, found: LLMReport) -> Table:
+def _usage(group: str, report: LLMReport) -> Table:
     numbers = ["calls", "failed", "tokens in", "tokens out", "cost"]
-    made = output.table(f"usage of group {group}, {found.days} days", "prompt", "model", *numbers, right=numbers)
-    for row in found.usage:
+    table = output.table(f"usage of group {group}, {report.days} days", "prompt", "model", *numbers, right=numbers)
+    for row in report.usage:
         cost = f"{row.cost:.4f}" if row.cost else None
-        output.row(made, row.prompt, row.model, row.calls, row.failures, row.prompt_tokens, row.completion_tokens, cost)
-    if not found.usage:
-        output.row(made, "nothing")
-    return made
+        output.row(table, row.prompt, row.model, row.calls, row.failures, row.prompt_tokens, row.completion_tokens, cost)
+    if not report.usage:
+        output.row(table, "nothing")
+    return table

@@ -31,8 +31,8 @@ NAMES = {
 @shows
 def stats(client: Client) -> Shown:
     """Counts of the group, pending work, and counters of the service."""
-    found = client.service.stats()
-    return Shown(found, lambda: stats_tables(client.group, found, datetime.now(UTC)))
+    counts = client.service.stats()
+    return Shown(counts, lambda: stats_tables(client.group, counts, datetime.now(UTC)))
 
 
 def stats_tables(group: str, found: ServiceStats, now: datetime) -> Group:
@@ -49,18 +49,18 @@ def stats_tables(group: str, found: ServiceStats, now: datetime) -> Group:
 
 
 def _indexes(found: dict[str, dict[str, int]]) -> Table:
-    made = output.table(
+    table = output.table(
         "indexes in the retrieval workers", "worker", "agents", "memories", "MiB", "of", right=["agents", "memories", "MiB", "of"]
     )
     for worker, held in found.items():
-        output.row(made, worker, held["indexes"], held["memories"], *(f"{held[name] / 2**20:,.0f}" for name in ("bytes", "limit_bytes")))
+        output.row(table, worker, held["indexes"], held["memories"], *(f"{held[name] / 2**20:,.0f}" for name in ("bytes", "limit_bytes")))
     if not found:
-        output.row(made, "none lately")
-    return made
+        output.row(table, "none lately")
+    return table
 
 
 def _counts(title: str, counts: JsonMapping) -> Table:
-    made = output.table(title, "what", "count", right=["count"])
+    table = output.table(title, "what", "count", right=["count"])
     for name, value in counts.items():
-        output.row(made, name, value)
-    return made
+        output.row(table, name, value)
+    return table

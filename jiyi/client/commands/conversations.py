@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import BaseModel
-
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.protocol.conversations.catalogue import COMMANDS
 from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 
@@ -40,7 +35,7 @@ class Conversations(Namespace[W]):
             format=format,
             template=template,
         )
-        return self._inject("viking_inject_prompt", request, timeout)
+        return self._inject("conversations.inject", request, timeout)
 
     @verb
     def context(
@@ -55,16 +50,7 @@ class Conversations(Namespace[W]):
     ) -> Steps[InjectedContext]:
         """What belongs before the answer to a query."""
         request = checked(ContextRequest, agent_id=agent_id, query=query, max_tokens=max_tokens, format=format, template=template)
-        return self._inject("memory_build_context", request, timeout)
-
-    @verb
-    def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[BaseModel]:
-        """The result of one of the commands of ``docs/conversations.md``, such as ``command("viking_ls", uri="agent://companion")``.
-
-        Raises:
-            InvalidRequest: there is no such command, or with a sentence per wrong field.
-        """
-        return self._command(COMMANDS, name, timeout, fields)
+        return self._inject("conversations.context", request, timeout)
 
     def _inject(self, action: str, request: ContextRequest, timeout: float | None) -> Steps[InjectedContext]:
         """By the worker that has the agent's index."""

@@ -7,10 +7,12 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
-from jiyi.client.calls import Id, W, checked
+from jiyi.client.calls import Id, W, call_of, checked
 from jiyi.client.reflections import Reflections
 from jiyi.client.verbs.steps import Steps, Turn, polled, rows, verb
 from jiyi.client.verbs.telling import Telling
+from jiyi.errors import InvalidRequest, unknown
+from jiyi.protocol.actions import ALIASES, TABLE, name_of
 from jiyi.protocol.erasure import Erasure, ErasureRequested
 from jiyi.protocol.memory import Memory as MemoryRow
 from jiyi.protocol.memory import MemoryDetail
@@ -24,9 +26,23 @@ Page = list[MemoryRow]
 
 
 class Asking(Telling[W]):
-    """What is remembered, and why."""
+    """What is remembered, and why; and any action by its name."""
 
     reflections: Reflections[W]
+
+    @verb
+    def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[Any]:
+        """The result of any action by its name or an alias, such as ``command("heartbeats.status", agent_id="companion")``.
+
+        Raises:
+            InvalidRequest: there is no such action, or with a sentence per wrong field.
+        """
+        declared = TABLE.get(name_of(name))
+        if declared is None:
+            raise InvalidRequest([f"name: {unknown(name, [*TABLE, *ALIASES], 'action')}"])
+        request = checked(declared.request, **fields)
+        call = call_of(self._group, declared.name, request, timeout, declared.queue, reads=not declared.mutates)
+        return self._of(call, declared.result)
 
     @verb
     def retrieve(

@@ -9,9 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_validator
 
 from jiyi.protocol.appointments.schedules import TimeZone
-from jiyi.protocol.conversations.commands import AgentId
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 Urgency = Literal["low", "medium", "high"]
 Channel = Literal["ui", "desktop", "all"]
@@ -171,20 +170,3 @@ class Health(BaseModel):
 
 class HealthRequest(Request):
     agent_id: Name | None = None
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "heartbeat_get": (AgentId, HeartbeatConfig, QUEUE),
-    "heartbeat_configure": (ConfigureHeartbeat, HeartbeatState, CHANGES),
-    "heartbeat_enable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_disable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_tick": (AgentId, TickResult, CHANGES),
-    "heartbeat_status": (AgentId, HeartbeatState, QUEUE),
-    "heartbeat_history": (ListTicks, Ticks, QUEUE),
-    "heartbeat_alerts": (ListAlerts, Alerts, QUEUE),
-    "heartbeat_acknowledge": (AcknowledgeAlerts, Acknowledged, CHANGES),
-    "heartbeat_interact": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_correct": (CorrectAgent, HeartbeatState, CHANGES),
-    "health_snapshot": (HealthRequest, Health, QUEUE),
-}

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_vali
 
 from jiyi.protocol.appointments.cron import check_cron, zone_of
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
 MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500
@@ -207,17 +207,3 @@ class ScheduleRuns(BaseModel):
 
 class Deleted(BaseModel):
     deleted: bool
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "schedule_parse": (ParseSchedule, ScheduleParse, QUEUE),
-    "schedule_create": (CreateSchedule, CreatedSchedule, CHANGES),
-    "schedule_ask": (AskSchedules, AskedSchedules, CHANGES),
-    "schedule_list": (ListSchedules, Schedules, QUEUE),
-    "schedule_get": (ScheduleId, ScheduleDetails, QUEUE),
-    "schedule_runs": (ListRuns, ScheduleRuns, QUEUE),
-    "schedule_pause": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_resume": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_delete": (ScheduleId, Deleted, CHANGES),
-}

@@ -193,15 +193,10 @@ class Done(BaseModel):
 
 
 class AddResource(Request):
-    """A text for an address."""
+    """Add a text at an address."""
 
     uri: EntryUri
     content: Description
-
-
-class AddWithMetadata(AddResource):
-    """With what is known of it."""
-
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import Name, Vote
 from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, Recommendation, Sentiment, Signal, Status
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 MAX_REASON_CHARS = 1_000
 
@@ -212,30 +212,3 @@ class Hint(BaseModel):
     text: str = ""
     id: UUID | None = None
     artifact: ArtifactKind | None = None
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "skill_list": (ArtifactsQuery, ArtifactRows, QUEUE),
-    "skill_get": (ArtifactId, ArtifactState, QUEUE),
-    "skill_accept": (Deciding, ArtifactState, CHANGES),
-    "skill_decline": (Deciding, ArtifactState, CHANGES),
-    "skill_enable": (ArtifactId, ArtifactState, CHANGES),
-    "skill_disable": (ArtifactId, ArtifactState, CHANGES),
-    "skill_archive": (Deciding, ArtifactState, CHANGES),
-    "skill_delete": (ArtifactId, ArtifactState, CHANGES),
-    "workflow_list": (ArtifactsQuery, ArtifactRows, QUEUE),
-    "workflow_get": (ArtifactId, ArtifactState, QUEUE),
-    "workflow_accept": (Deciding, ArtifactState, CHANGES),
-    "workflow_decline": (Deciding, ArtifactState, CHANGES),
-    "workflow_enable": (ArtifactId, ArtifactState, CHANGES),
-    "workflow_disable": (ArtifactId, ArtifactState, CHANGES),
-    "workflow_archive": (Deciding, ArtifactState, CHANGES),
-    "workflow_delete": (ArtifactId, ArtifactState, CHANGES),
-    "feedback_give": (GiveFeedback, GivenFeedback, CHANGES),
-    "feedback_list": (VotesQuery, VoteRows, QUEUE),
-    "feedback_trust": (TrustQuery, TrustRows, QUEUE),
-    "evolution_patterns": (PatternsQuery, PatternRows, QUEUE),
-    "evolution_events": (EvolutionQuery, EvolutionRows, QUEUE),
-    "evolution_hint": (HintQuery, Hint, QUEUE),
-}

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
 from jiyi.settings import get_settings
 
 File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
@@ -102,7 +102,7 @@ def _writable(content: str) -> str:
 
 def _proposable(file: File) -> File:
     if file not in PROPOSABLE:
-        raise ValueError("USER follows the profile; use identity_update_user for what people add to it")
+        raise ValueError("USER follows the profile; use identity.update_user for what people add to it")
     return file
 
 
@@ -330,21 +330,3 @@ class ChangedFiles(BaseModel):
     """The files as they are now; those that were so already are not among them."""
 
     files: list[IdentityFile]
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "identity_list": (OfAgent, FileStates, QUEUE),
-    "identity_get": (GetFile, IdentityFile, QUEUE),
-    "identity_prompt": (ComposePrompt, ComposedPrompt, QUEUE),
-    "identity_history": (FileHistory, VersionPage, QUEUE),
-    "identity_diff": (DiffFiles, Difference, QUEUE),
-    "identity_propose": (ProposeChange, IdentityProposal, CHANGES),
-    "identity_proposals": (ListProposals, ProposalPage, QUEUE),
-    "identity_approve": (DecideProposal, IdentityFile, CHANGES),
-    "identity_reject": (DecideProposal, IdentityProposal, CHANGES),
-    "identity_update_user": (UpdateUser, IdentityFile, CHANGES),
-    "identity_snapshot": (TakeSnapshot, Snapshot, CHANGES),
-    "identity_versions": (ListSnapshots, SnapshotPage, QUEUE),
-    "identity_rollback": (Rollback, ChangedFiles, CHANGES),
-}

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from jiyi.protocol.conversations.types import Outcome
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 #: What kind of trouble it is.
 Category = Literal["fault", "slow", "wrong", "tedious", "unclear", "other"]
@@ -187,13 +187,3 @@ class ProposalAsked(BaseModel):
 
     pain: PainPoint
     proposal: SolutionProposal | None = None
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "pain_list": (ListPains, PainPage, QUEUE),
-    "pain_get": (PainId, PainDetail, QUEUE),
-    "pain_report": (ReportPain, PainChanged, CHANGES),
-    "pain_resolve": (ResolvePain, PainChanged, CHANGES),
-    "pain_propose": (ProposeSolution, ProposalAsked, CHANGES),
-}

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
-from jiyi.protocol.reflection import ReflectionAsked, ReflectionState, State, Trigger
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.reflection import ReflectionState, State, Trigger
 
 #: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.
 SelfTrigger = Literal["conversations", "hours"]
@@ -121,14 +121,3 @@ class LookDetail(ReflectionState):
     """A reflection with its thoughts, and what it found about the agent itself."""
 
     findings: Findings | None
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "reflection_get": (OfAgent, SelfState, QUEUE),
-    "reflection_configure": (ConfigureSelf, SelfState, CHANGES),
-    "reflection_due": (OfAgent, SelfState, QUEUE),
-    "reflection_run": (OfAgent, ReflectionAsked, CHANGES),
-    "reflection_list": (ListLooks, LookPage, QUEUE),
-    "reflection_show": (LookId, LookDetail, QUEUE),
-}

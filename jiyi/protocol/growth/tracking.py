@@ -7,7 +7,6 @@ from datetime import date
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.queries import QUEUE
 
 #: Days that one answer covers, unless asked otherwise, and at most.
 DAYS, MAX_DAYS = 30, 366
@@ -33,7 +32,3 @@ class Tallies(BaseModel):
 
     agent_id: str
     tallies: list[Tally]
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {"growth_tallies": (TallyQuery, Tallies, QUEUE)}

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.steps import StepType
-from jiyi.protocol.queries import DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 RequestType = Literal["tool_task", "question", "request", "chat"]
 #: How it ended: as asked, in part, not at all, or without an answer.
@@ -99,11 +99,3 @@ class StepState(BaseModel):
 
 class StepRows(BaseModel):
     rows: list[StepState]
-
-
-#: Name → request, result, queue.
-COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "trajectory_list": (TrajectoriesQuery, TrajectoryRows, QUEUE),
-    "trajectory_get": (TrajectoryId, TrajectoryState, QUEUE),
-    "trajectory_steps": (StepsQuery, StepRows, QUEUE),
-}

@@ -46,7 +46,7 @@ def _operation(operation: Operation, schemas: Json) -> Json:
         for parameter in openapi.parameters(operation, schemas)
         if parameter["in"] == "path" or parameter["name"] in kept
     ]
-    found: Json = {
+    described: Json = {
         "operationId": operation.id,
         "summary": operation.summary,
         "description": operation.description,
@@ -59,8 +59,8 @@ def _operation(operation: Operation, schemas: Json) -> Json:
         properties = {name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept}
         required = [name for name in kept if name in schema.get("required", []) or name == "focal_text"]
         content = {"schema": {"type": "object", "properties": properties, "required": required}}
-        found["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}
-    return found
+        described["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}
+    return described
 
 
 def flat(schema: Json, schemas: Json) -> Json:
@@ -68,7 +68,7 @@ def flat(schema: Json, schemas: Json) -> Json:
     schema = openapi.not_null(schema)
     if "$ref" in schema:
         schema = {**schemas[schema["$ref"].rpartition("/")[2]], **schema}
-    found = {name: schema[name] for name in KEPT if schema.get(name) is not None}
-    if found.get("type") not in SIMPLE:
-        found = {"type": "string", "description": found.get("description", "")}
-    return found
+    kept = {name: schema[name] for name in KEPT if schema.get(name) is not None}
+    if kept.get("type") not in SIMPLE:
+        kept = {"type": "string", "description": kept.get("description", "")}
+    return kept

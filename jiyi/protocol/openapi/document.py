@@ -52,7 +52,7 @@ PART_TEXTS = {
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",
     "name": "Name of an action, such as `agents.list`.",
-    "job": "Name of a job, such as `snapshot`: see list_schedules.",
+    "job": "Name of a job, such as `snapshot`: see list_jobs.",
 }
 #: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
 LIMITS = {
@@ -138,7 +138,7 @@ def example_of(operation: Operation) -> Json:
 
 def parameters(operation: Operation, schemas: Json) -> list[Json]:
     """The path's parts and the query's fields."""
-    found: list[Json] = [
+    described: list[Json] = [
         {
             "name": name,
             "in": "path",
@@ -149,13 +149,13 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
         for name, converter in operation.parts.items()
     ]
     if operation.query is None:
-        return found
+        return described
     schema = operation.query.model_json_schema(ref_template=REF)
-    schemas.update({name: _clean(one) for name, one in schema.pop("$defs", {}).items() if name not in schemas})
+    schemas.update({name: _clean(definition) for name, definition in schema.pop("$defs", {}).items() if name not in schemas})
     first: Json = next(iter(operation.examples.values()), {})
     for name, property_ in _clean(schema)["properties"].items():
         text = property_.pop("description", "")
-        found.append(
+        described.append(
             {
                 "name": name,
                 "in": "query",
@@ -165,7 +165,7 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
                 **({"example": first[name]} if name in first else {}),
             }
         )
-    return found
+    return described
 
 
 def not_null(schema: Json) -> Json:
@@ -186,7 +186,7 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
     for status in operation.statuses:
         if status != operation.status:
             responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
-    found: Json = {
+    described: Json = {
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -195,11 +195,11 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
         "responses": responses,
     }
     if operation.scope == "operator":
-        found["parameters"].append(_GROUP)
+        described["parameters"].append(_GROUP)
     if operation.body is not None:
         content = {"schema": refs[operation.body, "validation"], "examples": example_of(operation)}
-        found["requestBody"] = {"required": operation.body_required, "content": {CONTENT_TYPE: content}}
-    return found
+        described["requestBody"] = {"required": operation.body_required, "content": {CONTENT_TYPE: content}}
+    return described
 
 
 _GROUP = {
@@ -221,7 +221,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
     wanted: list[Any] = [(operation.answer, "serialization") for operation in operations]
     wanted += [(operation.body, "validation") for operation in operations if operation.body is not None]
     refs, defined = models_json_schema([*dict.fromkeys(wanted), (Problem, "serialization")], ref_template=REF)
-    return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(one) for name, one in defined["$defs"].items()}
+    return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(definition) for name, definition in defined["$defs"].items()}
 
 
 def _clean(schema: Any) -> Any:

@@ -64,9 +64,9 @@ class Operation:
     @property
     def statuses(self) -> list[int]:
         """Every status that it may answer with."""
-        found = {self.status, 400, 401, 403, 429, 500, 503, *self.errors}
+        possible = {self.status, 400, 401, 403, 429, 500, 503, *self.errors}
         if self.parts:
-            found |= {404}
+            possible |= {404}
         if self.body is not None:
-            found |= {413, 415}
-        return sorted(found | {422})
+            possible |= {413, 415}
+        return sorted(possible | {422})

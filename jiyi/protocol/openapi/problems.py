@@ -71,7 +71,7 @@ def field_problem(sentence: str) -> FieldProblem:
     """``field: what is wrong`` in two; a sentence on an unknown option names the field itself."""
     if (unknown := _UNKNOWN.match(sentence)) is not None:
         return FieldProblem(field=unknown[1], message=sentence)
-    name, found, message = sentence.partition(": ")
-    if not found or " " in name:
+    name, colon, message = sentence.partition(": ")
+    if not colon or " " in name:
         return FieldProblem(field="", message=sentence)
     return FieldProblem(field="" if name == "value" else name, message=message)

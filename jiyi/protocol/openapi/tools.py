@@ -51,7 +51,7 @@ DESTRUCTIVE = {"delete", "demote"}
 def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]:
     """The tools in their order, each with the right that it needs."""
     document = openapi.document("", operations)
-    by_id = {one.id: one for one in operations}
+    by_id = {operation.id: operation for operation in operations}
     return [(_tool(name, by_id[of], document), by_id[of].scope) for name, of in OFFERED.items() if of in by_id]
 
 
@@ -59,8 +59,8 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
     schemas = document["components"]["schemas"]
     given = document["paths"][told.url][told.method.lower()]["parameters"]
     parameters = [parameter for parameter in given if parameter["in"] in ("path", "query")]
-    properties = {one["name"]: {**one["schema"], "description": one.get("description", "")} for one in parameters}
-    required = [one["name"] for one in parameters if one["required"]]
+    properties = {argument["name"]: {**argument["schema"], "description": argument.get("description", "")} for argument in parameters}
+    required = [argument["name"] for argument in parameters if argument["required"]]
     body = told.flat_body or told.body
     if body is not None:
         schema = schemas[body.__name__]
@@ -76,12 +76,12 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
     return Tool(
         name=name,
         title=told.summary,
-        description=_OPERATION.sub(lambda found: _NAMES[found.group()], f"{told.summary}. {told.description}"),
+        description=_OPERATION.sub(lambda match: _NAMES[match.group()], f"{told.summary}. {told.description}"),
         input_schema={**arguments, **({"$defs": used} if used else {})},
         method=told.method,
         path=told.url,
-        in_path=[one["name"] for one in parameters if one["in"] == "path"],
-        in_query=[one["name"] for one in parameters if one["in"] == "query"],
+        in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
+        in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
         read_only=told.scope == "read",
         destructive=name in DESTRUCTIVE,
     )
@@ -90,17 +90,17 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
 def _local(schema: Any, schemas: Json, used: Json) -> Any:
     """With its references to ``$defs``, into which what they refer to is put."""
     if isinstance(schema, list):
-        return [_local(one, schemas, used) for one in schema]
+        return [_local(item, schemas, used) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: _local(value, schemas, used) for name, value in schema.items() if name not in ("$ref", "discriminator")}
+    copied = {name: _local(value, schemas, used) for name, value in schema.items() if name not in ("$ref", "discriminator")}
     if isinstance(reference := schema.get("$ref"), str):
         model = reference.rpartition("/")[2]
-        found["$ref"] = f"#/$defs/{model}"
+        copied["$ref"] = f"#/$defs/{model}"
         if model not in used:
             used[model] = {}  # it may refer to itself
             used[model] = _local(schemas[model], schemas, used)
-    return found
+    return copied
 
 
 class Tool(BaseModel):

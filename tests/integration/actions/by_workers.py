@@ -24,18 +24,7 @@ CANCELS = "查房的提醒取消吧"
 
 CASES = (
     Case(
-        action=schedule_actions.ask,
-        prepare=scheduled,
-        request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS),
-        effect=schedules,
-        rest=lambda _made: ("POST", "/growth/schedule_ask", {"agent_id": AGENT, "text": CANCELS}),
+        action=schedule_actions.ask, prepare=scheduled, request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS), effect=schedules
     ),
-    Case(
-        action=actions.make_digest,
-        prepare=entry,
-        request=lambda _made: DigestBody(days=7),
-        effect=digested,
-        rest=lambda _made: ("POST", "/memory/digest", {"days": 7}),
-        admin=lambda _made: ("/digests", {"days": "7"}),
-    ),
+    Case(action=actions.make_digest, prepare=entry, request=lambda _made: DigestBody(days=7), effect=digested),
 )

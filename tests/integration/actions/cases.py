@@ -1,4 +1,4 @@
-"""How each action is tried: what there is before, what is asked, and how each door is asked for the same."""
+"""How each action is tried: what there is before, what is asked, what is to be seen afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.db.actions import Action
 
 @dataclass(frozen=True)
 class Case:
-    """One mutation, done in the same way through every door that it has.
+    """One mutation. What stands for its kind says how REST and the admin are asked for the same.
 
     ``prepare(group)`` makes what the action is done to, and returns what the other functions get as ``made``.
     """
@@ -21,34 +21,14 @@ class Case:
     action: Action[Any, Any]
     prepare: Callable[[str], Any]
     request: Callable[[Any], BaseModel]
-    #: ``effect(group, made)``: what is there afterwards, without ids and times, so that doors can be compared.
+    #: ``effect(group, made)``: what is there afterwards, without ids and times.
     effect: Callable[[str, Any], Any]
-    #: ``rest(made)``: method, path below /api/v1, body; None: REST does not have it.
+    #: ``rest(made)``: method, path below /api/v1, body; None: it is not tried there.
     rest: Callable[[Any], tuple[str, str, dict[str, Any] | None]] | None = None
-    #: ``admin(made)``: address and form of the page; None: no page has it.
+    #: ``admin(made)``: address and form of the page; None: it is not tried there.
     admin: Callable[[Any], tuple[str, dict[str, Any]]] | None = None
     #: Tells two cases of one action apart.
     name: str = ""
 
     def __str__(self) -> str:
         return f"{self.action.name}{self.name and '-' + self.name}"
-
-
-def command(
-    action: Action[Any, Any],
-    tag: str,
-    fields: Callable[[Any], dict[str, Any]],
-    *,
-    prepare: Callable[[str], Any],
-    effect: Callable[[str, Any], Any],
-    admin: Callable[[Any], tuple[str, dict[str, Any]]] | None = None,
-) -> Case:
-    """The case of an action that REST has under its name: the request and the body have the same ``fields(made)``."""
-    return Case(
-        action=action,
-        prepare=prepare,
-        request=lambda made: action.request.model_validate(fields(made)),
-        effect=effect,
-        rest=lambda made: ("POST", f"/{tag}/{action.name}", fields(made)),
-        admin=admin,
-    )

@@ -6,17 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.conversations.commands import (
-    AddResource,
-    AddWithMetadata,
-    AgentId,
-    ExtractMessages,
-    ImportMemories,
-    IndustryWords,
-    MemoryEntryInput,
-    MemoryId,
-    ResourceUri,
-)
+from jiyi.protocol.conversations.commands import AddResource, AgentId, IndustryWords, MemoryId, ResourceUri
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -46,55 +36,34 @@ def words(group: str, _made: Any) -> list[Any]:
         return list(map(tuple, connection.execute(_WORDS, {"group": group})))
 
 
-def _adding(action: Any, name: str, request: Any, body: dict[str, Any]) -> Case:
+def _adding(action: Any, fields: dict[str, Any], rest: str | None = None) -> Case:
     return Case(
         action=action,
         prepare=lambda _group: None,
-        request=lambda _made: request,
+        request=lambda _made: action.request.model_validate(fields),
         effect=memories,
-        rest=lambda _made: ("POST", f"/conversations/{name}", body),
+        rest=None if rest is None else lambda _made: ("POST", rest, fields),
     )
 
 
 _ENTRY = {"agent_id": "小伴", "content": SAID, "category": "allergy", "importance": 9}
 _IMPORT = {"memories": [{"agent_id": "小伴", "memory_type": "knowledge", "uri": URI, "content": SAID}]}
 _TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", "text": SAID}]}
-_METADATA = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
+_RESOURCE = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
 
 CASES = (
-    _adding(actions.store_memory, "memory_store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
-    _adding(actions.import_memories, "memory_import", ImportMemories.model_validate(_IMPORT), _IMPORT),
-    _adding(actions.add_resource, "viking_add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
-    _adding(actions.add_with_metadata, "viking_add_with_metadata", AddWithMetadata.model_validate(_METADATA), _METADATA),
-    _adding(actions.store_with_summaries, "viking_store_with_summaries", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
-    _adding(actions.extract_and_store, "extract_and_store_memories", ExtractMessages.model_validate(_TALK), _TALK),
-    Case(
-        action=actions.delete,
-        prepare=stored,
-        request=lambda made: MemoryId(id=made),
-        effect=erasures,
-        rest=lambda made: ("POST", "/conversations/memory_delete", {"id": made}),
-    ),
-    Case(
-        action=actions.delete_all,
-        prepare=stored,
-        request=lambda _made: AgentId(agent_id="小伴"),
-        effect=erasures,
-        rest=lambda _made: ("POST", "/conversations/memory_delete_all", {"agent_id": "小伴"}),
-    ),
-    Case(
-        action=actions.remove,
-        prepare=stored,
-        request=lambda _made: ResourceUri(uri=URI),
-        effect=erasures,
-        rest=lambda _made: ("POST", "/conversations/viking_remove", {"uri": URI}),
-    ),
+    _adding(actions.store_memory, _ENTRY, rest="/conversations/memory_store"),
+    _adding(actions.import_memories, _IMPORT),
+    _adding(actions.add_resource, _RESOURCE),
+    _adding(actions.extract_and_store, _TALK),
+    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made), effect=erasures),
+    Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴"), effect=erasures),
+    Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI), effect=erasures),
     Case(
         action=actions.load_industry_keywords,
         prepare=lambda _group: None,
         request=lambda _made: IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}),
         effect=words,
-        rest=lambda _made: ("POST", "/conversations/viking_load_industry_keywords", {"industry": "pottery", "keywords": {"釉": ["glaze"]}}),
     ),
 )
 

@@ -32,33 +32,15 @@ def owed(group: str, _made: Any) -> list[Any]:
 
 
 CASES = (
-    Case(
-        action=actions.request_erasure,
-        prepare=a_memory,
-        request=lambda _made: Erasure(agent_id="klaus"),
-        effect=owed,
-        rest=lambda _made: ("POST", "/erasures", {"agent_id": "klaus"}),
-        admin=lambda _made: ("/erasure", {"kind": "agent", "names": "klaus", "again": "klaus"}),
-        name="agent",
-    ),
+    Case(action=actions.request_erasure, prepare=a_memory, request=lambda _made: Erasure(agent_id="klaus"), effect=owed, name="agent"),
     Case(
         action=actions.request_erasure,
         prepare=a_memory,
         request=lambda _made: Erasure(person="Maria Lopez", aliases=["玛丽亚"], delete_backups=True),
         effect=owed,
-        rest=lambda _made: ("POST", "/erasures", {"person": "Maria Lopez", "aliases": ["玛丽亚"], "delete_backups": True}),
-        admin=lambda _made: ("/erasure", {"names": "Maria Lopez\n玛丽亚", "again": "Maria Lopez", "delete_backups": "yes"}),
         name="person",
     ),
-    Case(
-        action=actions.request_erasure,
-        prepare=a_memory,
-        request=lambda made: Erasure(node_ids=[made[1]]),
-        effect=owed,
-        rest=lambda made: ("DELETE", f"/nodes/{made[1]}", None),
-        admin=lambda made: (f"/nodes/{made[0]}/{made[1]}/delete", {}),
-        name="nodes",
-    ),
+    Case(action=actions.request_erasure, prepare=a_memory, request=lambda made: Erasure(node_ids=[made[1]]), effect=owed, name="nodes"),
 )
 
 _CALL_OFF = text("""

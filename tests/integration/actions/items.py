@@ -25,7 +25,6 @@ CASES = (
         prepare=lambda _group: None,
         request=lambda _made: PutItems.model_validate({"items": [ITEM]}),
         effect=items,
-        rest=lambda _made: ("POST", "/items", {"items": [ITEM]}),
     ),
 )
 _ITEMS = text("""

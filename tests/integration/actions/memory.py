@@ -86,14 +86,12 @@ CASES = (
         prepare=lambda _group: None,
         request=lambda _made: AddMemory(agent_id=AGENT, description="窑温一千三百度", poignancy=4),
         effect=texts,
-        admin=lambda _made: ("/memories/add", {"agent": AGENT, "description": "窑温一千三百度", "poignancy": "4"}),
     ),
     Case(
         action=actions.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
         effect=versions,
-        rest=lambda made: ("PATCH", f"/nodes/{made}", {"description": "窑温一千三百度", "occurred_at": SINCE}),
     ),
     Case(
         name="by hand",
@@ -101,29 +99,10 @@ CASES = (
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
         effect=texts,
-        admin=lambda made: (f"/nodes/{{group}}/{made}/correct", {"description": "窑温一千三百度"}),
     ),
+    Case(action=actions.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made]), effect=nodes),
+    Case(name="named", action=actions.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made]), effect=nodes),
     Case(
-        action=actions.archive,
-        prepare=remembered,
-        request=lambda made: ArchiveRequest(node_ids=[made]),
-        effect=nodes,
-        admin=lambda made: (f"/nodes/{{group}}/{made}/archive", {}),
-    ),
-    Case(
-        name="named",
-        action=actions.restore,
-        prepare=archived,
-        request=lambda made: RestoreRequest(node_ids=[made]),
-        effect=nodes,
-        admin=lambda made: (f"/nodes/{{group}}/{made}/restore", {}),
-    ),
-    Case(
-        name="all of an agent",
-        action=actions.restore,
-        prepare=expired,
-        request=lambda _made: RestoreRequest(agent_id=AGENT),
-        effect=nodes,
-        admin=lambda _made: ("/archive/{group}/restore", {"agent": AGENT}),
+        name="all of an agent", action=actions.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT), effect=nodes
     ),
 )

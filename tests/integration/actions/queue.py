@@ -60,8 +60,6 @@ def resolution(action: str) -> Case:
         prepare=buried,
         request=lambda made: ResolveBody(action=action, letter_ids=made),
         effect=resolved,
-        rest=lambda made: ("POST", "/dead-letters/resolve", {"action": action, "letter_ids": made}),
-        admin=lambda made: ("/dead/resolve", {"action": action, "letter": made}),
     )
 
 
@@ -75,8 +73,6 @@ CASES = (
         prepare=buried,
         request=lambda _made: ResolveBody(action="replay", kind="intake"),
         effect=resolved,
-        rest=lambda _made: ("POST", "/dead-letters/resolve", {"action": "replay", "kind": "intake"}),
-        admin=lambda _made: ("/dead/resolve", {"action": "replay", "all_of": "intake"}),
     ),
 )
 

@@ -16,13 +16,4 @@ def asked(group: str, _made: Any) -> list[Any]:
     return [kinds, *rows("SELECT agent_id, trigger, state FROM reflections WHERE group_id = :g", g=group)]
 
 
-CASES = (
-    Case(
-        action=actions.request_reflection,
-        prepare=remembered,
-        request=lambda _made: ReflectRequest(agent_id=AGENT),
-        effect=asked,
-        rest=lambda _made: ("POST", f"/agents/{AGENT}/reflect", None),
-        admin=lambda _made: (f"/agents/{{group}}/{AGENT}/reflect", {}),
-    ),
-)
+CASES = (Case(action=actions.request_reflection, prepare=remembered, request=lambda _made: ReflectRequest(agent_id=AGENT), effect=asked),)

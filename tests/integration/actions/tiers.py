@@ -49,40 +49,21 @@ CASES = (
         prepare=lambda _group: None,
         request=lambda _made: PromoteBody(text=SAID, kind="verdict", note="agreed"),
         effect=knowledge,
-        rest=lambda _made: ("POST", "/memory/promote", {"text": SAID, "kind": "verdict", "note": "agreed"}),
-        admin=lambda _made: ("/promotion", {"text": SAID, "kind": "verdict", "note": "agreed"}),
     ),
-    Case(
-        action=actions.demote,
-        prepare=known,
-        request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong"),
-        effect=knowledge,
-        rest=lambda made: ("POST", "/memory/demote", {"knowledge_ids": [made], "reason": "wrong"}),
-        admin=lambda made: (f"/knowledge/{made}/demote", {"reason": "wrong"}),
-    ),
+    Case(action=actions.demote, prepare=known, request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong"), effect=knowledge),
     Case(
         action=actions.edit,
         prepare=known,
         request=lambda made: EditKnowledge(knowledge_id=made, content="Fire it twice.", reason="thick cups"),
         effect=knowledge,
-        rest=lambda made: ("PATCH", f"/knowledge/{made}", {"content": "Fire it twice.", "reason": "thick cups"}),
-        admin=lambda made: (f"/knowledge/{made}/edit", {"content": "Fire it twice.", "reason": "thick cups"}),
     ),
     Case(
         action=actions.check,
         prepare=entry,
         request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up"),
         effect=entries,
-        rest=lambda made: ("POST", "/memory/check", {"entry_ids": [str(made)], "verdict": "true", "reason": "looked up"}),
-        admin=lambda made: (f"/quarantine/{made}/check", {"verdict": "true", "reason": "looked up"}),
     ),
-    Case(
-        action=actions.delete,
-        prepare=entry,
-        request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"),
-        effect=entries,
-        admin=lambda made: ("/quarantine/delete", {"entry": str(made), "reason": "noise"}),
-    ),
+    Case(action=actions.delete, prepare=entry, request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"), effect=entries),
 )
 
 _ROWS = text("""

@@ -20,7 +20,7 @@ pytest.importorskip("onnxruntime", reason="needs the `local` extra")
 
 def state(client: Client) -> dict[str, tuple[str, str | None]]:
     """What is to be done → state and cron."""
-    found = client.growth.command("schedule_list", SECONDS, agent_id=AGENT)
+    found = client.command("appointments.list", SECONDS, agent_id=AGENT)
     assert isinstance(found, Schedules)
     return {one.task_description: (one.state, one.cron) for one in found.schedules}
 
@@ -28,7 +28,7 @@ def state(client: Client) -> dict[str, tuple[str, str | None]]:
 def done(client: Client) -> list[str]:
     """What was asked and done, oldest first."""
     with for_groups(client.group), unit_of_work() as connection:
-        found = audit.entries(connection, client.group, None, 50, action="schedule_ask")
+        found = audit.entries(connection, client.group, None, 50, action="appointments.ask")
     return [entry.details.get("asked", "new") for entry in reversed(found)]
 
 
@@ -96,7 +96,7 @@ def test_appointments_are_made_moved_listed_and_cancelled_in_words(
 
 def test_the_same_request_twice_cancels_one(client: Client) -> None:
     def ask(text: str, request_id: object = None) -> AskedSchedules:
-        found = client.growth.command("schedule_ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id)
+        found = client.command("appointments.ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id)
         assert isinstance(found, AskedSchedules)
         return found
 
@@ -109,7 +109,7 @@ def test_the_same_request_twice_cancels_one(client: Client) -> None:
     assert second.schedule == first.schedule
     assert second.confirmation == first.confirmation
     assert {one for one, _ in state(client).values()} == {"ended", "active"}
-    resumed = client.growth.command("schedule_resume", SECONDS, id=first.schedule.id)
+    resumed = client.command("appointments.resume", SECONDS, id=first.schedule.id)
     assert resumed.model_dump()["state"] == "active"
 
 

@@ -79,15 +79,15 @@ def comparable(nodes):
 
 
 def test_jobs_and_the_archive(jiyi, ask, service):
-    jobs = {row["job"]: row for row in ask("schedule")}
+    jobs = {row["job"]: row for row in ask("jobs")}
     assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
 
     def reconciled():
-        last = {row["job"]: row for row in ask("schedule")}["reconcile"]["last"]
+        last = {row["job"]: row for row in ask("jobs")}["reconcile"]["last"]
         return last is not None and last["state"] == "done"
 
     until(reconciled)
-    assert "reconcile" in jiyi("schedule")
+    assert "reconcile" in jiyi("jobs")
     ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
     ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
     ask("observe", "klaus", "Klaus wakes up")

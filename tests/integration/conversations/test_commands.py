@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import text
 
 from engine.providers import llms
@@ -38,6 +38,8 @@ from jiyi.protocol.conversations.commands import (
 )
 from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -45,6 +47,7 @@ from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
 from tasks.framework.work import run_until_idle
+from tasks.operations.embedders import embedder_report
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -424,7 +427,7 @@ def test_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
 
 
 def test_embedders_are_listed(group: str) -> None:
-    assert isinstance(worker.embedding_providers(me(group), Nothing()), BaseModel)
+    assert isinstance(embedder_report(me(group), EmbeddersRequest()), EmbedderReport)
 
 
 def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,9 +74,9 @@ def test_the_loop_neither_raises_nor_waits_when_nobody_answers(group: str) -> No
 
 
 def test_commands_through_the_client(client: Client) -> None:
-    done = client.conversations.command("viking_add", uri="agent://小伴/knowledge/allergy", content="用户对花生过敏。")
+    done = client.command("resources.add", uri="agent://小伴/knowledge/allergy", content="用户对花生过敏。")
     assert done.model_dump()["new"]
-    listed = client.conversations.command("viking_ls", uri="agent://小伴")
+    listed = client.command("resources.list", uri="agent://小伴")
     assert listed.model_dump()["resources"][0]["name"] == "knowledge"
     with pytest.raises(InvalidRequest, match="unknown command"):
-        client.conversations.command("viking_fly")
+        client.command("viking_fly")

@@ -333,5 +333,5 @@ def test_every_change_leaves_an_audit_row(agent: str) -> None:
     approve(agent, propose(agent))
     identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
-    assert [row["action"] for row in found] == ["identity_propose", "identity_approve", "identity_rollback"]
+    assert [row["action"] for row in found] == ["identity.propose", "identity.approve", "identity.rollback"]
     assert {row["target"] for row in found} == {AGENT}

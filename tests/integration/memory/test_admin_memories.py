@@ -26,8 +26,9 @@ from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import attributes
-from web.admin import asking
-from web.admin.memory import agent_settings, evidence, timeline
+from web.admin.memory import agents as agent_pages
+from web.admin.memory import node as evidence
+from web.admin.retrieval import playground as asking
 
 AGENT = "林岚"
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
@@ -359,7 +360,7 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     observe(group)
     admin = sign_in("admin", [group])
     path = f"/agents/{group}/{AGENT}"
-    every = dict.fromkeys(agent_settings.FIELDS, "")
+    every = dict.fromkeys(agent_pages.SETTINGS, "")
     answer = admin.post(f"{path}/settings", data={**every, "mode": "elapsed", "recency_w": "2.5"})
     assert answer.status_code == 303
     settings = data(admin, f"{path}.json")["agent"]["settings"]
@@ -746,12 +747,12 @@ def test_a_timeline_has_bars_for_empty_months_too() -> None:
         TimelineSpan(start=start, memories=4, event=3, thought=1, chat=0),
         TimelineSpan(start=datetime(2026, 2, 1, tzinfo=UTC), memories=2, event=0, thought=0, chat=2),
     ]
-    drawn = timeline.Timeline("month", spans)
+    drawn = agent_pages.Timeline("month", spans)
     assert [bar["memories"] for bar in drawn.bars] == [4, 0, 0, 2]
     assert [bar["start"].month for bar in drawn.bars] == [11, 12, 1, 2]
-    assert sum(segment["height"] for segment in drawn.bars[0]["segments"]) == pytest.approx(timeline.HEIGHT - 2)
-    assert not timeline.Timeline("day", [])
-    assert timeline.unit_for(Span(start, start + timedelta(days=3))) == "hour"
-    assert timeline.unit_for(Span(start, start + timedelta(days=3_000))) == "month"
-    long = timeline.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
-    assert (len(long.bars), long.cut) == (timeline.MOST_BARS, True)
+    assert sum(segment["height"] for segment in drawn.bars[0]["segments"]) == pytest.approx(agent_pages.HEIGHT - 2)
+    assert not agent_pages.Timeline("day", [])
+    assert agent_pages.unit_for(Span(start, start + timedelta(days=3))) == "hour"
+    assert agent_pages.unit_for(Span(start, start + timedelta(days=3_000))) == "month"
+    long = agent_pages.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
+    assert (len(long.bars), long.cut) == (agent_pages.MOST_BARS, True)

@@ -39,43 +39,18 @@ def stored(group: str, _made: Any) -> list[Any]:
         return [list(map(tuple, connection.execute(one, {"group": group}))) for one in _STORED]
 
 
-def _of(action: Any, verb: str, *, admin: bool = False) -> Case:
-    return Case(
-        action=action,
-        prepare=written,
-        request=lambda made: StoreName(name=made),
-        effect=stored,
-        rest=lambda made: ("POST", f"/stores/{verb}", {"name": made}),
-        admin=(lambda made: (f"/stores/{made}/{verb}", {})) if admin else None,
-    )
+def _of(action: Any) -> Case:
+    return Case(action=action, prepare=written, request=lambda made: StoreName(name=made), effect=stored)
 
 
 CASES = (
-    Case(
-        action=actions.apply,
-        prepare=lambda _group: None,
-        request=lambda _made: ApplyGraph(**GRAPH),
-        effect=stored,
-        rest=lambda _made: ("POST", "/stores/apply", GRAPH),
-    ),
-    Case(
-        action=actions.update,
-        prepare=declared,
-        request=lambda _made: UpdateStore.model_validate(SAY),
-        effect=stored,
-        rest=lambda _made: ("POST", "/stores/update", SAY),
-    ),
-    Case(
-        action=actions.log,
-        prepare=lambda _group: None,
-        request=lambda _made: LogOperation.model_validate(DONE),
-        effect=stored,
-        rest=lambda _made: ("POST", "/stores/log", DONE),
-    ),
-    _of(actions.load, "load"),
-    _of(actions.save, "save"),
-    _of(actions.reindex, "reindex", admin=True),
-    _of(actions.delete, "delete", admin=True),
+    Case(action=actions.apply, prepare=lambda _group: None, request=lambda _made: ApplyGraph(**GRAPH), effect=stored),
+    Case(action=actions.update, prepare=declared, request=lambda _made: UpdateStore.model_validate(SAY), effect=stored),
+    Case(action=actions.log, prepare=lambda _group: None, request=lambda _made: LogOperation.model_validate(DONE), effect=stored),
+    _of(actions.load),
+    _of(actions.save),
+    _of(actions.reindex),
+    _of(actions.delete),
 )
 
 _STORED = (

@@ -15,9 +15,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import store
 from tests.integration.conftest import SignIn
+from tests.integration.web.markup import form, parsed
 from web import actions
 from web.admin import MODULES
-from web.admin.forms.reading import Form, Page, Tag
 
 EVIL = "<script>alert('记')</script>\" onfocus=\"x"
 ADMIN = {module.blueprint.name for module in MODULES}
@@ -36,14 +36,6 @@ def values(rule: Rule) -> dict[str, Any]:
             next(iter(converter.items)) if isinstance(converter, AnyConverter) else uuid4() if isinstance(converter, UUIDConverter) else "x"
         )
     return found
-
-
-def form(html: str, action: str) -> Form:
-    return next(one for one in Page(html).forms if one.tag.get("method") == "post" and action in one.tag.get("action"))
-
-
-def field(found: Form, name: str) -> Tag:
-    return next(found.named(name))
 
 
 def observe(group: str) -> str:
@@ -84,17 +76,18 @@ def test_a_memory_that_cannot_be_added_is_still_there(sign_in: SignIn, group: st
     sent = {"agent": EVIL, "description": "  ", "poignancy": "11"}
     for language, words in ((None, "must be at most 10"), (CHINESE, "不能大于 10")):
         page = browser.get("/memories", headers=language).text
-        where = field(form(page, "/memories/add"), "from_page").get("value")
+        where = form(page, "/memories/add").named("from_page").get("value")
         answer = browser.post(f"/memories/add?group={group}", data=sent | {"from_page": where}, headers=language)
         assert answer.status_code == 400
         assert "<script>" not in answer.text
         again = form(answer.text, "/memories/add")
-        assert field(again, "agent").get("value") == EVIL
-        assert field(again, "poignancy").get("value") == "11"
-        assert field(again, "poignancy").get("aria-invalid") == "true"
-        assert field(again, "description").has("autofocus")
-        assert again.folded[0].has("open")
-        assert words in answer.text[field(again, "poignancy").end :][:200]
+        assert again.named("agent").get("value") == EVIL
+        assert again.named("poignancy").get("value") == "11"
+        assert again.named("poignancy").get("aria-invalid") == "true"
+        assert again.named("description").has("autofocus")
+        assert next(tag for tag in parsed(answer.text).all("details") if tag.get("class") == "add").has("open")
+        [wrong] = [tag for tag in again.all("small") if tag.get("id") == "refused-poignancy"]
+        assert words in wrong.text
 
 
 def test_an_agents_settings_stay_as_they_were_typed(sign_in: SignIn, group: str) -> None:
@@ -104,11 +97,10 @@ def test_an_agents_settings_stay_as_they_were_typed(sign_in: SignIn, group: str)
     answer = browser.post(f"{path}/settings", data=sent)
     assert answer.status_code == 400
     again = form(answer.text, "/settings")
-    assert field(again, "recency_w").get("aria-describedby") == "refused-recency_w help-recency_w"
-    assert field(again, "relevance_w").get("value") == "2"
-    chosen = [option for select, option in again.options if select.get("name") == "mode" and option.has("selected")]
-    assert [answer.text[slice(*option.within)] for option in chosen] == ["elapsed"]
-    assert field(again, "from_page").get("value").endswith("?type=event")
+    assert again.named("recency_w").get("aria-describedby") == "refused-recency_w help-recency_w"
+    assert again.named("relevance_w").get("value") == "2"
+    assert [option.text for option in again.named("mode").all("option") if option.has("selected")] == ["elapsed"]
+    assert again.named("from_page").get("value").endswith("?type=event")
 
 
 def test_a_form_that_is_not_there_any_more_says_why_above_the_page(sign_in: SignIn, group: str) -> None:
@@ -126,7 +118,7 @@ def test_passwords_are_never_sent_back(sign_in: SignIn) -> None:
     answer = browser.post("/account/password", data={"old": "o" * 12, "new": "n" * 12, "again": "m" * 12, "from_page": "/account"})
     assert answer.status_code == 400
     assert not any(word * 12 in answer.text for word in "onm")
-    assert field(form(answer.text, "/account/password"), "again").has("autofocus")
+    assert form(answer.text, "/account/password").named("again").has("autofocus")
 
 
 @pytest.mark.parametrize(

@@ -251,11 +251,11 @@ def test_no_read_blames_the_service_for_a_text(name: str, group: str) -> None:
     assert [one for one in found if one] == []
 
 
-@pytest.mark.parametrize("command", ["viking_find", "memory_search"])
+@pytest.mark.parametrize("command", ["resources.find", "conversations.search"])
 @pytest.mark.parametrize("query", ["", "  \n", "\u3000", "\ufdfa" * 8_000, "a\x00b"])
 @pytest.mark.usefixtures("database", "agent")
 def test_a_search_for_nothing_or_too_much_is_refused(command: str, query: str, group: str) -> None:
-    where = {"scope": "agent://klaus/"} if command == "viking_find" else {"agent_id": "klaus"}
+    where = {"scope": "agent://klaus/"} if command == "resources.find" else {"agent_id": "klaus"}
     with pytest.raises(JiyiError) as caught:
         open_reply(called(f"rpc.{command}", {"group_id": group, "query": query, **where}, service()))
     assert caught.value.code == "invalid_request"

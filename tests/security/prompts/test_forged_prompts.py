@@ -298,13 +298,13 @@ DOORS = {
         lambda texts: within([_node(text) for text in texts], MAX_BUDGET, "en").text,
         Frame(r"- 2026-03-02: …", preface=PREFACE["en"]),
     ),
-    "memory_build_context, markdown": Door(
+    "conversations.context, markdown": Door(
         "engine.conversations.injection", _injected("markdown", "zh"), Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"])
     ),
-    "memory_build_context, compact": Door(
+    "conversations.context, compact": Door(
         "engine.conversations.injection", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
     ),
-    "memory_build_context, template": Door(
+    "conversations.context, template": Door(
         "engine.conversations.injection", _injected("template"), Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"])
     ),
     "history": Door(
@@ -497,12 +497,12 @@ def test_every_other_module_that_makes_lines_is_none_of_a_prompt() -> None:
 #: Answers of actions with a text for a prompt, and the door that makes it.
 ANSWERS = {
     "memory.context": "context",
-    "memory_build_context": "memory_build_context, markdown",
-    "viking_inject_prompt": "memory_build_context, markdown",
+    "conversations.context": "conversations.context, markdown",
+    "conversations.inject": "conversations.context, markdown",
     "context.build": "the tiers' context",
-    "evolution_hint": "hint",
-    "identity_prompt": "identity",
-    "compactor_compact": "summary",
+    "evolution.hint": "hint",
+    "identity.prompt": "identity",
+    "conversations.compact": "summary",
 }
 #: Fields that a text for a prompt goes by; and results whose fields of such a name are something else.
 FIELDS = {"text", "context", "prompt", "history_context", "messages"}

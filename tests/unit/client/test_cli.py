@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
+from unittest.mock import create_autospec
 from uuid import UUID, uuid4
 
 import pytest
@@ -21,6 +22,8 @@ from jiyi.cli.memory.json_lines import MAX_SHOWN, Target, read
 from jiyi.cli.operations import embedders as embedding
 from jiyi.cli.operations import service
 from jiyi.cli.operations.stats import stats_tables
+from jiyi.client.client import Client
+from jiyi.client.transports import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import NodeType, build
@@ -35,58 +38,13 @@ OLD_V7 = "01a20035-2f03-73d2-9c51-b4d066f789da"
 OLD_V5 = "fd78082b-f674-548c-910f-2eb291874e5c"
 
 
-class FakeClient:
-    """Stands for jiyi.Client; answers what a test put there."""
-
-    group = "g"
-    settings = Settings(broker_url="memory://", redis_url="redis://localhost")
-    answer: object = None
-    published: list[object]
-
-    def __init__(self) -> None:
-        self.published = []
-        self.calls: list[dict[str, object]] = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    def observe_many(self, events):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        self.published += events
-
-    def ask(self, name, query):
-        self.calls.append({"asked": name, "group": query.group_id})
-        return self.answer
-
-    @property
-    def embeddings(self):
-        return self
-
-    def show(self):
-        return self.answer
-
-    def move(self, **options):
-        """The next of the answers, which are states and exceptions."""
-        self.calls.append(options)
-        answer = next(self.answer)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def retrieve(self, agent, focal, **options):
-        self.calls.append({"agent": agent, "focal": focal, **options})
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
 @pytest.fixture
 def client(monkeypatch):
-    fake = FakeClient()
+    """Stands for the session's client, with its verbs and their arguments; answers what a test says."""
+    real = Client("g", settings=Settings(broker_url="memory://", redis_url="redis://localhost"), transport=create_autospec(Transport))
+    fake = create_autospec(real, instance=True)
+    fake.settings = real.settings
+    fake.__enter__.return_value, fake.__exit__.return_value = fake, None
 
     def connect(ctx, group=None):
         fake.group = group or shell.session(ctx).group or "g"
@@ -95,6 +53,11 @@ def client(monkeypatch):
     for module in ("shell", "memory.observe", "memory.importing", "memory.export"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
+
+
+def published(client):
+    """The events that a command published, in their order."""
+    return [event for call in client.observe_many.call_args_list for event in call.args[0]]
 
 
 def run(*arguments, **options):
@@ -215,15 +178,15 @@ def test_markup_in_a_memory_is_text():
 
 def test_no_candidates_is_said_and_is_no_failure(client):
     group = FocalAnswer(focal_text="x", status="no_candidates", message="no candidate memories")
-    client.answer = Answer(status="no_candidates", groups=[group])
+    client.retrieve.return_value = Answer(status="no_candidates", groups=[group])
     result = run("retrieve", "a", "x")
     assert result.exit_code == 0
     assert "no candidate memories" in result.stdout
 
 
-def test_16_an_unknown_agent_is_said_and_fails(client):
+def test_an_unknown_agent_is_said_and_fails(client):
     group = FocalAnswer(focal_text="x", status="unknown_agent", message="no agent 'a' in the group 'g'")
-    client.answer = Answer(status="unknown_agent", groups=[group])
+    client.retrieve.return_value = Answer(status="unknown_agent", groups=[group])
     result = run("retrieve", "a", "x")
     assert result.exit_code == 1
     assert "unknown_agent: no agent 'a' in the group 'g'" in result.stdout
@@ -245,7 +208,7 @@ def test_stats_of_a_newer_service_are_shown_too():
 
 
 def test_retrieve_passes_every_option_on(client):
-    client.answer = Answer(status="ok", groups=[focal()])
+    client.retrieve.return_value = Answer(status="ok", groups=[focal()])
     result = run(
         "retrieve",
         "a",
@@ -278,8 +241,9 @@ def test_retrieve_passes_every_option_on(client):
         "--json",
     )
     assert result.exit_code == 0, result.output
-    (call,) = client.calls
-    assert call.pop("filters").model_dump(exclude_defaults=True) == {
+    call = client.retrieve.call_args
+    options = dict(call.kwargs)
+    assert options.pop("filters").model_dump(exclude_defaults=True) == {
         "types": ["chat", "thought"],
         "created_after": datetime(2026, 3, 1, 16, tzinfo=UTC),
         "session_id": "s",
@@ -287,9 +251,8 @@ def test_retrieve_passes_every_option_on(client):
         "min_similarity": 0.2,
         "include_archived": True,
     }
-    assert call == {
-        "agent": "a",
-        "focal": ["x", "y"],
+    assert call.args == ("a", ["x", "y"])
+    assert options == {
         "top_k": 3,
         "mode": "elapsed",
         "recency_w": 0.0,
@@ -329,7 +292,7 @@ def test_observe_publishes_all_its_options(client):
         "2026-03-02T07:15:00Z",
         "--no-wait",
     )
-    (event,) = client.published
+    (event,) = published(client)
     assert result.stdout.strip() == str(event.event_id)
     assert (event.group_id, event.agent_id, event.session_id) == ("mine", "a", "m")
     assert event.occurred_at == datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
@@ -347,15 +310,15 @@ def test_observe_publishes_all_its_options(client):
 
 def test_observe_reads_one_memory_a_line(client):
     result = run("observe", "a", "-", "--no-wait", "--json", input="one\n\n二\n")
-    assert [event.payload.description for event in client.published] == ["one", "二"]
-    assert json.loads(result.stdout) == {"event_ids": [str(event.event_id) for event in client.published]}
+    assert [event.payload.description for event in published(client)] == ["one", "二"]
+    assert json.loads(result.stdout) == {"event_ids": [str(event.event_id) for event in published(client)]}
 
 
 def test_a_wrong_line_of_stdin_is_named_and_nothing_is_published(client):
     result = run("observe", "a", "-", input=f"fine\n{'x' * 20_001}\n")
     assert result.exit_code == 1
     assert result.stderr.startswith("jiyi: line 2: description: 20,001 characters")
-    assert not client.published
+    assert not published(client)
 
 
 @pytest.mark.parametrize(
@@ -444,7 +407,7 @@ def test_a_service_without_memories_has_no_models_yet():
 
 
 def test_embedders_in_json_are_what_the_service_said(client):
-    client.answer = embedders()
+    client.embeddings.show.return_value = embedders()
     assert json.loads(run("embedders", "--json").stdout) == embedders().model_dump(mode="json")
 
 
@@ -460,7 +423,7 @@ def pauses(monkeypatch):
 
 
 def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
-    client.answer = iter(
+    client.embeddings.move.side_effect = iter(
         [
             moved("filling", 2, left=3),
             moved("filling", 2),
@@ -473,46 +436,46 @@ def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
     result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
     assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
     same = {"to": "openai:new", "batch": 2, "everything": True}
-    assert client.calls == [same | {"count": number == 0} for number in range(6)]
+    assert [call.kwargs for call in client.embeddings.move.call_args_list] == [same | {"count": number == 0} for number in range(6)]
     assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
 
 
 def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
-    client.answer = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
+    client.embeddings.move.side_effect = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
     result = run("reembed", "--json")
     assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
     assert "jiyi: no answer (trying again)" in result.stderr
     assert "jiyi: away (trying again)" in result.stderr
-    assert [call["count"] for call in client.calls] == [True, True, False, False]
+    assert [call.kwargs["count"] for call in client.embeddings.move.call_args_list] == [True, True, False, False]
 
 
 def test_reembed_gives_up_after_too_many_failures_and_tells_that_nothing_is_lost(client, pauses):
-    client.answer = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
+    client.embeddings.move.side_effect = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
     result = run("reembed")
     assert result.exit_code == 1
-    assert len(client.calls) == embedding.MAX_FAILURES
+    assert client.embeddings.move.call_count == embedding.MAX_FAILURES
     assert "start the command again to go on\njiyi: away\n" in result.stderr
 
 
 def test_a_refused_move_is_not_tried_again(client, pauses):
-    client.answer = iter([InvalidRequest(["to: a move to other is under way"])])
+    client.embeddings.move.side_effect = iter([InvalidRequest(["to: a move to other is under way"])])
     result = run("reembed", "--to", "new")
-    assert (result.exit_code, len(client.calls)) == (1, 1)
+    assert (result.exit_code, client.embeddings.move.call_count) == (1, 1)
     assert "a move to other is under way" in result.stderr
 
 
 def test_a_move_is_cancelled(client):
-    client.answer = iter([moved("cancelled")])
+    client.embeddings.move.side_effect = iter([moved("cancelled")])
     result = run("reembed", "--cancel")
     assert (result.exit_code, result.stdout) == (0, "the move to new is cancelled; nothing has changed\n")
-    assert client.calls == [{"cancel": True}]
+    client.embeddings.move.assert_called_once_with(cancel=True)
 
 
 # Errors
 
 
 def test_an_error_is_one_line_with_markup_as_text(client):
-    client.answer = BrokerUnavailable("cannot [bold]reach[/bold]\nthe broker" + " very" * 40)
+    client.observe_many.side_effect = BrokerUnavailable("cannot [bold]reach[/bold]\nthe broker" + " very" * 40)
     result = run("observe", "a", "x")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -520,7 +483,7 @@ def test_an_error_is_one_line_with_markup_as_text(client):
 
 
 def test_an_error_in_json_is_one_document(client):
-    client.answer = InvalidEvent(["a: wrong", "b: wrong"])
+    client.retrieve.side_effect = InvalidEvent(["a: wrong", "b: wrong"])
     result = run("retrieve", "a", "x", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {
@@ -550,8 +513,7 @@ def test_an_address_that_cannot_be_one_is_a_settings_error(monkeypatch, broker, 
 
 
 def test_ctrl_c_exits_130_without_a_traceback(client):
-    client.answer = None
-    client.retrieve = lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    client.retrieve.side_effect = KeyboardInterrupt
     result = run("retrieve", "a", "x")
     assert result.exit_code == 130
     assert "Traceback" not in result.output
@@ -676,11 +638,11 @@ def test_nothing_is_published_if_a_line_is_bad(client, tmp_path):
     assert result.exit_code == 1
     assert result.stderr.splitlines()[0] == "line 2: agent_id: required, but missing"
     assert "1 of 2 line" in result.stderr.splitlines()[-1]
-    assert not client.published
+    assert not published(client)
     result = run("import", "jsonl", file, "--skip-bad", "--no-wait", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == {"published": 1, "skipped": 1, "waited": False, "groups": ["g"], "agents": ["a"]}
-    assert len(client.published) == 1
+    assert len(published(client)) == 1
 
 
 def test_a_folder_that_is_no_stanford_memory_is_an_ordinary_error(client, tmp_path):

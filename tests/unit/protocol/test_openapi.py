@@ -16,11 +16,10 @@ from pydantic import ValidationError
 from jiyi.protocol.events import EVENT_TYPES
 from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
-from jiyi.protocol.openapi.words import type_of
 from jiyi.settings import get_settings
 from web.accounts import rate_limits
 from web.api import OPERATIONS
-from web.api.docs import blueprint
+from web.api.docs import blueprint, type_of
 from web.api.registry import Operation
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

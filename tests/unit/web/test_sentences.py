@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from jiyi.errors import Conflict, InvalidRequest, problems_of
-from web.admin.forms.refused import WORDS, Problem, problems, refusal
-from web.admin.forms.sentences import SENTENCES, told, values_of
+from web.admin.forms import WORDS, Problem, problems, refusal
+from web.admin.sentences import SENTENCES, told, values_of
 
 ROOT = Path(__file__).resolve().parents[3]
 CHINESE = re.compile("[一-鿿]")

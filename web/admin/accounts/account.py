@@ -11,7 +11,7 @@ from models.accounts import actions, signing_in
 from models.accounts.users import User
 from web.accounts import sessions, signin
 from web.admin.acting import perform
-from web.admin.forms.refused import refuse
+from web.admin.forms import refuse
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 

@@ -24,7 +24,7 @@ def some(connection: Connection, group: str) -> Context:
     everything = who().may("operator") and asked("only") != "group"
     whose = None if everything else group
     filters = {name: asked(name, 200) for name in ("actor", "action", "target")}
-    found = audit.entries(connection, whose, inputs.identifier("before"), PER_PAGE + 1, **filters)
+    entries = audit.entries(connection, whose, inputs.identifier("before"), PER_PAGE + 1, **filters)
     kept = {"group": group, "only": None if everything else "group", **filters}
     actions = audit.actions(connection, whose)
-    return {"everything": everything, "filters": kept, **filters, "actions": actions, **listed("entries", found, PER_PAGE, "audit_id")}
+    return {"everything": everything, "filters": kept, **filters, "actions": actions, **listed("entries", entries, PER_PAGE, "audit_id")}

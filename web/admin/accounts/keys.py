@@ -13,8 +13,8 @@ from jiyi.protocol.accounts import Key, NewKey
 from jiyi.protocol.wire.api_keys import SCOPES, KeyText, new_key
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
-from web.admin.acting import Part, door, perform
-from web.admin.forms.refused import refuse
+from web.admin.acting import Part, action_form_route, perform
+from web.admin.forms import refuse
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 from web.answers import answer
@@ -50,8 +50,8 @@ def create() -> Response:
         refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
-    made = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
-    return _shown_once(key, made)
+    created = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
+    return _shown_once(key, created)
 
 
 @blueprint.post("/keys/<key_id>/rotate")
@@ -62,7 +62,7 @@ def rotate(key_id: str) -> Response:
     return _shown_once(key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
 
 
-door(blueprint, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", some), name="revoke")
+action_form_route(blueprint, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", some), name="revoke")
 
 
 def _shown_once(key: KeyText, made: Key) -> Response:

@@ -10,7 +10,7 @@ from jiyi.protocol.accounts import ROLES
 from jiyi.protocol.passwords import hash_password, make_password
 from models.accounts import actions, users
 from web.accounts.identity import who
-from web.admin.acting import Part, door, perform
+from web.admin.acting import Part, action_form_route, perform
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 from web.answers import answer
@@ -43,7 +43,7 @@ def new_password(name: str) -> Response:
     return _shown_once(name, password)
 
 
-door(
+action_form_route(
     blueprint,
     "/people/<name:name>/<any(disable, enable):verb>",
     {"disable": actions.disable_person, "enable": actions.enable_person},

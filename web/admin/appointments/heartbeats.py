@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from models.appointments import alerts, heartbeat_actions, heartbeats
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -39,7 +39,7 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _shown(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
-door(
+action_form_route(
     blueprint,
     "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",
     {
@@ -49,16 +49,16 @@ door(
     },
     "heartbeats.one",
     name="change",
-    named={"agent_id": "agent"},
+    field_names={"agent_id": "agent"},
     scope="admin",
 )
-door(
+action_form_route(
     blueprint,
     "/growth/alerts/acknowledge",
     heartbeat_actions.acknowledge_alerts,
     "heartbeats.page",
     name="acknowledge",
-    named={"ids": "alert"},
+    field_names={"ids": "alert"},
     scope="admin",
 )
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.appointments.schedules import MAX_TEXT_CHARS, ScheduleState
 from models.appointments import schedule_actions, schedules
 from web.admin import inputs
-from web.admin.acting import door, perform
+from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked, group
 from web.admin.pages import Context, listed, page, reads_database
 
@@ -39,13 +39,13 @@ def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Conte
     return {"schedule": _shown(schedule), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
 
 
-door(
+action_form_route(
     blueprint,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
     {"pause": schedule_actions.pause_schedule, "resume": schedule_actions.resume_schedule, "delete": schedule_actions.delete_schedule},
     "appointments.page",
     name="change",
-    named={"id": "schedule_id"},
+    field_names={"id": "schedule_id"},
     scope="admin",
 )
 

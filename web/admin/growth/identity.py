@@ -14,7 +14,7 @@ from models.db.actions import Action
 from models.growth import identity, identity_actions
 from models.memory import agent_reads
 from web.admin import frame, inputs
-from web.admin.acting import checked, door
+from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, asked
 from web.admin.pages import NO_AGENT, Context, listed, page
 
@@ -60,7 +60,15 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
 
 
 def _of_agent(path: str, action: Action[Any, Any]) -> None:
-    door(blueprint, f"/identity/<name:group>/<name:agent>/{path}", action, "identity.agent", name=path, named=AGENT, keeps=["file"])
+    action_form_route(
+        blueprint,
+        f"/identity/<name:group>/<name:agent>/{path}",
+        action,
+        "identity.agent",
+        name=path,
+        field_names=AGENT,
+        kept_fields=["file"],
+    )
 
 
 _of_agent("propose", identity_actions.propose)
@@ -74,7 +82,7 @@ def _back(known: Context) -> str:
     return url_for("identity.agent", group=frame.group(), agent=agent) if agent else url_for("identity.page", group=frame.group())
 
 
-door(
+action_form_route(
     blueprint,
     "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>",
     {"approve": identity_actions.approve, "reject": identity_actions.reject},

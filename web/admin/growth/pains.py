@@ -13,7 +13,7 @@ from jiyi.protocol.growth.pains import ListPains, Status
 from models.growth import pain_actions, pains
 from models.memory import agent_reads
 from web.admin import inputs
-from web.admin.acting import checked, door
+from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -47,5 +47,5 @@ def one(connection: Connection, group: str, pain_id: UUID) -> Context | None:
     return {"pain": pain, "evidence": evidence, "proposals": pains.proposals_of(connection, group, pain_id)}
 
 
-door(blueprint, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve")
-door(blueprint, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose")
+action_form_route(blueprint, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve")
+action_form_route(blueprint, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose")

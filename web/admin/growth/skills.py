@@ -17,7 +17,7 @@ from models.growth import artifacts, feedback, trajectories
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.memory import agent_reads
 from web.admin import frame, inputs
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import NO_AGENT, Context, listed, page
 
@@ -103,12 +103,12 @@ def _decided(known: Context) -> str:
 
 ARTIFACT = "/growth/<any(skills, workflows):which>/<uuid:artifact_id>"
 VERBS = "<any(accept, decline, enable, disable, archive, delete):verb>"
-door(blueprint, f"{ARTIFACT}/{VERBS}", _decision, _decided, name="decide", named={"id": "artifact_id"})
-door(
+action_form_route(blueprint, f"{ARTIFACT}/{VERBS}", _decision, _decided, name="decide", field_names={"id": "artifact_id"})
+action_form_route(
     blueprint,
     f"{ARTIFACT}/vote",
     artifacts.give_feedback,
     "growth.one",
     name="vote",
-    given=lambda fields, parts: {**fields, "artifact": KINDS[parts["which"]]},
+    make_fields=lambda fields, parts: {**fields, "artifact": KINDS[parts["which"]]},
 )

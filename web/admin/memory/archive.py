@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.archive import MAX_RESTORED
 from models.memory import actions, reads
 from web.admin import frame, inputs
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -24,9 +24,9 @@ REASONS = ("faded", "expired", "chosen")
 @page(blueprint, "/archive", "archive.html", rows="_archive.html", why=REASONS, most=MAX_RESTORED)
 def some(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", REASONS)
-    found = reads.archived(connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=PER_PAGE + 1)
+    archived = reads.archived(connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=PER_PAGE + 1)
     counts = reads.archived_counts(connection, group, AGENTS_COUNTED)
-    nodes = listed("nodes", found, PER_PAGE, "archived_at", "node_id")
+    nodes = listed("nodes", archived, PER_PAGE, "archived_at", "node_id")
     return {"agent": agent, "reason": reason, "counts": counts, **nodes}
 
 
@@ -35,4 +35,4 @@ def _restored(known: Context) -> str:
 
 
 NAMED = {"node_ids": "node_id", "agent_id": "agent"}
-door(blueprint, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", named=NAMED)
+action_form_route(blueprint, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", field_names=NAMED)

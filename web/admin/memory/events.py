@@ -41,8 +41,8 @@ def rows() -> str:
 @reads_database
 def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
     agent = asked("agent")
-    found = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", found, limit, "position")}
+    events = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
+    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", events, limit, "position")}
 
 
 @page(blueprint, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NONE)

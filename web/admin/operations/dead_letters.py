@@ -14,7 +14,7 @@ from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
 from models.operations import reads
 from models.queue import actions, dead_letters
 from web.admin import inputs
-from web.admin.acting import Part, door, perform
+from web.admin.acting import Part, action_form_route, perform
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -56,12 +56,12 @@ def _chosen(fields: Context, _parts: Context) -> Context:
     return fields
 
 
-door(
+action_form_route(
     blueprint,
     "/dead/resolve",
     actions.resolve_letters,
     Part("_letters.html", some, {"most": MAX_RESOLVED}),
     name="resolve",
-    named={"letter_ids": "letter", "kind": "all_of"},
-    given=_chosen,
+    field_names={"letter_ids": "letter", "kind": "all_of"},
+    make_fields=_chosen,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Blueprint, Response, render_template
+from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
 from models.db.sources import source
@@ -11,7 +12,6 @@ from models.operations.health.overview import overview
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
-from web.admin.operations import plots
 from web.admin.pages import Context
 from web.answers import answer, json_answer
 
@@ -27,7 +27,7 @@ MAX_MINUTES = 1_440
 def page() -> Response:
     operator = who().may("operator")
     data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
-    return answer("overview.html", data=data, plots=plots.plots() if operator else [], spans=plots.spans())
+    return answer("overview.html", data=data, plots=plots() if operator else [], spans=spans())
 
 
 @blueprint.get("/overview/live")
@@ -46,6 +46,32 @@ def series() -> Response:
 
 def gather(group: str, after: str) -> Context:
     with across_groups():
-        found = overview(group, after)
-    told = {name: getattr(found, name) for name in ("as_of", "state", "checks", "access_buffered")}
-    return {**told, "group": group, **vars(found.queues), **vars(found.stored)}
+        data = overview(group, after)
+    told = {name: getattr(data, name) for name in ("as_of", "state", "checks", "access_buffered")}
+    return {**told, "group": group, **vars(data.queues), **vars(data.stored)}
+
+
+def plots() -> list[dict[str, object]]:
+    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are steps without a value."""
+    refused, longest = "unreachable", "thought"  # their colours
+    return [
+        _plot(_("Events accepted, a minute"), "", ("events", _("accepted")), ("events_rejected", _("refused")), refused),
+        _plot(_("Tasks, a minute"), "", ("done", _("done")), ("failed", _("failed")), refused),
+        _plot(_("Retrieval, milliseconds"), "ms", ("retrieval_ms.p50", _("median")), ("retrieval_ms.p95", _("95th percentile")), longest),
+        _plot(_("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest),
+    ]
+
+
+def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, object]:
+    """Durations have steps without a value, counts have none."""
+    lines = ((*usual, "accent"), (*other, colour))
+    gaps = {"gaps": True} if unit else {}
+    return {
+        "title": title,
+        "unit": unit,
+        "columns": [{"column": name, "label": label, "colour": hue, **gaps} for name, label, hue in lines],
+    }
+
+
+def spans() -> list[tuple[int, str]]:
+    return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from models.queue import actions, reads
 from web.accounts.identity import who
-from web.admin.acting import Part, door
+from web.admin.acting import Part, action_form_route
 from web.admin.frame import Page
 from web.admin.inputs import unpacked
 from web.admin.pages import Context, listed, page
@@ -28,18 +28,18 @@ def kinds(connection: Connection, group: str) -> Context:
 def of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
-    return {"all_groups": only is None, "kind": kind, **listed("rows", found, PER_PAGE, "created_at", "subject_id")}
+    rows = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 
-door(
+action_form_route(
     blueprint,
     "/work/<name:kind>/retry",
     actions.retry_work,
     Part("_work_rows.html", of_kind),
     name="retry",
-    named={"subject_ids": "subject"},
-    given=lambda fields, _parts: {**fields, "all_groups": who().may("operator")},
+    field_names={"subject_ids": "subject"},
+    make_fields=lambda fields, _parts: {**fields, "all_groups": who().may("operator")},
 )
 
 

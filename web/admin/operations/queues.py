@@ -19,8 +19,8 @@ PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_s
 @page(blueprint, "/queues", "queues.html", live="_queues.html")
 def listed() -> Context:
     settings = get_settings()
-    found = liveness.begin(settings)()
-    return {**vars(liveness.state_of_queues(settings, found)), "unknown_reason": found.broker.reason or None}
+    states = liveness.begin(settings)()
+    return {**vars(liveness.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
 
 
 @page(
@@ -31,7 +31,7 @@ def inside(queue: str) -> Context | None:
     settings = get_settings()
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):
         return None
-    found = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
+    messages = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
     states = liveness.state_of_queues(settings, liveness.begin(settings)()).queues
-    state = next(one for one in states if one.queue == queue)
-    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": found, "state": state}
+    state = next(candidate for candidate in states if candidate.queue == queue)
+    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}

@@ -12,12 +12,12 @@ from engine.operations.jobs import JOBS
 from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.operations import actions, reads
-from web.admin.acting import Part, checked, door, perform
+from web.admin.acting import Part, action_form_route, checked, perform
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 
 blueprint = Blueprint("schedules", __name__)
-PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator", of_service=True),)
+PAGES = (Page("running", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True),)
 
 #: Seconds that a dry run may take while the page waits.
 DRY_RUN_TIMEOUT = 25.0
@@ -29,8 +29,10 @@ def listed(connection: Connection) -> Context:
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
 
 
-door(blueprint, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
-door(blueprint, "/schedules/<name:job>/rehearse", actions.preview_job, Part("_run.html"), name="rehearse", timeout=DRY_RUN_TIMEOUT)
+action_form_route(blueprint, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
+action_form_route(
+    blueprint, "/schedules/<name:job>/rehearse", actions.preview_job, Part("_run.html"), name="rehearse", timeout=DRY_RUN_TIMEOUT
+)
 
 
 @blueprint.get("/schedules/<name:job>/run")

@@ -17,15 +17,15 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
-from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
-from models.db.sources import Reading, attempt, from_database
+from models.db.sources import Reading, attempt, from_database, source
 from models.memory import agent_reads
 from web.admin import frame, inputs
-from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, page
-from web.admin.retrieval.comparing import compared, ranking
+from web.calls import caller
 
 blueprint = Blueprint("playground", __name__)
 blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")
@@ -70,11 +70,11 @@ def answered(group: str) -> Context:
         sides["b"] = sides["a"] | {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
     shown = SIDES if compare else SIDES[:1]
     answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
-    lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}
+    lists = {side: ranking(side_answer, side, sides[side]) for side, side_answer in answers.items()}
     compared(lists)
-    for side, one in lists.items():  # for the memories' own pages, which tell the components once more
+    for side, side_answer in lists.items():  # for the memories' own pages, which tell the components once more
         own = {f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]}
-        one["address"] = {**_filters(), **own}
+        side_answer["address"] = {**_filters(), **own}
     return {
         "agents": agents,
         "agent": agent,
@@ -145,7 +145,10 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[
             begun[side] = retrieving(_request(group, agent, focal, settings))
         except ValidationError as error:
             begun[side] = "; ".join(problems_of(error))
-    return {side: Reading(None, one) if isinstance(one, str) else attempt(one) for side, one in begun.items()}
+    return {
+        side: Reading(None, begun_answer) if isinstance(begun_answer, str) else attempt(begun_answer)
+        for side, begun_answer in begun.items()
+    }
 
 
 def _request(group: str, agent: str, focal: str, settings: Context) -> RetrievalRequest:
@@ -191,3 +194,80 @@ def one(group: str, node_id: Any) -> str:
     return render_template(
         "_ranked_one.html", side=side, row=row, focal=focal, looked_at=settings["top_k"], message=gettext("Nothing was asked.")
     )
+
+
+#: The parts of a score, in the order of the bar.
+PARTS = ("recency", "relevance", "importance")
+#: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
+RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
+#: What a row shows of a memory besides.
+SHOWN = {"node_id", "agent_id", "type", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
+#: A bar never fills its line quite, so that its end is seen.
+FULL = 98.0
+
+
+def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
+    """One side: its rows, or in one sentence why there are none."""
+    if reading.value is None:
+        return {"side": side, "settings": settings, "unknown": reading.reason, "rows": [], "debug": None, "message": "", "weights": {}}
+    group = reading.value.groups[0]
+    first = next(iter(group.retrieved_nodes), None)
+    return {
+        "side": side,
+        "settings": settings,
+        "unknown": None,
+        "debug": group.debug.model_dump(),
+        "status": group.status,
+        "message": group.message,
+        # Setting × gain, which is the same for all memories of an answer.
+        "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
+        "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],
+    }
+
+
+def compared(lists: dict[str, Context]) -> None:
+    """Give each row its bar, and its rank on the other side."""
+    for ranking_ in lists.values():
+        highest = max((row["score"] for row in ranking_["rows"]), default=0.0)
+        for row in ranking_["rows"]:
+            row["bar"] = _bar(row, highest)
+    if len(lists) < 2:
+        return
+    ranks = {side: {row["node_id"]: row["rank"] for row in ranking_["rows"]} for side, ranking_ in lists.items()}
+    for side, ranking_ in lists.items():
+        other = next(ranks[name] for name in lists if name != side)
+        for row in ranking_["rows"]:
+            row["elsewhere"] = other.get(row["node_id"])
+            row["moved"] = None if row["elsewhere"] is None else row["elsewhere"] - row["rank"]
+
+
+def _row(rank: int, node: RetrievedNode) -> Context:
+    parts = node.relevance_parts.model_dump()
+    return {**node.model_dump(include=SHOWN), "rank": rank, "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS}}
+
+
+def _bar(row: Context, highest: float) -> list[Context]:
+    """The three parts from left to right, in hundredths of the line."""
+    segments, x = [], 0.0
+    for part in PARTS:
+        width = max(0.0, row[part]["contribution"]) / highest * FULL if highest > 0 else 0.0
+        segments.append({"part": part, "x": round(x, 2), "width": round(width, 2)})
+        x += width
+    return segments
+
+
+#: Seconds that a page waits for a retrieval: a worker that is there answers in milliseconds, one that begins to load an
+#: agent in a second or two.
+RETRIEVAL_PATIENCE = 4.0
+#: The worker is told to give up a little earlier, so that the reason is its own.
+RETRIEVAL_TIMEOUT = 3.5
+
+
+def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
+    """Ask a retrieval worker now; the answer is fetched by calling what is returned."""
+    queue = retrieval_queue(request.group_id, request.agent_id, get_settings().retrieval_shards)
+
+    def ask() -> Answer:
+        return Answer.model_validate_json(caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT, actor=NOBODY))
+
+    return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)

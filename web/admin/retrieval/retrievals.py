@@ -22,6 +22,6 @@ PER_PAGE = 30
 @page(blueprint, "/retrievals", "retrievals.html", rows="_retrievals.html")
 def some(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
-    found = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
+    rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": settings.retrievals_days}
-    return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", found, PER_PAGE, "retrieval_id")}
+    return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}

@@ -15,7 +15,7 @@ from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.knowledge_reads import Demoted, WantedKnowledge
 from web.admin import frame, inputs
-from web.admin.acting import door
+from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 
@@ -62,8 +62,15 @@ def _demoted(known: Context) -> str:
     return url_for("knowledge.one", knowledge_id=known["knowledge_id"], group=frame.group(), done="demoted")
 
 
-door(blueprint, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit")
-door(blueprint, "/knowledge/<uuid:knowledge_id>/demote", actions.demote, _demoted, name="demote", named={"knowledge_ids": "knowledge_id"})
+action_form_route(blueprint, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit")
+action_form_route(
+    blueprint,
+    "/knowledge/<uuid:knowledge_id>/demote",
+    actions.demote,
+    _demoted,
+    name="demote",
+    field_names={"knowledge_ids": "knowledge_id"},
+)
 
 
 def _wanted() -> WantedKnowledge:

@@ -17,7 +17,7 @@ from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import State, WantedEntries
 from web.admin import frame, inputs
-from web.admin.acting import Part, door
+from web.admin.acting import Part, action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 from web.admin.tiers import words
@@ -51,8 +51,12 @@ def _chosen(fields: Context, _parts: Context) -> Context:
 
 
 ENTRIES = {"entry_ids": "entry"}
-door(blueprint, "/quarantine/delete", actions.delete, Part("_quarantine.html", some), name="delete", named=ENTRIES, given=_chosen)
-door(blueprint, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one", name="check", named={"entry_ids": "entry_id"})
+action_form_route(
+    blueprint, "/quarantine/delete", actions.delete, Part("_quarantine.html", some), name="delete", field_names=ENTRIES, make_fields=_chosen
+)
+action_form_route(
+    blueprint, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one", name="check", field_names={"entry_ids": "entry_id"}
+)
 
 
 def _offered(connection: Connection, group: str) -> dict[str, list[str]]:

@@ -28,6 +28,7 @@ from web.api.running import Asker, Reply
     "POST",
     "/events",
     id="observe",
+    large=True,
     scope="publish",
     tag="events",
     query=WaitQuery,
@@ -118,8 +119,8 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     url, states = status_url(ids), None
     if wait:
         give_back_room()
-        found = _states.wait(events[0].group_id, ids, wait)
-        states = None if found is None else [found[event_id] for event_id in ids]
+        known = _states.wait(events[0].group_id, ids, wait)
+        states = None if known is None else [known[event_id] for event_id in ids]
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
 

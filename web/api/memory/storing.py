@@ -36,7 +36,7 @@ def keep(events: Sequence[Event]) -> Kept:
         raise Refused(409, str(error), problems, code=error.code) from None
     except MisfitVectors as error:
         places = {event.key: place for place, event in enumerate(events)}
-        problems = [FieldProblem(field=_field(places[one.event.key], len(events)), message=one.reason) for one in error.misfits]
+        problems = [FieldProblem(field=_field(places[misfit.event.key], len(events)), message=misfit.reason) for misfit in error.misfits]
         raise Refused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
         raise Refused(409, "event_id: taken by something else; choose another.") from None

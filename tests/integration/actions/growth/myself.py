@@ -12,7 +12,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import identity_actions, pain_actions, self_review
 from models.memory.agents import lock_agents
-from tests.integration.actions.cases import Case, command
+from tests.integration.actions.cases import Case
 
 AGENT, PAIN, SOUL = "小伴", "导出报表总是失败", "你很耐心。"
 STEPS = ["把报表拆成每月一份", "再逐份导出"]
@@ -68,67 +68,26 @@ _CHANGE = {"agent_id": AGENT, "file": "SOUL", "suggested": SOUL, "reason": "agre
 _OF_AGENT = {"agent_id": AGENT}
 
 
-def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "", **admin: Any) -> Case:
+def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "") -> Case:
     """``id_field``: the field that names what was prepared."""
-    return command(action, "growth", lambda made: fields | ({id_field: made} if id_field else {}), prepare=prepare, effect=effect, **admin)
+    return Case(
+        action=action,
+        prepare=prepare,
+        request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {})),
+        effect=effect,
+    )
 
 
 CASES = (
     _case(pain_actions.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
-    _case(
-        pain_actions.resolve_pain,
-        hurting,
-        proposed,
-        {"resolution": "confirmed"},
-        "pain_id",
-        admin=lambda made: (f"/pains/{made}/resolve", {"resolution": "confirmed"}),
-    ),
-    _case(
-        pain_actions.propose_solution,
-        hurting,
-        pain,
-        {"steps": STEPS},
-        "pain_id",
-        admin=lambda made: (f"/pains/{made}/propose", {"steps": "\r\n".join(STEPS)}),
-    ),
-    _case(
-        identity_actions.propose,
-        files,
-        agent,
-        _CHANGE,
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/propose", {"file": "SOUL", "suggested": SOUL, "reason": "agreed"}),
-    ),
-    _case(
-        identity_actions.approve,
-        files,
-        change,
-        {"note": "yes"},
-        "proposal_id",
-        admin=lambda made: (f"/identity/proposals/{made}/approve", {"note": "yes"}),
-    ),
-    _case(
-        identity_actions.reject,
-        files,
-        change,
-        {"note": "no"},
-        "proposal_id",
-        admin=lambda made: (f"/identity/proposals/{made}/reject", {"note": "no"}),
-    ),
+    _case(pain_actions.resolve_pain, hurting, proposed, {"resolution": "confirmed"}, "pain_id"),
+    _case(pain_actions.propose_solution, hurting, pain, {"steps": STEPS}, "pain_id"),
+    _case(identity_actions.propose, files, agent, _CHANGE),
+    _case(identity_actions.approve, files, change, {"note": "yes"}, "proposal_id"),
+    _case(identity_actions.reject, files, change, {"note": "no"}, "proposal_id"),
     _case(identity_actions.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
-    _case(
-        identity_actions.snapshot,
-        files,
-        changed,
-        {**_OF_AGENT, "name": "before"},
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/snapshot", {"name": "before"}),
-    ),
-    _case(
-        identity_actions.rollback,
-        files,
-        changed,
-        {**_OF_AGENT, "file": "SOUL", "version": 0},
-        admin=lambda _made: (f"/identity/{{group}}/{AGENT}/rollback", {"file": "SOUL", "version": "0"}),
-    ),
+    _case(identity_actions.snapshot, files, changed, {**_OF_AGENT, "name": "before"}),
+    _case(identity_actions.rollback, files, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
     _case(self_review.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
     _case(self_review.run, looking, agent, _OF_AGENT),
 )

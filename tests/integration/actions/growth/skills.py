@@ -57,40 +57,31 @@ def trust(group: str, _made: Any) -> list[Any]:
         return list(map(tuple, connection.execute(_TRUST, {"group": group})))
 
 
-def _cases(noun: str, actions: Any, prepare: Callable[[str], str]) -> list[Case]:
+def _cases(actions: Any, prepare: Callable[[str], str]) -> list[Case]:
     accepted = after(prepare, actions["accept"])
     tried = (
-        ("accept", actions["accept"], prepare, Deciding, {"reason": "helps"}),
-        ("decline", actions["decline"], prepare, Deciding, {"reason": "too special"}),
-        ("enable", actions["enable"], accepted, ArtifactId, {}),
-        ("disable", actions["disable"], after(prepare, actions["accept"], actions["enable"]), ArtifactId, {}),
-        ("archive", actions["archive"], accepted, Deciding, {"reason": "old"}),
-        ("delete", actions["delete"], prepare, ArtifactId, {}),
+        (actions["accept"], prepare, Deciding, {"reason": "helps"}),
+        (actions["decline"], prepare, Deciding, {"reason": "too special"}),
+        (actions["enable"], accepted, ArtifactId, {}),
+        (actions["disable"], after(prepare, actions["accept"], actions["enable"]), ArtifactId, {}),
+        (actions["archive"], accepted, Deciding, {"reason": "old"}),
+        (actions["delete"], prepare, ArtifactId, {}),
     )
-    return [_case(noun, verb, action, made, request, fields) for verb, action, made, request, fields in tried]
+    return [_case(action, made, request, fields) for action, made, request, fields in tried]
 
 
-def _case(noun: str, verb: str, action: Any, prepare: Callable[[str], str], request: Any, fields: dict[str, str]) -> Case:
-    return Case(
-        action=action,
-        prepare=prepare,
-        request=lambda made: request(id=made, **fields),
-        effect=grown,
-        rest=lambda made: ("POST", f"/growth/{noun}_{verb}", {"id": made, **fields}),
-        admin=lambda made: (f"/growth/{noun}s/{made}/{verb}", fields),
-    )
+def _case(action: Any, prepare: Callable[[str], str], request: Any, fields: dict[str, str]) -> Case:
+    return Case(action=action, prepare=prepare, request=lambda made: request(id=made, **fields), effect=grown)
 
 
 CASES = (
-    *_cases("skill", SKILL_ACTIONS, skill),
-    *_cases("workflow", WORKFLOW_ACTIONS, workflow),
+    *_cases(SKILL_ACTIONS, skill),
+    *_cases(WORKFLOW_ACTIONS, workflow),
     Case(
         action=give_feedback,
         prepare=skill,
         request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive"),
         effect=trust,
-        rest=lambda made: ("POST", "/growth/feedback_give", {"artifact": "skill", "artifact_id": made, "sentiment": "positive"}),
-        admin=lambda made: (f"/growth/skills/{made}/vote", {"sentiment": "positive"}),
     ),
 )
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ConfigureHeartbeat, CorrectAgent
+from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts
 from jiyi.protocol.appointments.schedules import CreateSchedule, ScheduleId
 from jiyi.protocol.conversations.commands import AgentId
 from models.appointments import alerts, heartbeat_actions, schedule_actions
@@ -64,31 +64,13 @@ def open_alerts(group: str, _made: Any) -> list[Any]:
         return list(map(tuple, connection.execute(_ALERTS, {"group": group})))
 
 
-def _on_schedule(action: Any, name: str, prepare: Any) -> Case:
-    return Case(
-        action=action,
-        prepare=prepare,
-        request=lambda made: ScheduleId(id=made),
-        effect=schedules,
-        rest=lambda made: ("POST", f"/growth/schedule_{name}", {"id": made}),
-        admin=lambda made: (f"/growth/schedules/{made}/{name}", {}),
-    )
+def _on_schedule(action: Any, prepare: Any) -> Case:
+    return Case(action=action, prepare=prepare, request=lambda made: ScheduleId(id=made), effect=schedules)
 
 
-def _on_heartbeat(action: Any, request: Any, body: dict[str, Any], *, page: str | None = None, prepare: Any = beating) -> Case:
-    return Case(
-        action=action,
-        prepare=prepare,
-        request=lambda _made: request,
-        effect=heartbeats,
-        rest=lambda _made: ("POST", f"/growth/{action.name}", body),
-        admin=None if page is None else lambda _made: (f"/growth/heartbeats/{AGENT}/{page}", {}),
-    )
+def _on_heartbeat(action: Any, *, prepare: Any = beating, **fields: Any) -> Case:
+    return Case(action=action, prepare=prepare, request=lambda _made: action.request(agent_id=AGENT, **fields), effect=heartbeats)
 
-
-_WHOSE = {"agent_id": AGENT}
-_CONFIGURED = {**_WHOSE, "interval_minutes": 60, "quiet_hours": None, "tz": "Asia/Shanghai"}
-_CORRECTED = {**_WHOSE, "kind": "tone"}
 
 CASES = (
     Case(
@@ -96,24 +78,18 @@ CASES = (
         prepare=lambda _group: None,
         request=lambda _made: CreateSchedule(agent_id=AGENT, text=SAID),
         effect=schedules,
-        rest=lambda _made: ("POST", "/growth/schedule_create", {**_WHOSE, "text": SAID}),
     ),
-    _on_schedule(schedule_actions.pause_schedule, "pause", scheduled),
-    _on_schedule(schedule_actions.resume_schedule, "resume", paused),
-    _on_schedule(schedule_actions.delete_schedule, "delete", scheduled),
-    _on_heartbeat(heartbeat_actions.configure_heartbeat, ConfigureHeartbeat.model_validate(_CONFIGURED), _CONFIGURED),
-    _on_heartbeat(heartbeat_actions.enable_heartbeat, AgentId(agent_id=AGENT), _WHOSE, page="enable", prepare=lambda _group: None),
-    _on_heartbeat(heartbeat_actions.disable_heartbeat, AgentId(agent_id=AGENT), _WHOSE, page="disable"),
-    _on_heartbeat(heartbeat_actions.tick_heartbeat, AgentId(agent_id=AGENT), _WHOSE, page="tick"),
-    _on_heartbeat(heartbeat_actions.heartbeat_interact, AgentId(agent_id=AGENT), _WHOSE),
-    _on_heartbeat(heartbeat_actions.heartbeat_correct, CorrectAgent.model_validate(_CORRECTED), _CORRECTED),
+    _on_schedule(schedule_actions.pause_schedule, scheduled),
+    _on_schedule(schedule_actions.resume_schedule, paused),
+    _on_schedule(schedule_actions.delete_schedule, scheduled),
+    _on_heartbeat(heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"),
+    _on_heartbeat(heartbeat_actions.enable_heartbeat, prepare=lambda _group: None),
+    _on_heartbeat(heartbeat_actions.disable_heartbeat),
+    _on_heartbeat(heartbeat_actions.tick_heartbeat),
+    _on_heartbeat(heartbeat_actions.heartbeat_interact),
+    _on_heartbeat(heartbeat_actions.heartbeat_correct, kind="tone"),
     Case(
-        action=heartbeat_actions.acknowledge_alerts,
-        prepare=alerted,
-        request=lambda made: AcknowledgeAlerts(ids=[made]),
-        effect=open_alerts,
-        rest=lambda made: ("POST", "/growth/heartbeat_acknowledge", {"ids": [made]}),
-        admin=lambda made: ("/growth/alerts/acknowledge", {"alert": made}),
+        action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made]), effect=open_alerts
     ),
 )
 
