@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, text
 
-from engine.conversations.stored.windows import Waiting, due_at
+from engine.conversations.stored.windows import EXTRACT_MIN_MESSAGES, Waiting, due_at
 from jiyi.settings import get_settings
 from models.memory.agents.agents import AgentName, bind_name
 
@@ -42,7 +42,7 @@ def due_again(connection: Connection, name: AgentName) -> datetime | None:
 
 
 def _parameters(name: AgentName) -> dict[str, str | int]:
-    return {**bind_name(name), "enough": get_settings().extract_min_messages}
+    return {**bind_name(name), "enough": EXTRACT_MIN_MESSAGES}
 
 
 _WAITING = text("""

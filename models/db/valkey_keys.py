@@ -28,7 +28,7 @@
 | ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
 | ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
 | ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the first |
-| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | ``JIYI_WEB_SEARCH_CACHE_SECONDS`` |
+| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | 5 min |
 | ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |

@@ -21,6 +21,9 @@ from jiyi.settings import get_settings
 from models.db import rate_limits, valkey_keys
 from models.db.valkey import valkey
 
+#: Seconds for which the results of a web search are used again.
+CACHE_SECONDS = 300.0
+
 log = logging.getLogger(__name__)
 
 #: Seconds, from its first search on, in which a session may search so often.
@@ -32,7 +35,7 @@ def searcher() -> Searcher:
     """This process's; what it keeps and counts is everybody's."""
     settings = get_settings()
     engine, why_none = chosen(settings)
-    return Searcher(engine, SharedCache(settings.web_search_cache_seconds), SharedQuota(settings.web_search_per_session), why_none)
+    return Searcher(engine, SharedCache(CACHE_SECONDS), SharedQuota(settings.web_search_per_session), why_none)
 
 
 @dataclass(frozen=True, slots=True)

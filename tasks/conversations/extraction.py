@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from engine.conversations.stored.memories import Source, worth_keeping
+from engine.conversations.stored.windows import EXTRACT_MAX_MESSAGES
 from engine.providers import llms
 from engine.providers.llms.prompts import signature
 from engine.providers.llms.questions import Extraction
@@ -77,7 +78,7 @@ def _look(agent_key: UUID) -> _Look | None:
         if name is None:
             return None
         seen = extractions.cursor(connection, name)
-        turns = extractions.new_turns(connection, name, seen, get_settings().extract_max_messages)
+        turns = extractions.new_turns(connection, name, seen, EXTRACT_MAX_MESSAGES)
         context = {
             session_id: extractions.context_of(connection, name, session_id, some[0].node_count)
             for session_id, some in extractions.sessions_of(turns).items()

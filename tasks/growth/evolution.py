@@ -31,6 +31,11 @@ from models.memory.agents.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 
+#: A pattern is worth a skill when its experiences were used again so often together.
+MIN_REUSE = 3
+#: A pattern, and a candidate, is worth a question to people from this confidence on.
+MIN_CONFIDENCE = 0.7
+
 log = logging.getLogger(__name__)
 
 #: Seconds; the claim is renewed meanwhile.
@@ -102,14 +107,8 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    settings = get_settings()
     return [
-        (
-            pattern,
-            drafting.draft(pattern)
-            if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
-            else None,
-        )
+        (pattern, drafting.draft(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
         for pattern in aggregated(growing.experiences(connection, name))
     ]
 
@@ -146,7 +145,7 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
     report = gate.inspect(
         candidate,
         _compared(candidate, others),
-        min_confidence=get_settings().growth_min_confidence,
+        min_confidence=MIN_CONFIDENCE,
         near_duplicate=thresholds_of(embedder().model).near_duplicate if others else 1.0,
         heading=heading,
     )

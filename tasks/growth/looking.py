@@ -16,13 +16,15 @@ from engine.providers.llms.questions import A, Question, SelfReflection, Triple
 from engine.providers.llms.rules import Rules
 from engine.reflection.thoughts import Thought
 from jiyi.errors import LLMUnavailable
-from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.growth.reflections import findings, rhythm
 from models.growth.reflections.rhythm import Known
 from models.memory.agents.agents import AgentName
 from models.reflection.reflections import StartedReflection
+
+#: Latest turns that one self-review takes in.
+MAX_TURNS = 200
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ def begin(connection: Connection, name: AgentName, *, called_for: bool) -> SelfL
     known = rhythm.find(connection, name)
     if not (called_for or known.rhythm.asked or known.due):
         return None
-    turns = findings.turns(connection, name, known.seen_to, get_settings().self_reflect_max_turns)
+    turns = findings.turns(connection, name, known.seen_to, MAX_TURNS)
     return SelfLook(name, known, turns, findings.files_text(connection, name))
 
 

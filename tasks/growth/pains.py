@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.conversations.stored.windows import EXTRACT_MAX_MESSAGES
 from engine.growth.pains.confirming import confirmed
 from engine.growth.pains.solving import advice_in
 from engine.providers import llms
@@ -57,7 +58,7 @@ def merge_pains(batch: Batch) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            look = None if name is None else turns.new(connection, name, get_settings().extract_max_messages)
+            look = None if name is None else turns.new(connection, name, EXTRACT_MAX_MESSAGES)
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue

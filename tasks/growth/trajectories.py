@@ -8,11 +8,10 @@ from functools import partial
 from engine.growth.satisfaction.detect import satisfaction
 from engine.growth.trajectories import compress as compressing
 from engine.heads.local import heads
-from jiyi.settings import get_settings
 from models.growth.artifacts.growing import COMPOSE
 from models.growth.trajectories import compressing as stored
 from models.growth.trajectories import storing
-from models.growth.trajectories.storing import COMPRESS
+from models.growth.trajectories.storing import COMPRESS, SILENCE_MINUTES
 from models.memory.agents.agents import lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -31,7 +30,7 @@ def compress(batch: Batch) -> None:
     """
     composed = False
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
-    silent_since = datetime.now(UTC) - timedelta(minutes=get_settings().trajectory_silence_minutes)
+    silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
     with batch.finish() as (connection, owed):
         found = {key: session for key in owed if (session := stored.session_of(connection, key)) is not None}
         agents = lock_agents(connection, [session.agent for session in found.values()])

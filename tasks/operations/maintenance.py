@@ -11,6 +11,7 @@ from jiyi.errors import BrokerUnavailable
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.growth import due
+from models.growth.trajectories.storing import SILENCE_MINUTES
 from models.memory.agents import strength
 from models.memory.nodes import access
 from models.operations import prune as pruning
@@ -20,7 +21,16 @@ from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
 from tasks.framework.jobs import LOOK_SECONDS, Run, job
-from tasks.framework.work import KINDS, summary
+from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
+
+#: Days after which raw steps are deleted; what they were compressed to stays.
+TRAJECTORY_DAYS = 7
+#: Days after which dead letters that were replayed or discarded are deleted.
+LETTERS_DAYS = 180
+#: Days after which runs of jobs are deleted.
+TICKS_DAYS = 30
+#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
+RUNS_DAYS = 7
 
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
@@ -40,7 +50,7 @@ def reconcile(run: Run) -> None:
         return
     with run.transaction() as connection:
         run.count(brought_forward=pending_work.bring_forward(connection, _longest_wait(), BROUGHT_FORWARD))
-        letters = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        letters = {kind: pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS) for kind in KINDS}
         run.count(buried=sum(sum(groups.values()) for groups in letters.values()))
         run.summary["jobs_found_dead"] = dead = ticks.fail_overdue(connection)
     for name in set(dead) & JOBS.keys():  # beat looks again in a minute
@@ -57,9 +67,9 @@ def _longest_wait() -> float:
     settings = get_settings()
     waits = (
         settings.work_lease_seconds,
-        settings.work_backoff_max_seconds,
+        MAX_BACKOFF_SECONDS,
         settings.extract_window_seconds + settings.extract_wait_seconds,
-        settings.trajectory_silence_minutes * 60,
+        SILENCE_MINUTES * 60,
         TRY_AGAIN_MAX,
         due.AHEAD.total_seconds(),
     )
@@ -98,9 +108,9 @@ def prune(run: Run) -> None:
     Safe to repeat because what is deleted is no longer found.
     """
     settings = get_settings()
-    ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
-    ages |= {"trajectory_events": settings.trajectory_days, "retrievals": settings.retrievals_days}
-    ages |= dict.fromkeys(("store_operations", "stores"), settings.prune_runs_days)
+    ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
+    ages |= {"trajectory_events": TRAJECTORY_DAYS, "retrievals": records.KEPT_DAYS}
+    ages |= dict.fromkeys(("store_operations", "stores"), RUNS_DAYS)
     for table, days in ages.items():
         if not days:
             continue

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from jiyi.protocol import limits
 from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.query import MemoryQuery
-from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.tiers.context import GROUP_MEMORIES, build_context, council_sections
 from models.db.actions import Actor
@@ -20,7 +20,7 @@ ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_d
 @implements(questions.build_context)
 def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     """Safe to repeat because it changes nothing."""
-    about = request.query or request.proposal.strip()[: get_settings().max_focal_chars]
+    about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
     query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
     memory.throttle(actor.group_id)
     found = memory.query_memory(query, embed_query)

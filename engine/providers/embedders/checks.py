@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol import limits
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import get_settings
 
 
 def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str) -> Float32:
@@ -27,7 +27,7 @@ def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str)
             made = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise EmbeddingUnavailable(f"{who} answered vectors of different sizes, or no numbers: nothing is stored") from None
-    most = get_settings().max_vector_dimensions
+    most = limits.MAX_VECTOR_DIMENSIONS
     if made.ndim != 2 or not 1 <= made.shape[1] <= most:
         raise EmbeddingUnavailable(f"{who} answered something of the shape {made.shape}; a vector has 1 to {most:,} values")
     if dimensions is not None and made.shape[1] != dimensions:

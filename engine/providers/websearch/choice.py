@@ -9,6 +9,9 @@ from pydantic import SecretStr
 from engine.providers.websearch import SETTING, WebSearch
 from jiyi.settings import Settings
 
+#: Seconds that one web search may take.
+SECONDS = 5.0
+
 #: Where a key is looked for after the setting.
 TAVILY_KEY = "TAVILY_API_KEY"
 
@@ -19,7 +22,7 @@ def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
     Raises:
         SearchUnavailable: the address that is set is none.
     """
-    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, SECONDS
     if name == "off":
         return None, f"no web search is set up: set {SETTING} to tavily or searxng"
     from engine.providers.websearch.fetching import Address  # the HTTP client is the service's

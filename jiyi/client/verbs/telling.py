@@ -70,7 +70,7 @@ class Telling(Namespace[W]):
     def observe_many(
         self, observations: Iterable[JsonMapping | Event], /, *, wait: bool = False, timeout: float | None = None
     ) -> Steps[list[UUID]]:
-        """Publish many observations, up to ``JIYI_MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
+        """Publish many observations, up to ``limits.MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
 
         Each is a dict of :meth:`observe`'s arguments, or an event. All are checked before any is published.
         Raises as :meth:`observe` does; the field names then begin with the position of the observation.

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from jiyi.protocol import limits
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.diffs import DiffLine
 from jiyi.protocol.growth.identity_files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
 from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
-from jiyi.settings import get_settings
 
 MAX_REASON_CHARS = 2_000
 #: Tokens of the files in a prompt, unless asked otherwise, and at most.
@@ -21,7 +21,7 @@ PROMPT_TOKENS, MAX_PROMPT_TOKENS = 2_000, 32_000
 
 def _writable(content: str) -> str:
     made = tidy(content)
-    if problems := problems_of(made, get_settings().identity_max_chars):
+    if problems := problems_of(made, limits.MAX_IDENTITY_CHARS):
         raise ValueError("; ".join(problems))
     return made
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from jiyi.settings import get_settings
+from jiyi.protocol import limits
 
 if TYPE_CHECKING:  # whoever sends or asks without vectors need not load it
     import numpy as np
@@ -30,7 +30,7 @@ def to_bytes(value: Any) -> bytes:
     """``value`` (numbers, an array, base64 or JSON text, or packed bytes) as little-endian float32 bytes.
 
     Raises:
-        ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, all zero, or so short or long that
+        ValueError: not a vector, empty, with more than ``limits.MAX_VECTOR_DIMENSIONS``, NaN, infinite, all zero, or so short or long that
             it cannot be compared.
     """
     import numpy as np
@@ -49,7 +49,7 @@ def to_bytes(value: Any) -> bytes:
                 array = np.asarray(value, dtype=np.float64).astype(WIRE_TYPE)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(NO_VECTOR) from None
-    limit = get_settings().max_vector_dimensions
+    limit = limits.MAX_VECTOR_DIMENSIONS
     if array.ndim != 1 or not 1 <= array.size <= limit:
         raise ValueError(f"a vector has one dimension and 1 to {limit:,} values; this has the shape {array.shape}")
     if not np.isfinite(array).all():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from engine.growth.identity.user_file import notes_of, render
+from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import IdentityFile
-from jiyi.settings import get_settings
 from models.conversations import profiles
 from models.growth.identity import versions
 from models.memory.agents.agents import AgentName
@@ -27,5 +27,5 @@ def note(connection: Connection, name: AgentName, notes: str, author: str) -> Id
 
 
 def _write(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
-    content = render(profiles.find(connection, name), notes, get_settings().identity_max_chars)
+    content = render(profiles.find(connection, name), notes, limits.MAX_IDENTITY_CHARS)
     return versions.write(connection, name, "USER", content, reason=reason, author=author)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.growth.identity.prompt import compose
 from jiyi.errors import NotFound
+from jiyi.protocol import limits
 from jiyi.protocol.growth.diffs import diff
 from jiyi.protocol.growth.identity import (
     ComposedPrompt,
@@ -22,7 +23,6 @@ from jiyi.protocol.growth.identity import (
     VersionPage,
 )
 from jiyi.protocol.growth.identity_files import File
-from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth.identity import proposals, snapshots, versions
@@ -36,7 +36,7 @@ def list_files(context: Context, request: OfAgent) -> FileStates:
     SOUL, AGENTS, USER and HEARTBEAT: the version in force, how long it is, and how many proposals wait.
     """
     name = _there(context, request.agent_id)
-    return FileStates(agent_id=name[1], files=versions.states(context.connection, name), max_chars=get_settings().identity_max_chars)
+    return FileStates(agent_id=name[1], files=versions.states(context.connection, name), max_chars=limits.MAX_IDENTITY_CHARS)
 
 
 @action("identity_get", scope="read", mutates=False)

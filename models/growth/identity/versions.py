@@ -8,11 +8,13 @@ from sqlalchemy import Connection, bindparam, delete, func, select, text
 
 from jiyi.protocol.growth.identity import FileState, IdentityFile, VersionBrief
 from jiyi.protocol.growth.identity_files import FILES, File
-from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity.tables import IdentityVersion
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName, bind_name
+
+#: Versions of each agent's file USER that are kept; those of the other files all are.
+USER_VERSIONS = 50
 
 
 def current(connection: Connection, name: AgentName, file: File) -> IdentityFile:
@@ -55,7 +57,7 @@ def write(
     connection.execute(_WRITE, _of(name, file) | fields)
     tallies.note(connection, name, "identity", grown=1)
     if file == "USER":
-        connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - get_settings().identity_user_versions})
+        connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - USER_VERSIONS})
     return current(connection, name, file)
 
 

@@ -12,11 +12,15 @@ from uuid6 import uuid7
 from engine.growth.pains.merging import most_alike
 from jiyi.protocol.growth.pain_types import FoundPain, Severity, confidence_of, graver
 from jiyi.protocol.growth.pains import PainPoint
-from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.pains import tables
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName, bind_name
+
+#: What each distinct turn that tells of a pain point adds to its confidence.
+CONFIDENCE_STEP = 0.25
+#: Pain points of an agent, those felt last, that a new one is compared with.
+MAX_KNOWN = 200
 
 
 class Told(BaseModel):
@@ -36,7 +40,7 @@ def merge(connection: Connection, name: AgentName, found: FoundPain, told: Told)
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
     """
     user = told.user_id or name[1]
-    known = [pain for pain in latest(connection, name, get_settings().pain_max_known) if pain.user_id == user]
+    known = [pain for pain in latest(connection, name, MAX_KNOWN) if pain.user_id == user]
     place = most_alike(found.summary, [pain.summary for pain in known])
     if place is None:
         pain_id: UUID = uuid7()
@@ -63,7 +67,7 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
     turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
-    confidence = confidence_of(turns, get_settings().pain_confidence_step)
+    confidence = confidence_of(turns, CONFIDENCE_STEP)
     connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
 
 

@@ -17,7 +17,6 @@ from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.conversations.uris import uri_of
 from jiyi.protocol.growth.pain_types import ProposedSolution
 from jiyi.protocol.growth.pains import PainPoint, SolutionProposal
-from jiyi.settings import get_settings
 from models.conversations import experiences
 from models.db.base import EMPTY_LIST
 from models.db.rows import columns, fetch, fetch_one
@@ -28,6 +27,9 @@ from models.memory.agents import agents
 from models.memory.agents.agents import AgentName
 from models.memory.ingestion.inbox import Stored
 from models.queue import pending_work
+
+#: From this confidence on a solution of a pain point is proposed.
+PROPOSE_CONFIDENCE = 0.7
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.
 MAX_OFFERS = 50
@@ -41,7 +43,7 @@ BY_CONFIRMATION = "proposal"
 
 def wanted(connection: Connection, group_id: str, pain: PainPoint) -> bool:
     """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no to as much."""
-    if pain.status != "open" or pain.confidence < get_settings().pain_propose_confidence:
+    if pain.status != "open" or pain.confidence < PROPOSE_CONFIDENCE:
         return False
     before = connection.execute(_TURNS_BEFORE, {"group": group_id, "pain": pain.pain_id}).scalar_one()
     return before is None or pain.occurrence_count >= AGAIN_FROM * before

@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.growth.reflections.changes import allowed, news, suggested
 from engine.growth.reflections.types import IdentityChange, SelfReflected
+from jiyi.protocol import limits
 from jiyi.protocol.growth.reflections import Finding, Findings, FoundPattern, SelfSettings
-from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
 from models.growth.identity import proposals, versions
 from models.growth.tracking import tallies
@@ -60,7 +60,7 @@ def _propose(
 ) -> UUID | None:
     """None for what the file, or a proposal that waits or was rejected, says already."""
     base = versions.current(connection, name, change.file)
-    text_wanted = suggested(change, base.content, get_settings().identity_max_chars)
+    text_wanted = suggested(change, base.content, limits.MAX_IDENTITY_CHARS)
     if text_wanted is None or not news(change, {change.file: proposals.suggestions(connection, name, change.file)}):
         return None
     made = proposals.add(connection, name, base, text_wanted, change.reason, BY_REFLECTION, evidence=evidence, reflection_id=reflection_id)

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, se
 
 from engine.growth.reflections.due import Rhythm, due, due_at
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState, SelfTrigger
-from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
 from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
@@ -22,6 +21,11 @@ from models.queue import clock, pending_work
 from models.queue.tables import PendingWork
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
+
+#: An agent reviews itself when so many conversations have ended, unless it has its own number.
+SELF_REFLECT_CONVERSATIONS = 5
+#: … and when so many hours have passed in which something was said.
+SELF_REFLECT_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,16 @@ def find(connection: Connection, name: AgentName) -> Known:
     row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
     if row is None:
         now = datetime.now(UTC)
-        settings = get_settings()
         return Known(
             SelfSettings(
-                conversations=settings.self_reflect_conversations,
-                hours=settings.self_reflect_hours,
+                conversations=SELF_REFLECT_CONVERSATIONS,
+                hours=SELF_REFLECT_HOURS,
                 require_approval=True,
                 allow_soul_modification=False,
                 use_llm=True,
                 fallback=True,
             ),
-            Rhythm(settings.self_reflect_conversations, settings.self_reflect_hours, 0, now, anything_new=False),
+            Rhythm(SELF_REFLECT_CONVERSATIONS, SELF_REFLECT_HOURS, 0, now, anything_new=False),
             0,
         )
     own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
@@ -133,8 +136,7 @@ def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: Self
 
 
 def _defaults() -> dict[str, int]:
-    settings = get_settings()
-    return {"conversations": settings.self_reflect_conversations, "hours": settings.self_reflect_hours}
+    return {"conversations": SELF_REFLECT_CONVERSATIONS, "hours": SELF_REFLECT_HOURS}
 
 
 _S = SelfReflection

@@ -28,10 +28,10 @@ from jiyi.protocol.growth.schedules import (
     ScheduleState,
     Target,
 )
-from jiyi.settings import get_settings
 from models.db.actions import Context, action
 from models.growth.heartbeat import heartbeats
 from models.growth.schedules import schedules
+from models.growth.schedules.schedules import MAX_SCHEDULES
 from models.memory.agents import agents
 
 #: Next runs that a schedule's details tell.
@@ -88,10 +88,8 @@ def take_down(context: Context, request: CreateSchedule, *, asks: bool = False, 
     known = schedules.same(context.connection, name, parsed)
     if known is not None:
         return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
-    if schedules.count(context.connection, name) >= get_settings().schedules_max:
-        raise InvalidRequest(
-            [f"agent_id: {request.agent_id!r} has {get_settings().schedules_max} schedules; delete some, or raise JIYI_SCHEDULES_MAX"]
-        )
+    if schedules.count(context.connection, name) >= MAX_SCHEDULES:
+        raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=parsed.target, id=None)
     kept = schedules.add(context.connection, name, parsed, target, request.session_id, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}

@@ -19,12 +19,12 @@ from engine.growth.schedules.types import Unclear
 from jiyi.protocol.growth.cron import zone_of
 from jiyi.protocol.growth.schedules import AskedSchedules, AskSchedules, CreateSchedule, ScheduleState
 from jiyi.protocol.queries import CHANGES
-from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Context, by_worker
 from models.growth.heartbeat import heartbeats
 from models.growth.schedules import schedules
 from models.growth.schedules.actions import take_down
+from models.growth.schedules.schedules import MAX_SCHEDULES
 from models.memory.agents import agents
 
 #: Appointments that an answer names.
@@ -57,7 +57,7 @@ def do(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness
         return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=sentence)
     if asked == "new":
         return _take_down(context, request)
-    there = schedules.open_of(context.connection, name, get_settings().schedules_max)
+    there = schedules.open_of(context.connection, name, MAX_SCHEDULES)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
     times = named(readable(request.text), local_now(datetime.now(UTC), tz))
     if asked == "list":

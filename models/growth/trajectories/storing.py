@@ -10,8 +10,10 @@ from uuid import UUID, uuid5
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import SessionEnded, StepRecorded
-from jiyi.settings import get_settings
 from models.db.bulk_copy import packed_time
+
+#: Steps of a session that did not end are compressed after so many minutes without a new one.
+SILENCE_MINUTES = 30
 
 #: Owed by a session with steps that were not compressed.
 COMPRESS = "compress"
@@ -94,7 +96,7 @@ def due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
     if not row.steps:
         return None
     now = datetime.now(UTC)
-    silence = timedelta(minutes=get_settings().trajectory_silence_minutes)
+    silence = timedelta(minutes=SILENCE_MINUTES)
     return now if row.closed else min(row.last, now) + silence  # what is still to come was noted while a clock was wrong
 
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from engine.stores.files.scoring import Scores, best, score
 from jiyi.errors import ProviderUnavailable, SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.stores import items
 from models.stores.files.index import FileIndex, index_of
@@ -23,7 +23,7 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     Safe to repeat because it only reads.
     """
     how = request.search or store.config.search
-    text = request.query[: get_settings().max_focal_chars]
+    text = request.query[: limits.MAX_FOCAL_CHARS]
     if not text.strip():  # nothing is asked, and any chunk would be as near as any other
         return FoundItems(hits=[])
     with unit_of_work() as connection:

@@ -590,9 +590,7 @@ def test_a_database_that_is_away_refuses_no_signature(
 
 def test_signatures_come_through_other_brokers_too(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
     name = f"memory-{uuid4().hex}"
-    on_memory = signed_queue.model_copy(
-        update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange", "intake_wait_ms": 20}
-    )
+    on_memory = signed_queue.model_copy(update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange"})
     reader = sources.open_source(on_memory)
     try:
         assert reader.take(1, 0.05) is None

@@ -21,10 +21,10 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
 from engine.operations.jobs import Job
+from jiyi.protocol import limits
 from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
-from jiyi.settings import get_settings
 from models.accounts.reads import groups as known_groups
 from models.db import bulk_copy
 from models.db.actions import Action, Actor
@@ -356,7 +356,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
-    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=get_settings().max_page)),
+    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=limits.MAX_PAGE)),
     "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
 }
 

@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure import caches
@@ -139,14 +138,14 @@ def test_an_unknown_node_is_harmless_to_the_others(group: str) -> None:
     assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
 
 
-def test_one_flush_is_due_per_interval(group: str) -> None:
+def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = remembered(group, 2)
-    with environment(access_flush_seconds="30"):  # which do not pass meanwhile
-        assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
-        left = valkey().pttl(valkey_keys.ACCESS_DUE)
-        assert 0 < left <= get_settings().access_flush_seconds * 1000  # so a flush that is lost is due again
-        valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
-        assert access.touch(group, nodes, at(4)) is True
+    monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
+    assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
+    left = valkey().pttl(valkey_keys.ACCESS_DUE)
+    assert 0 < left <= 30_000  # so a flush that is lost is due again
+    valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
+    assert access.touch(group, nodes, at(4)) is True
 
 
 def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

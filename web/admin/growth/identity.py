@@ -8,10 +8,10 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol import limits
 from jiyi.protocol.growth.diffs import diff
 from jiyi.protocol.growth.identity import IdentityProposal, ListProposals
 from jiyi.protocol.growth.identity_files import FILES, PROPOSABLE, File
-from jiyi.settings import get_settings
 from models.db.actions import Action
 from models.growth.identity import actions, proposals, snapshots, versions
 from models.memory.agents import reads as agent_reads
@@ -57,7 +57,7 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
         "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
         "proposals": [_shown(connection, group, one) for one in latest],
         "snapshots": snapshots.page(connection, name, None, SNAPSHOTS_SHOWN),
-        "max_chars": get_settings().identity_max_chars,
+        "max_chars": limits.MAX_IDENTITY_CHARS,
     }
 
 

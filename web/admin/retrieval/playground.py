@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
@@ -179,7 +180,7 @@ def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
     focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
     defaults = _defaults(None)
-    settings = {**defaults, **_given("a", defaults), "top_k": get_settings().max_top_k}
+    settings = {**defaults, **_given("a", defaults), "top_k": limits.MAX_TOP_K}
     for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
         if f"a.{name}" not in request.args:
             del settings[name]  # as the agent has it
