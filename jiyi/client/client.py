@@ -25,8 +25,9 @@ from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.asking import Asking
+from jiyi.client.verbs.asking import ReadMethods
 from jiyi.client.verbs.steps import Awaiting, Blocking
+from jiyi.errors import SettingsError
 from jiyi.protocol.wire.api_keys import key_of
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings, get_settings
@@ -34,7 +35,7 @@ from jiyi.settings import Settings, get_settings
 T = TypeVar("T")
 
 
-class Verbs(Asking[W]):
+class Verbs(ReadMethods[W]):
     """Everything that both clients can do: the verbs that everybody needs, and the others in namespaces."""
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
@@ -159,16 +160,25 @@ class AsyncClient(Verbs[Awaiting]):
         return self.transport.watch(after)
 
 
+BROKER_EXTRA = "{}: the broker needs `pip install 'jiyi[broker]'`; over HTTP (JIYI_URL, or Client(url=…)) it is not needed"
+
+
 def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
-    """The way to the service. Imported late, so that importing jiyi stays light, and that HTTP needs no Celery."""
+    """The way to the service. Imported late, so that importing jiyi stays light, and HTTP needs no extra.
+
+    Raises:
+        SettingsError: the broker's packages are not installed, or an address is missing.
+    """
     address = settings.url if url is None else url
     if address:
         from jiyi.client.transports.http import HttpTransport
 
         key_of(key)  # its form
         return HttpTransport(address, settings, group, key)
-    from jiyi.client.transports.broker import BrokerTransport
-
+    try:
+        from jiyi.client.transports.broker import BrokerTransport
+    except ModuleNotFoundError as error:
+        raise SettingsError(BROKER_EXTRA.format(error)) from None
     return BrokerTransport(settings, group or settings.group, key_of(key))
 
 
@@ -179,8 +189,10 @@ def _async_transport(settings: Settings, group: str | None, key: str, url: str |
 
         key_of(key)  # its form
         return AsyncHttpTransport(address, settings, group, key)
-    from jiyi.client.transports.broker_async import AsyncBrokerTransport
-
+    try:
+        from jiyi.client.transports.broker_async import AsyncBrokerTransport
+    except ModuleNotFoundError as error:
+        raise SettingsError(BROKER_EXTRA.format(error)) from None
     return AsyncBrokerTransport(settings, group or settings.group, key_of(key))
 
 

@@ -51,7 +51,7 @@ def keep(
     if turns:
         stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
     if any(one.found.experiences for one in found):
-        pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
+        pending_work.enqueue(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1
     tallies.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
     return stored

@@ -96,7 +96,7 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
-    pending_work.owe(connection, ERASE, [(erasure_id, group_id)])
+    pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     details = _without_names(what)
     audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
     return erasure_id

@@ -48,7 +48,7 @@ def reason_of(event: Event) -> str:
     return f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one ({told}) an id of its own"
 
 
-def bury(connection: Connection, events: Iterable[Event]) -> list[str]:
+def dead_letter(connection: Connection, events: Iterable[Event]) -> list[str]:
     """Keep them as dead letters, each content once while its letter is open; the groups of the new letters."""
     return [
         event.group_id

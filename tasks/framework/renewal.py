@@ -32,7 +32,7 @@ class Held(Protocol):
         """Claim it for another ``JIYI_WORK_LEASE_SECONDS``. Raises what SQLAlchemy raises."""
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Renews what this process has claimed. Its thread runs while there is anything to renew."""
 
     def __init__(self) -> None:
@@ -92,4 +92,4 @@ def _renew(held: Held) -> None:
         log.warning("a claim could not be renewed: %s", error)
 
 
-KEEPER = LeaseKeeper()
+lease_renewer = LeaseRenewer()

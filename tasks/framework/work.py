@@ -35,7 +35,7 @@ from models.db.valkey import valkey
 from models.operations import meters
 from models.queue import news, pending_work, wakeups
 from models.queue.wakeups import task_name, wake
-from tasks.framework.renewal import KEEPER
+from tasks.framework.renewal import lease_renewer
 
 #: Attempts after which work moves to the dead letters.
 MAX_ATTEMPTS = 8
@@ -126,7 +126,7 @@ class Batch:
             later = {subject_id: due for subject_id, due in self.later.items() if subject_id in owed}
             pending_work.renew_later(connection, self.kind, later)
             left = {*again, *later}
-            settled = pending_work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
+            settled = pending_work.complete(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
         if later:
             wakeups.wake_at(self.kind, min(later.values()))
         news.worked(self.kind, settled)
@@ -195,7 +195,7 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
     work = list(zip(claims, batches, strict=True))
     first = [one for one in work if one[0].attempts == 1]
-    with KEEPER.holding(*batches):  # those that have to wait for others, too
+    with lease_renewer.holding(*batches):  # those that have to wait for others, too
         return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
 
 
@@ -264,7 +264,7 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
     wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
     with unit_of_work() as connection:
-        groups = pending_work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+        groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
     meters.failing()
     news.failed(batch.kind, groups, error, attempts)
     if attempts >= MAX_ATTEMPTS:

@@ -139,7 +139,7 @@ def _merge(connection: Connection, name: AgentName, messages: list[Message], eve
         )
         pain = pains.merge(connection, name, one, told)
         if proposals.wanted(connection, name[0], pain):
-            pending_work.owe(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
+            pending_work.enqueue(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
             owes = True
     return owes
 

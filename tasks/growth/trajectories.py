@@ -40,7 +40,7 @@ def compress(batch: Batch) -> None:
             if made is not None:
                 stored.keep(connection, session, steps, made)
                 if made.tools_used:
-                    pending_work.owe(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
                     composed = True
             if (again := storing.due_at(connection, session.group_id, key)) is not None:
                 batch.later[key] = again

@@ -176,7 +176,7 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
         found = reembedding.to_embed(connection, last, request.batch)
         if not found:
-            pending_work.owe(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
+            pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
     if not found:
         wake(ENLARGE)
         return MoveState(phase="done", model=last.model, replaces=last.replaces)

@@ -29,7 +29,7 @@ def reflect_when_quiet(run: Run) -> None:
         found = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
         for agent_key, group_id, agent_id in found if not run.dry else ():
             reflections.ask(connection, group_id, agent_id, "schedule")
-            pending_work.owe(connection, REFLECT, [(agent_key, group_id)])
+            pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
         run.count(agents=len(found))
         return 0 if run.dry else len(found)
 

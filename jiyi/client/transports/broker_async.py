@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from jiyi.client.transports.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, said_of_broker
+from jiyi.client.transports.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, translate_broker_errors
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.client.transports.turns import CALLS_AT_ONCE, AsyncTurns
 from jiyi.protocol.wire.api_keys import KeyText
@@ -46,7 +46,7 @@ class AsyncBrokerTransport:
     async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         wait = self.caller.wait(timeout)
         async with self._turns.one(name, wait) as left:
-            with said_of_broker():
+            with translate_broker_errors():
                 key = await self._send(lambda: self.caller.post(name, queue, request, left))
                 found = await self._await(key, left)
         if found is None:
@@ -55,7 +55,7 @@ class AsyncBrokerTransport:
 
     async def watch(self, after: str | None) -> AsyncIterator[News]:
         key = f"{STREAM_KEY}{self.group}"
-        with said_of_broker():
+        with translate_broker_errors():
             place = after or newest_of(await self._redis.xrevrange(key, count=1))
             while True:
                 for entry in entries_of(await self._redis.xread({key: place}, block=int(WAIT_SLICE * 1_000))):

@@ -49,7 +49,7 @@ def connecting(settings: Settings) -> _Connecting:
 
 
 @contextmanager
-def said_of_broker() -> Iterator[None]:
+def translate_broker_errors() -> Iterator[None]:
     """What broker or Valkey raise, in a sentence: as :class:`BrokerUnavailable`."""
     try:
         yield
@@ -126,7 +126,7 @@ class Caller:
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
-        with self._turns.one(task, wait) as left, said_of_broker():
+        with self._turns.one(task, wait) as left, translate_broker_errors():
             found = self._await(self.post(task, queue, request, left, options), left)
         if found is None:
             raise no_answer(task, queue, wait)
@@ -150,7 +150,7 @@ class Caller:
     def news(self, group: str, after: str | None) -> Iterator[News]:
         """What changes in a group, as it changes."""
         key = f"{STREAM_KEY}{group}"
-        with said_of_broker():
+        with translate_broker_errors():
             place = after or newest_of(self._redis.xrevrange(key, count=1))
             while True:
                 for entry in entries_of(self._redis.xread({key: place}, block=int(WAIT_SLICE * 1_000))):

@@ -9,8 +9,8 @@ from uuid import UUID
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
 from jiyi.client.calls import Id, W, checked
 from jiyi.client.reflections import Reflections
-from jiyi.client.verbs.steps import Steps, Turn, polled, rows, verb
-from jiyi.client.verbs.telling import Telling
+from jiyi.client.verbs.steps import PageFetcher, Steps, polled, rows, verb
+from jiyi.client.verbs.telling import WriteMethods
 from jiyi.protocol.erasure import Erasure, ErasureRequested
 from jiyi.protocol.memory import Memory as MemoryRow
 from jiyi.protocol.memory import MemoryDetail
@@ -23,7 +23,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 Page = list[MemoryRow]
 
 
-class Asking(Telling[W]):
+class ReadMethods(WriteMethods[W]):
     """What is remembered, and why."""
 
     reflections: Reflections[W]
@@ -68,7 +68,7 @@ class Asking(Telling[W]):
     @rows
     def list(
         self, agent_id: str | None = None, *, page_size: int | None = None, timeout: float | None = None, **filters: Unpack[ListArguments]
-    ) -> Turn[MemoryRow]:
+    ) -> PageFetcher[MemoryRow]:
         """Memories, newest first, one after another; pages are fetched as they are needed.
 
         Args:

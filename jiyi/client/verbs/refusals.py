@@ -18,7 +18,7 @@ FIRST, LAST = 1.0, 8.0
 SPREAD = 0.5
 
 
-class Patience:
+class RetryPolicy:
     """How long one request may still be sent again. ``seconds``: for all pauses together, from now on."""
 
     def __init__(self, seconds: float) -> None:

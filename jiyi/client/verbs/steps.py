@@ -17,7 +17,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.refusals import Patience
+from jiyi.client.verbs.refusals import RetryPolicy
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
 
@@ -70,7 +70,7 @@ Step = Call | Message | Pause
 #: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns its result.
 Steps = Generator[Step, Any, T]
 #: Of a list: the steps to a page, given where the page before ended (None: the first); its rows, and where it ends (None: the last).
-Turn = Callable[[Any], Steps[tuple[list[T], Any]]]
+PageFetcher = Callable[[Any], Steps[tuple[list[T], Any]]]
 
 
 def run(steps: Steps[T], transport: Transport) -> T:
@@ -129,13 +129,13 @@ async def _taken_async(step: Step, transport: AsyncTransport) -> Any:
         step = _within(step, patience)
 
 
-def _patience(step: Step, transport: Transport | AsyncTransport) -> Patience:
+def _patience(step: Step, transport: Transport | AsyncTransport) -> RetryPolicy:
     """For a step that is refused: what the deployment has, and no more than the time that the caller gave the call."""
     seconds: float = getattr(transport, "patience", 0.0)
-    return Patience(seconds if not isinstance(step, Call) or step.timeout is None else min(seconds, step.timeout))
+    return RetryPolicy(seconds if not isinstance(step, Call) or step.timeout is None else min(seconds, step.timeout))
 
 
-def _within(step: Step, patience: Patience) -> Step:
+def _within(step: Step, patience: RetryPolicy) -> Step:
     """The step again, in what is left of the time that the caller gave it."""
     return step if not isinstance(step, Call) or step.timeout is None else replace(step, timeout=min(step.timeout, patience.left))
 
@@ -223,7 +223,7 @@ class verb(Generic[P, T]):  # noqa: N801 – a decorator
 class rows(Generic[P, T]):  # noqa: N801 – a decorator
     """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages as they are needed."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], Turn[T]]) -> None:
+    def __init__(self, function: Callable[Concatenate[Any, P], PageFetcher[T]]) -> None:
         @wraps(function)
         def iterate(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             turn = function(namespace, *args, **kwargs)  # now, so that wrong arguments are said now
@@ -242,7 +242,7 @@ class rows(Generic[P, T]):  # noqa: N801 – a decorator
         return self if namespace is None else MethodType(self._iterate, namespace)
 
 
-def _each(take: Callable[[Any], Any], turn: Turn[T]) -> Iterator[T]:
+def _each(take: Callable[[Any], Any], turn: PageFetcher[T]) -> Iterator[T]:
     place: Any = None
     while True:
         page, place = take(partial(turn, place))
@@ -251,7 +251,7 @@ def _each(take: Callable[[Any], Any], turn: Turn[T]) -> Iterator[T]:
             return
 
 
-async def _each_async(take: Callable[[Any], Any], turn: Turn[T]) -> AsyncIterator[T]:
+async def _each_async(take: Callable[[Any], Any], turn: PageFetcher[T]) -> AsyncIterator[T]:
     place: Any = None
     while True:
         page, place = await take(partial(turn, place))

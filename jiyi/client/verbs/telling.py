@@ -27,7 +27,7 @@ from jiyi.protocol.wire.json_values import JsonMapping
 STATES_A_CALL = 500
 
 
-class Telling(Namespace[W]):
+class WriteMethods(Namespace[W]):
     """What happened, what was said, how agents are set."""
 
     memory: Memory[W]

@@ -105,7 +105,7 @@ def confirm(
         prompt=BY_CONFIRMATION,
     )
     stored = experiences.keep(connection, name, experience, source, now)
-    pending_work.owe(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
+    pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
     stored.owed[AGGREGATE] += 1
     pains.set_status(connection, name, pain.pain_id, "solved")
     tallies.note(connection, name, "proposal", used=1)

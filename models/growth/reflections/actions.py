@@ -59,7 +59,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     reflection_id = reflections.ask(context.connection, *name, "request")
     agent_key = key_of(context.connection, *name)
     assert agent_key is not None  # it is locked
-    context.owe(REFLECT, [(agent_key, context.group_id)])
+    context.enqueue(REFLECT, [(agent_key, context.group_id)])
     context.audit(request.agent_id, reflection_id=reflection_id)
     return ReflectionAsked(reflection_id=reflection_id)
 

@@ -132,7 +132,7 @@ def looked(connection: Connection, name: AgentName, known: Known, seen_to: int) 
 
 def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:
     reflections.ask(connection, *name, trigger)
-    pending_work.owe(connection, REFLECT, [(agent_key, name[0])])
+    pending_work.enqueue(connection, REFLECT, [(agent_key, name[0])])
 
 
 def _defaults() -> dict[str, int]:

@@ -228,7 +228,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     result.owed.update({kind: len(subjects) for kind, subjects in rows.owed.items()})
     result.nodes = rows.node_names
     result.configured = list({(event.group_id, event.agent_id) for event in _those(AgentConfigured, fresh)})
-    pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
+    pending_work.enqueue(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
         over = [(event.group_id, event.agent_id) for event in _those(SessionEnded, fresh)]
@@ -237,7 +237,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     for name, texts in rows.terms.items():
         add_terms(connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in agents.values() if agent.outgrows]
-    pending_work.owe(connection, ENLARGE, outgrown)
+    pending_work.enqueue(connection, ENLARGE, outgrown)
     if outgrown:
         result.owed[ENLARGE] = len(outgrown)
     return result

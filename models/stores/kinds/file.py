@@ -28,7 +28,7 @@ def check(group_id: str, config: BaseModel, path: str) -> None:
 def load(context: Context, store: KeptStore) -> None:
     """Take over an index that was built elsewhere, the first time, and owe a look through the sources; nobody waits for it."""
     saved.load(context, store)
-    context.owe(SCAN, [(store.store_id, store.group_id)])
+    context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
 
 def update(_context: Context, _store: KeptStore, _request: UpdateStore) -> WrittenItem:
@@ -44,8 +44,8 @@ def save(context: Context, store: KeptStore) -> SavedStore:
 def reindex(context: Context, store: KeptStore) -> int:
     """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are taken over."""
     files = rows.make_due(context.connection, store.group_id, store.store_id)
-    context.owe(INDEX, [(file_id, store.group_id) for file_id in files])
-    context.owe(SCAN, [(store.store_id, store.group_id)])
+    context.enqueue(INDEX, [(file_id, store.group_id) for file_id in files])
+    context.enqueue(SCAN, [(store.store_id, store.group_id)])
     return len(files)
 
 

@@ -55,7 +55,7 @@ def update(context: Context, store: KeptStore, request: UpdateStore) -> WrittenI
     new = NewItem(content_summary=said, metadata=metadata_of(request.role, said, ()))
     made = items.insert(context.connection, store, new, rows.bump(context.connection, store.store_id))
     assert made is not None, "its key is new"
-    context.owe(SEND_ITEM, [(made[0], store.group_id)])
+    context.enqueue(SEND_ITEM, [(made[0], store.group_id)])
     return WrittenItem(item_id=made[1])
 
 
@@ -68,7 +68,7 @@ def save(context: Context, store: KeptStore) -> SavedStore:
 def reindex(context: Context, store: KeptStore) -> int:
     """Owe the sending of what waits."""
     ids = list(context.connection.execute(_WAITING, {"store": store.store_id}).scalars())
-    context.owe(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
+    context.enqueue(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
     return len(ids)
 
 

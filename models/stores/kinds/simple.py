@@ -52,7 +52,7 @@ def update(context: Context, store: KeptStore, request: UpdateStore) -> WrittenI
         return WrittenItem(item_id=None, reason="the store has it already")
     dropped = items.trim(context.connection, store, config.max_items)
     if config.embedding is not None:
-        context.owe(EMBED_ITEMS, [(made[0], store.group_id)])
+        context.enqueue(EMBED_ITEMS, [(made[0], store.group_id)])
     return WrittenItem(item_id=made[1], dropped=dropped)
 
 
@@ -65,7 +65,7 @@ def reindex(context: Context, store: KeptStore) -> int:
     rows.bump(context.connection, store.store_id, dropped=True)
     ids = list(context.connection.execute(_FORGET_VECTORS, {"group": store.group_id, "store": store.store_id}).scalars())
     if store.config.embedding is not None:
-        context.owe(EMBED_ITEMS, [(item_id, store.group_id) for item_id in ids])
+        context.enqueue(EMBED_ITEMS, [(item_id, store.group_id) for item_id in ids])
     return len(ids)
 
 

@@ -66,7 +66,7 @@ def load(context: Context, store: KeptStore, *, once: bool) -> None:
         return
     items.trim(connection, store, store.config.max_items)
     if once:
-        context.owe(items.EMBED_ITEMS, owed)
+        context.enqueue(items.EMBED_ITEMS, owed)
 
 
 def save(context: Context, store: KeptStore) -> SavedStore:

@@ -126,7 +126,7 @@ def _write(batch: Batch, store: KeptStore, file: FileRow, source: FileSource, co
             return
         missing = rows.write_chunks(connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata)
         rows.write_outcome(connection, store.group_id, file.file_id, outcome)
-        pending_work.owe(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
+        pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
 
 
 def _note(batch: Batch, store: KeptStore, file: FileRow, contents: Contents) -> None:

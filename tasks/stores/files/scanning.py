@@ -79,7 +79,7 @@ def scan_stores(run: Run) -> None:
         with run.transaction() as connection:
             page = rows.stores_of_files(connection, run.group_id, after, PAGE)
             if not run.dry:
-                pending_work.owe(connection, SCAN, page)
+                pending_work.enqueue(connection, SCAN, page)
         run.count(stores=len(page))
         if len(page) < PAGE:
             break
@@ -127,7 +127,7 @@ def _apply(connection: Connection, store: KeptStore, made: Changes) -> None:
         day = day_of(to.place.path, rows.first_chunk(connection, group_id, known.file_id))
         owed += rows.move(connection, group_id, store_id, revision, known.file_id, to, None if day is None else day.isoformat())
     added = rows.add(connection, group_id, store_id, made.added)
-    pending_work.owe(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
+    pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
     due = [*added, *made.changed]
     for start in range(0, len(due), PAGE):
-        pending_work.owe(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])
+        pending_work.enqueue(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])

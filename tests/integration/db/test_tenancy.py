@@ -584,7 +584,7 @@ def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(m
 def test_work_of_several_groups_is_done_for_one_at_a_time(groups: tuple[str, str]) -> None:
     kind, subjects = tasks_work.Kind("tenancy", "upkeep", 10), {group: uuid4() for group in groups}
     with whole_service(), unit_of_work() as connection:
-        pending_work.owe(connection, kind.name, [(subject, group) for group, subject in subjects.items()])
+        pending_work.enqueue(connection, kind.name, [(subject, group) for group, subject in subjects.items()])
     seen: list[tuple[Scope, int]] = []
 
     def handler(batch: tasks_work.Batch) -> None:

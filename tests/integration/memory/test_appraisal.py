@@ -338,7 +338,7 @@ def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.Mon
         raise RuntimeError("power cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pending_work, "owe", power_cut)
+        patch.setattr(pending_work, "enqueue", power_cut)
         appraise_once()
     assert node_of(event)["poignancy"] is None
     assert kinds_owed(event) == {APPRAISE}

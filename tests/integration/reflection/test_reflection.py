@@ -27,7 +27,7 @@ from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import renewal
 from tasks.framework import work as tasks
-from tasks.framework.renewal import LeaseKeeper
+from tasks.framework.renewal import LeaseRenewer
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate
@@ -271,7 +271,7 @@ def test_the_claim_is_renewed_while_the_llm_takes_its_time(group: str, llm: Scri
     """Ten times a second, of a lease that no busy machine outlasts."""
     live(group, 40)
     monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 600)
-    monkeypatch.setattr(tasks, "KEEPER", LeaseKeeper())  # that of the work before may just be asleep for a quarter of an earlier lease
+    monkeypatch.setattr(tasks, "lease_renewer", LeaseRenewer())  # the other may just be asleep for a quarter of a lease
     asked = []
 
     def due() -> datetime:

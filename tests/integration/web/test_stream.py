@@ -26,7 +26,7 @@ from models.db.valkey import valkey
 from models.operations.embedding_models import EMBED
 from models.queue import stream
 from models.queue import stream_hub as hubs
-from models.queue.pending_work import owe
+from models.queue.pending_work import enqueue
 from models.queue.stream_hub import hub
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
@@ -84,7 +84,7 @@ def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
 def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_owed: None, group: str) -> None:
     import_module("tasks.memory.embedding")  # makes the kind known, and reads the settings, so not before they are there
     with unit_of_work() as connection:
-        owe(connection, EMBED, [(uuid4(), group)])
+        enqueue(connection, EMBED, [(uuid4(), group)])
 
     def handler(_batch: tasks.Batch) -> None:
         raise RuntimeError(SECRET)

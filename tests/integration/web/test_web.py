@@ -29,7 +29,7 @@ from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
-from models.queue.pending_work import settle
+from models.queue.pending_work import complete
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
@@ -423,7 +423,7 @@ def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: s
         assert datetime.now(UTC) - datetime.fromisoformat(row["oldest"]) >= timedelta(hours=1)
     finally:
         with unit_of_work() as connection:
-            settle(connection, "test-late", [subject])
+            complete(connection, "test-late", [subject])
 
 
 def test_the_last_run_of_a_job_is_told_in_words() -> None:
