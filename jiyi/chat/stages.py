@@ -8,7 +8,7 @@ from typing import Protocol
 
 from jiyi.chat.chain import Exchange
 from jiyi.chat.recording import Recorder
-from jiyi.client.transports.outbox import Outbox
+from jiyi.client.outbox import Outbox
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 
 #: Shorter inputs say nothing that could be looked for.

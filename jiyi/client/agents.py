@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from jiyi.client.arguments import AgentArguments
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import PageFetcher, Steps, rows, verb
+from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol.memory import AgentsQuery, AgentState, ConfigureAgent
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 

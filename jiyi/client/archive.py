@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.archive import Archived, ArchivedQuery, ArchivedRow, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 

@@ -10,23 +10,23 @@ from typing import Self, TypeVar
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.calls import AsyncCalls, Calls, W
-from jiyi.client.commands.conversations import Conversations
-from jiyi.client.commands.growth import Growth
-from jiyi.client.commands.items import Items
-from jiyi.client.commands.stores import Stores
+from jiyi.client.conversations import Conversations
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
+from jiyi.client.growth import Growth
+from jiyi.client.items import Items
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
 from jiyi.client.people import People
+from jiyi.client.read_methods import ReadMethods
 from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
+from jiyi.client.steps import Awaiting, Blocking
+from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers
-from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.asking import ReadMethods
-from jiyi.client.verbs.steps import Awaiting, Blocking
+from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import SettingsError
 from jiyi.protocol.wire.api_keys import key_of
 from jiyi.protocol.wire.stream import News
@@ -171,12 +171,12 @@ def _transport(settings: Settings, group: str | None, key: str, url: str | None)
     """
     address = settings.url if url is None else url
     if address:
-        from jiyi.client.transports.http import HttpTransport
+        from jiyi.client.http import HttpTransport
 
         key_of(key)  # its form
         return HttpTransport(address, settings, group, key)
     try:
-        from jiyi.client.transports.broker import BrokerTransport
+        from jiyi.client.broker import BrokerTransport
     except ModuleNotFoundError as error:
         raise SettingsError(BROKER_EXTRA.format(error)) from None
     return BrokerTransport(settings, group or settings.group, key_of(key))
@@ -185,12 +185,12 @@ def _transport(settings: Settings, group: str | None, key: str, url: str | None)
 def _async_transport(settings: Settings, group: str | None, key: str, url: str | None) -> AsyncTransport:
     address = settings.url if url is None else url
     if address:
-        from jiyi.client.transports.http import AsyncHttpTransport
+        from jiyi.client.http import AsyncHttpTransport
 
         key_of(key)  # its form
         return AsyncHttpTransport(address, settings, group, key)
     try:
-        from jiyi.client.transports.broker_async import AsyncBrokerTransport
+        from jiyi.client.broker_async import AsyncBrokerTransport
     except ModuleNotFoundError as error:
         raise SettingsError(BROKER_EXTRA.format(error)) from None
     return AsyncBrokerTransport(settings, group or settings.group, key_of(key))

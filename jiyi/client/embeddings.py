@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep

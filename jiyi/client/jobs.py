@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import RootModel
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, polled, verb
+from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol.operations import JobsRequest, JobState, RunJob, Tick, TickRequest
 
 #: What a job that is run now may take, in seconds.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
 from jiyi.protocol.wire.api_keys import KeyScope, new_key
 

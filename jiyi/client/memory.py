@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.events.states import EventState, EventStatesQuery
 from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery

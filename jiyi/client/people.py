@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import AddPerson, ListPeople, Person, PersonRequest, Role, SetPassword
 from jiyi.protocol.passwords import hash_password, password_problem

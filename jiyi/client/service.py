@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.operations import LLMsRequest, RecallRequest, Retried, RetryWork, ServiceStats, StatsRequest
 from jiyi.protocol.providers import LLMReport, RecallReport
 

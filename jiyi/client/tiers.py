@@ -9,7 +9,7 @@ from pydantic import RootModel
 
 from jiyi.client.arguments import ContextArguments
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, polled, verb
+from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.digests import DigestBody, DigestsQuery, DigestState

@@ -16,9 +16,9 @@ from models.accounts import login_attempts, users
 from models.accounts.login_attempts import LoginAttempt
 from models.accounts.passwords import HashingBusy, is_password_of
 from models.accounts.users import User
+from models.db.bounded_reads import Unanswered, ask, reading, source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import Unanswered, ask, reading, source
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import cast
 from engine.erasure.names import Whom
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.erasure import tiers
 from models.erasure.matching import UUIDS
-from models.erasure.subjects import tiers
 from models.memory.nodes import access
 
 #: Keys read with one SCAN, and at most looked through.

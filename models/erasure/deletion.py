@@ -13,10 +13,9 @@ from sqlalchemy import Connection, Uuid, any_, bindparam, case, delete, func, li
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from engine.erasure.names import Whom
+from models.erasure import conversations, growth, stores, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
-from models.erasure.subjects import conversations, items, stores, tiers
-from models.erasure.subjects.growth import artifacts, living, schedules
 from models.erasure.tables import ErasingId
 from models.memory.agents.agents import AgentName
 from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE
@@ -50,8 +49,7 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone.update(conversations.delete(connection, group_id, ids))
-    gone.update(artifacts.delete(connection, group_id, ids))
-    gone.update(living.delete(connection, group_id, ids))
+    gone.update(growth.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
     nodes = list(connection.execute(_DELETE_NODES, these).scalars())
     gone["memory_nodes"] = len(nodes)
@@ -237,10 +235,7 @@ _SCRUB = {
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
         *stores.SCRUBBED,
-        *schedules.SCRUBBED,
-        *artifacts.SCRUBBED,
-        *living.SCRUBBED,
-        *items.SCRUBBED,
+        *growth.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

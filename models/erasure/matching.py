@@ -15,9 +15,8 @@ from sqlalchemy import Connection, bindparam, select, text, union
 
 from engine.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import noting
+from models.erasure import noting, tiers
 from models.erasure.progress import Stored
-from models.erasure.subjects import tiers
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
 from models.stores.tables import StoreItem

@@ -28,7 +28,7 @@ from models.db.valkey import valkey
 from models.erasure import references
 from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, mentions
 from models.erasure.matching import UUIDS
-from models.operations.backup import backups
+from models.operations import backups
 
 #: Tables that hold no memories, or the erasure itself.
 NOT_MEMORIES = {

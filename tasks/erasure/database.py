@@ -8,9 +8,8 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from engine.erasure.names import Names
-from models.erasure import deletion, matching, proof, references, refusal
+from models.erasure import deletion, matching, proof, references, refusal, stores, tiers
 from models.erasure.progress import Progress, noted_ids
-from models.erasure.subjects import stores, tiers
 from models.memory.agents import strength
 from models.retrieval import records
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from engine.operations.jobs import BACKUP_SECONDS
 from jiyi.settings import get_settings
-from models.operations.backup import backups, pg_tools
-from models.operations.backup.pg_tools import BackupError
+from models.operations import backups, pg_tools
+from models.operations.pg_tools import BackupError
 from tasks.framework.jobs import Run, job
 
 #: Days: a service older than this needs a backup that is younger, or the check fails.

@@ -22,11 +22,11 @@ from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
 from jiyi.protocol.wire.api_keys import KeyScope, new_key
 from models.accounts.actions import create_key
-from models.db import sources
+from models.db import bounded_reads as sources
 from models.db.actions import Actor
+from models.db.bounded_reads import source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import source
 from models.queue import stream
 from tasks.framework.renewal import LeaseRenewer
 from tests.integration.programs import Program

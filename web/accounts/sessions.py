@@ -18,7 +18,7 @@ from jiyi.settings import get_settings
 from models.accounts import signing_in
 from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
-from models.db.sources import Unanswered
+from models.db.bounded_reads import Unanswered
 from web.security import is_loopback
 
 #: Seconds without a visit after which a person signs in anew.

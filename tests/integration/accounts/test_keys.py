@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
-from jiyi.client.transports.caller import Caller
+from jiyi.client.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey

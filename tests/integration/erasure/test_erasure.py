@@ -35,8 +35,7 @@ from models.erasure.progress import ERASE, STEPS
 from models.memory import events
 from models.memory.agents import agents
 from models.memory.nodes import access
-from models.operations import heartbeats
-from models.operations.backup import backups, pg_tools
+from models.operations import backups, heartbeats, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks.erasure import database as in_database
 from tasks.erasure import outside

@@ -17,7 +17,7 @@ from jiyi.cli.operations.jobs import brief, upcoming
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
-from models.operations.health import checks as health
+from models.operations import health_checks as health
 from tasks.framework import jobs
 from tasks.framework.jobs import Run, beat_schedule
 

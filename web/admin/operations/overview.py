@@ -5,9 +5,9 @@ from __future__ import annotations
 from flask import Blueprint, Response, render_template
 from flask_babel import lazy_gettext
 
-from models.db.sources import source
+from models.db.bounded_reads import source
 from models.operations import rates
-from models.operations.health.overview import overview
+from models.operations.overview import overview
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked

@@ -20,7 +20,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
-from models.db.sources import Reading, attempt, from_database
+from models.db.bounded_reads import Reading, attempt, from_database
 from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving

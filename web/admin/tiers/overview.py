@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.db.sources import Reading, attempt, from_database
+from models.db.bounded_reads import Reading, attempt, from_database
 from models.tiers import guards, quarantine, quarantine_reads
 from models.tiers.guards import RunningAway
 from models.tiers.quarantine_reads import Counts, Entry

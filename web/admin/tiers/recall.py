@@ -15,7 +15,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history
-from models.db.sources import Reading, attempt, source
+from models.db.bounded_reads import Reading, attempt, source
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.admin import inputs

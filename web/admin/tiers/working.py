@@ -9,7 +9,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.db.sources import Reading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
 from models.tiers import quarantine_reads
 from models.tiers import working as kept
 from models.tiers.quarantine_reads import EntryWithOrigin

@@ -9,7 +9,7 @@ import psycopg
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
-from models.db.sources import FAILURES, PATIENCE, Unanswered, one_line
+from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory.ingestion import inbox
 from models.memory.ingestion.group_commit import Kept, group_commit
 from models.memory.ingestion.own_vectors import FIELD, MisfitVectors

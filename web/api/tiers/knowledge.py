@@ -8,7 +8,7 @@ from __future__ import annotations
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, EditBody, PromoteBody
 from jiyi.protocol.tiers.quarantine import CheckBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
-from models.db.sources import from_database
+from models.db.bounded_reads import from_database
 from models.tiers import actions, knowledge_reads, questions
 from web.api.registry import expose
 from web.api.running import Asker

@@ -7,7 +7,7 @@ from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
-from models.db.sources import Unanswered, attempt, from_database, source
+from models.db.bounded_reads import Unanswered, attempt, from_database, source
 from models.memory.ingestion.looks import Looks
 from models.tiers import quarantine, working
 from web.api.memory.storing import keep

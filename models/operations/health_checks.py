@@ -11,10 +11,10 @@ from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import Settings
 from jiyi.text.translatable import Translatable, age
-from models.db.sources import Reading
+from models.db.bounded_reads import Reading
 from models.operations.canaries import Canary
-from models.operations.health.servers import ServerState
 from models.operations.heartbeats import Worker
+from models.operations.servers import ServerState
 from models.queue.broker_queues import Depths, task_queues
 
 State = Literal["ok", "unknown", "attention", "unreachable"]

@@ -15,8 +15,8 @@ from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
 from jiyi.settings import Settings, get_settings
 from models.accounts import reads
 from models.db import valkey_keys
+from models.db.bounded_reads import Unanswered, from_database, source
 from models.db.outages import OF_DATABASE, state_of_database
-from models.db.sources import Unanswered, from_database, source
 from models.db.valkey import valkey
 from models.queue.broker_queues import broker_client, redis_address
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
 
-from jiyi.client.transports.task_messages import TaskMessages
-from jiyi.client.transports.turns import CALLS_AT_ONCE, Turns, no_turn
+from jiyi.client.task_messages import TaskMessages
+from jiyi.client.turns import CALLS_AT_ONCE, Turns, no_turn
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp

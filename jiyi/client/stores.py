@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.stores import asking
 from jiyi.protocol.stores.items import Snapshot

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
-from jiyi.client.transports.requests import CONNECT_RETRIES, FAILURES, RETRIES, NewsReader, Requests, Sent, opened, problem
+from jiyi.client.requests import CONNECT_RETRIES, FAILURES, RETRIES, NewsReader, Requests, Sent, opened, problem
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 
 
 class HttpTransport:
-    """A :class:`jiyi.client.transports.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
+    """A :class:`jiyi.client.transport.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
 
     retries: tuple[float, ...] = RETRIES
 
@@ -50,7 +50,7 @@ class HttpTransport:
 
 
 class AsyncHttpTransport:
-    """A :class:`jiyi.client.transports.AsyncTransport` over the REST API."""
+    """A :class:`jiyi.client.transport.AsyncTransport` over the REST API."""
 
     retries: tuple[float, ...] = RETRIES
 

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from jiyi.client.transports.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, translate_broker_errors
-from jiyi.client.transports.publishing import EventPublisher
-from jiyi.client.transports.turns import CALLS_AT_ONCE, AsyncTurns
+from jiyi.client.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, translate_broker_errors
+from jiyi.client.publishing import EventPublisher
+from jiyi.client.turns import CALLS_AT_ONCE, AsyncTurns
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class AsyncBrokerTransport:
-    """A :class:`jiyi.client.transports.AsyncTransport` over the deployment's broker and Valkey."""
+    """A :class:`jiyi.client.transport.AsyncTransport` over the deployment's broker and Valkey."""
 
     #: Connecting and publishing have tries of their own.
     retries: tuple[float, ...] = ()

@@ -10,10 +10,10 @@ from uuid import UUID
 from jiyi.client.arguments import AgentArguments, EndingArguments, Envelope, EventArguments, IngestArguments, ObservationArguments
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.memory import Memory
+from jiyi.client.observations import configuration, ending, many, observation, turn
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.client.steps import Message, Steps, polled, verb
 from jiyi.client.tiers import Tiers
-from jiyi.client.verbs.observations import configuration, ending, many, observation, turn
-from jiyi.client.verbs.steps import Message, Steps, polled, verb
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import Role

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jiyi.client.transports.caller import Caller
-from jiyi.client.transports.publishing import EventPublisher
+from jiyi.client.caller import Caller
+from jiyi.client.publishing import EventPublisher
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
@@ -14,7 +14,7 @@ from jiyi.settings import Settings
 
 
 class BrokerTransport:
-    """A :class:`jiyi.client.transports.Transport` over the deployment's broker and Valkey."""
+    """A :class:`jiyi.client.transport.Transport` over the deployment's broker and Valkey."""
 
     #: Connecting and publishing have tries of their own.
     retries: tuple[float, ...] = ()

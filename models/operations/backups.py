@@ -16,8 +16,8 @@ import psycopg
 
 from jiyi.settings import get_settings
 from models.folders import make_private
-from models.operations.backup import pg_tools
-from models.operations.backup.pg_tools import BackupError
+from models.operations import pg_tools
+from models.operations.pg_tools import BackupError
 
 #: Names of backups in their folder begin with their time, so that they sort by it. Only such files are ever deleted.
 NAME = re.compile(r"jiyi-(\d{8}T\d{6}Z)\.dump")

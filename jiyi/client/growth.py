@@ -8,7 +8,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
 from jiyi.protocol.growth.catalogue import COMMANDS
 from jiyi.protocol.growth.schedules import AskedSchedules

@@ -13,16 +13,16 @@ from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
-from models.db.sources import Reading, attempt, from_database, source
+from models.db.bounded_reads import Reading, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import reads as agent_reads
-from models.operations import reads
+from models.operations import health_checks as checks
+from models.operations import liveness, reads, servers
 from models.operations.embedding_models import ActiveModel, active_model
-from models.operations.health import checks, liveness, servers
-from models.operations.health.checks import Check, State
-from models.operations.health.liveness import Liveness, QueuesState
-from models.operations.health.servers import ServerState
+from models.operations.health_checks import Check, State
+from models.operations.liveness import Liveness, QueuesState
 from models.operations.reads import Totals
+from models.operations.servers import ServerState
 from models.queue import reads as pending
 
 AGENTS_PER_PAGE = 50

@@ -16,8 +16,8 @@ from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.refusals import RetryPolicy
+from jiyi.client.retry_policy import RetryPolicy
+from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
 
@@ -41,7 +41,7 @@ class Awaiting:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A question or a change, as :meth:`jiyi.client.transports.Transport.call` takes it; its answer is JSON."""
+    """A question or a change, as :meth:`jiyi.client.transport.Transport.call` takes it; its answer is JSON."""
 
     name: str
     queue: str

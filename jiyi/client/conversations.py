@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.conversations.catalogue import COMMANDS
 from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue

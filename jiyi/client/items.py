@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol.integrations.items import (
     DEFAULT_FOUND,
     DEFAULT_NAMESPACES,

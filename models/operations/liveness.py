@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from jiyi.settings import Settings
 from jiyi.text.translatable import Translatable
-from models.db.sources import Reading, Unanswered, attempt, source
+from models.db.bounded_reads import Reading, Unanswered, attempt, source
 from models.operations import canaries, heartbeats
+from models.operations import health_checks as checks
 from models.operations.canaries import Canary
-from models.operations.health import checks
-from models.operations.health.checks import State
+from models.operations.health_checks import State
 from models.operations.heartbeats import Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import Depths, InFlight

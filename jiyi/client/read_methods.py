@@ -9,8 +9,8 @@ from uuid import UUID
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
 from jiyi.client.calls import Id, W, checked
 from jiyi.client.reflections import Reflections
-from jiyi.client.verbs.steps import PageFetcher, Steps, polled, rows, verb
-from jiyi.client.verbs.telling import WriteMethods
+from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
+from jiyi.client.write_methods import WriteMethods
 from jiyi.protocol.erasure import Erasure, ErasureRequested
 from jiyi.protocol.memory import Memory as MemoryRow
 from jiyi.protocol.memory import MemoryDetail

@@ -11,8 +11,8 @@ from psycopg import sql
 
 from jiyi.polling import poll
 from models.db import roles
-from models.operations.backup import backups, pg_tools
-from models.operations.backup.pg_tools import BackupError
+from models.operations import backups, pg_tools
+from models.operations.pg_tools import BackupError
 
 #: Where the tables wait that are being replaced.
 ASIDE = "jiyi_before_restore"

@@ -1,4 +1,4 @@
-"""What a client needs of the way to the service. The broker's way is :mod:`jiyi.client.transports.broker`."""
+"""What a client needs of the way to the service. The broker's way is :mod:`jiyi.client.broker`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Erasure in what agents grow, and in what they do by themselves."""
