@@ -36,7 +36,7 @@ def commands() -> dict[str, list[str]]:
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.turns``).
+        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.answering``).
         "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads + CALLS_IN_HAND),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads + CALLS_IN_HAND) for queue in more},
         "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),

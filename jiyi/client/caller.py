@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
 
-from jiyi.client.task_messages import TaskMessages
+from jiyi.client.publishing import TaskMessages
 from jiyi.client.turns import CALLS_AT_ONCE, Turns, no_turn
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.api_keys import KeyText

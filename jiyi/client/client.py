@@ -7,22 +7,17 @@ from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
+from jiyi.client.accounts import Keys, People
 from jiyi.client.agents import Agents
-from jiyi.client.archive import Archive
 from jiyi.client.calls import AsyncCalls, Calls, W
 from jiyi.client.conversations import Conversations
-from jiyi.client.dead_letters import DeadLetters
-from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
 from jiyi.client.growth import Growth
 from jiyi.client.items import Items
-from jiyi.client.jobs import Jobs
-from jiyi.client.keys import Keys
-from jiyi.client.memory import Memory
-from jiyi.client.people import People
+from jiyi.client.memory import Archive, Memory
+from jiyi.client.operations import DeadLetters, Embeddings, Jobs, Service
 from jiyi.client.read_methods import ReadMethods
 from jiyi.client.reflections import Reflections
-from jiyi.client.service import Service
 from jiyi.client.steps import Awaiting, Blocking
 from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers

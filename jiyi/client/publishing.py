@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import kombu
+from kombu.entity import TRANSIENT_DELIVERY_MODE
 from kombu.exceptions import LimitExceeded, OperationalError
 from kombu.pools import producers
 from kombu.transport.virtual import Channel as VirtualChannel
@@ -105,3 +111,67 @@ class EventPublisher:
         if self._settings.require_signed_events and secret_key:
             return service_headers(secret_key, self._group, body)
         return {}
+
+
+#: What follows from a task, in the body: nothing.
+_NOTHING_FOLLOWS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+
+
+class TaskMessages:
+    """Puts calls into the queues of tasks. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        try:
+            self._connection = kombu.Connection(
+                settings.need("broker_url"),
+                connect_timeout=settings.publish_timeout,
+                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY},
+            )
+        except (KeyError, ValueError) as error:
+            raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
+        self._origin = f"{os.getpid()}@{socket.gethostname()}"
+
+    def send(
+        self, task: str, task_id: str, queue: str, args: Sequence[Any], options: Mapping[str, Any], expires: float, headers: dict[str, Any]
+    ) -> None:
+        """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds.
+
+        Raises what kombu raises; ``LimitExceeded`` if all connections are busy for as long.
+        """
+        body = json.dumps((args, options, _NOTHING_FOLLOWS), separators=(",", ":"))
+        with producers[self._connection].acquire(block=True, timeout=expires) as producer:
+            self._declare(queue, producer)
+            producer.publish(
+                body.encode("ascii"),
+                content_type="application/json",
+                content_encoding="utf-8",
+                exchange="",  # the default exchange: straight to the queue
+                routing_key=queue,
+                delivery_mode=TRANSIENT_DELIVERY_MODE,  # worth nothing when its caller has given up: no broker need write it down
+                expiration=expires,
+                correlation_id=task_id,
+                headers={
+                    "lang": "py",
+                    "task": task,
+                    "id": task_id,
+                    "root_id": task_id,
+                    "parent_id": None,
+                    "group": None,
+                    "expires": (datetime.now(UTC) + timedelta(seconds=expires)).isoformat(),
+                    "retries": 0,
+                    "origin": self._origin,
+                    "ignore_result": True,
+                    **headers,
+                },
+            )
+
+    def close(self) -> None:
+        self._connection.release()
+
+    def _declare(self, name: str, producer: kombu.Producer) -> None:
+        """A queue of tasks, as workers declare it: once a connection."""
+        channel = producer.channel  # connects, which forgets what was declared before
+        declared = producer.connection.declared_entities
+        if name not in declared:
+            kombu.Queue(name, kombu.Exchange(name, type="direct"), routing_key=name)(channel).declare()
+            declared.add(name)

@@ -26,7 +26,7 @@ from models.db import valkey_keys
 from models.db.connection import driver
 from models.db.valkey import valkey
 from models.erasure import references
-from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, mentions
+from models.erasure.cache_invalidation import MAX_KEYS, SCAN_COUNT, contents, mentions
 from models.erasure.matching import UUIDS
 from models.operations import backups
 

@@ -7,9 +7,12 @@ from sqlalchemy import Connection
 
 from engine.providers.embedders import embedder_of
 from engine.providers.embedders.adapter import conversion
-from engine.providers.embedders.choice import SETTING, chosen, complete, model_of
-from engine.providers.spec import Spec
+from engine.providers.embedders.choice import LOCAL, SETTING, chosen, complete, model_of
+from engine.providers.embedders.overview import vendors
+from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -20,7 +23,7 @@ from models.db.scope import whole_service
 from models.memory.ingestion.inbox import ENLARGE
 from models.memory.nodes.nodes import TextToEmbed
 from models.operations import embedding_models, reembedding
-from models.operations.actions import step_reembedding
+from models.operations.actions import show_embedders, step_reembedding
 from models.operations.embedding_models import ActiveModel
 from models.operations.reembedding import Reembedding
 from models.queue import pending_work
@@ -210,3 +213,38 @@ def _cancel(actor: Actor) -> MoveState:
 def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
     name = step_reembedding.name
     audit.record(connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details)
+
+
+@implements(show_embedders)
+def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport:
+    """Safe to repeat because it only reads."""
+    settings = get_settings()
+    named = chosen(settings)
+    with whole_service(), unit_of_work() as connection:  # counts only
+        used = embedding_models.active_model(connection)
+        begun = reembedding.filling(connection)
+        models = embedding_models.all_models(connection)
+        left = None if begun is None else reembedding.left(connection, begun)
+    active = named if used is None else parse(used.spec, SETTING, LOCAL)
+    others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
+    return EmbedderReport(
+        active=None if used is None else ModelInUse(model=used.model, spec=used.spec, since=used.since),
+        setting=ModelOfSetting(model=model_of(named), spec=str(named)),
+        move=None if begun is None else ReembeddingUnderWay(model=begun.model, spec=begun.spec, left=left),
+        notes=_notes(str(named), model_of(named), None if used is None else used.model, begun),
+        vendors=vendors(settings, active, named, *others),
+        models=models,
+    )
+
+
+def _notes(spec: str, named: str, used: str | None, begun: reembedding.Reembedding | None) -> list[str]:
+    notes = []
+    if used is None:
+        notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")
+    elif used != named:
+        notes.append(
+            f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi reembed` moves them to {spec}"
+        )
+    if begun is not None:
+        notes.append(f"a move to {begun.model} has begun: `jiyi reembed --to {begun.spec}` goes on with it")
+    return notes

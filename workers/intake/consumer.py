@@ -21,8 +21,7 @@ from models.memory.ingestion.inbox import CollisionError, Prepared, Stored
 from models.memory.ingestion.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
 from workers.app import app
 from workers.celery import gc_tuning
-from workers.intake.opening import Opened, open_messages
-from workers.intake.signatures import Signatures
+from workers.intake.opening import Opened, Signatures, open_messages
 from workers.intake.sources import BATCH, Batch, Source, open_source
 
 log = logging.getLogger("jiyi.intake")

@@ -53,7 +53,7 @@ from workers import bootstrap
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
-from workers.intake.signatures import Signatures
+from workers.intake.opening import Signatures
 from workers.intake.sources import Signature, Taken, open_source
 
 CHECKOUT = Path(__file__).resolve().parents[3]

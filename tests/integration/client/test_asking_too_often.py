@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jiyi import AsyncClient, Client
-from jiyi.client.retry_policy import RetryPolicy
+from jiyi.client.steps import RetryPolicy
 from jiyi.client.turns import CALLS_AT_ONCE
 from jiyi.errors import TooManyQuestions
 from jiyi.settings import get_settings

@@ -12,7 +12,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.trajectories import actions
 from models.growth.trajectories.storing import COMPRESS, SILENCE_MINUTES
-from models.operations import prune
+from models.operations import upkeep as prune
 from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

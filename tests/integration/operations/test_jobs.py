@@ -35,8 +35,8 @@ from models.queue import clock, ticks, wakeups
 from models.retrieval import touches
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
-from tasks.operations import jobs as operations
 from tasks.operations import maintenance
+from tasks.operations import maintenance as operations
 from tasks.retrieval import warm
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads

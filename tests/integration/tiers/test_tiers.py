@@ -21,7 +21,7 @@ from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.operations import prune
+from models.operations import upkeep as prune
 from models.queue import stream
 from models.tiers import actions, quarantine, quarantine_reads, reads, working
 from tests.integration.memory.test_inbox import rows, save

@@ -15,8 +15,7 @@ import pytest
 
 import jiyi
 from jiyi import AsyncClient, Client
-from jiyi.client.http import AsyncHttpTransport, HttpTransport
-from jiyi.client.requests import NewsReader
+from jiyi.client.http import AsyncHttpTransport, HttpTransport, NewsReader
 from jiyi.errors import BrokerUnavailable, NoAnswer, TooManyQuestions
 from jiyi.settings import Settings
 
@@ -156,7 +155,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr("jiyi.client.steps.time.sleep", taken.append)
     monkeypatch.setattr("jiyi.client.steps.asyncio.sleep", sleep)
-    monkeypatch.setattr("jiyi.client.retry_policy.SPREAD", 0.0)
+    monkeypatch.setattr("jiyi.client.steps.SPREAD", 0.0)
     return taken
 
 
