@@ -48,10 +48,10 @@ class AsyncBrokerTransport:
         async with self._turns.one(name, wait) as left:
             with translate_broker_errors():
                 key = await self._send(lambda: self.caller.post(name, queue, request, left))
-                found = await self._await(key, left)
-        if found is None:
+                reply = await self._await(key, left)
+        if reply is None:
             raise no_answer(name, queue, wait)
-        return json_of(found)
+        return json_of(reply)
 
     async def watch(self, after: str | None) -> AsyncIterator[News]:
         key = f"{STREAM_KEY}{self.group}"

@@ -127,10 +127,10 @@ class Caller:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
         with self._turns.one(task, wait) as left, translate_broker_errors():
-            found = self._await(self.post(task, queue, request, left, options), left)
-        if found is None:
+            reply = self._await(self.post(task, queue, request, left, options), left)
+        if reply is None:
             raise no_answer(task, queue, wait)
-        return found
+        return reply
 
     def wait(self, timeout: float | None) -> float:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
@@ -161,9 +161,9 @@ class Caller:
         """In slices, so that a dead connection is noticed long before a long wait is over."""
         deadline = time.monotonic() + wait
         while (left := deadline - time.monotonic()) > 0:
-            found = self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
-            if found is not None:
-                return found[1]
+            reply = self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
+            if reply is not None:
+                return reply[1]
         return None
 
     def close(self) -> None:

@@ -59,14 +59,14 @@ class Items(Namespace[W]):
     def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Steps[Item | None]:
         """One item, or None."""
         asked = checked(ItemReference, namespace=list(namespace), key=key, refresh_ttl=refresh_ttl)
-        found = yield from Items.get_many.steps(self, [asked], timeout=timeout)
-        return found[0]
+        answer = yield from Items.get_many.steps(self, [asked], timeout=timeout)
+        return answer[0]
 
     @verb
     def get_many(self, items: Sequence[ItemReference], *, timeout: float | None = None) -> Steps[list[Item | None]]:
         """Up to 500 items in their order; None where there is none."""
-        found = yield from self._ask("items.get", checked(GetItems, items=list(items)), FoundItems, timeout)
-        return found.items
+        answer = yield from self._ask("items.get", checked(GetItems, items=list(items)), FoundItems, timeout)
+        return answer.items
 
     @verb
     def search(
@@ -84,8 +84,8 @@ class Items(Namespace[W]):
         request = checked(
             SearchItems, prefix=list(prefix), query=query, filter=dict(filter or {}), limit=limit, offset=offset, refresh_ttl=refresh_ttl
         )
-        found = yield from self._ask("items.search", request, ItemRows, timeout)
-        return found.items
+        answer = yield from self._ask("items.search", request, ItemRows, timeout)
+        return answer.items
 
     @verb
     def namespaces(
@@ -99,5 +99,5 @@ class Items(Namespace[W]):
     ) -> Steps[list[list[str]]]:
         """Namespaces that have items, in alphabetical order."""
         request = checked(ListNamespaces, match=list(match), max_depth=max_depth, limit=limit, offset=offset)
-        found = yield from self._ask("items.namespaces", request, Namespaces, timeout)
-        return found.namespaces
+        answer = yield from self._ask("items.namespaces", request, Namespaces, timeout)
+        return answer.namespaces

@@ -30,8 +30,8 @@ class Memory(Namespace[W]):
         ``digests`` of what they say (:func:`jiyi.protocol.events.content.digest`) make sure that it is these events that the
         answer is about: ``id_reused`` where an id is another event's.
         """
-        said = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
-        query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": said} if said else {}))
+        known = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
+        query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": known} if known else {}))
         return self._ask("events.states", query, list[EventState], timeout)
 
     @verb

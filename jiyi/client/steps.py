@@ -186,14 +186,14 @@ def _retries(step: Step, transport: Transport | AsyncTransport) -> tuple[float, 
 def polled(look: Callable[[], Steps[T]], final: Callable[[T], bool], seconds: float, late: Callable[[T], str] | None = None) -> Steps[T]:
     """:func:`jiyi.polling.poll` in steps. Raises :class:`NoAnswer` as it does."""
     deadline, pause = time.monotonic() + seconds, FIRST_POLL
-    while not final(found := (yield from look())):
+    while not final(result := (yield from look())):
         if time.monotonic() > deadline:
             if late is not None:
-                raise NoAnswer(late(found))
+                raise NoAnswer(late(result))
             break
         yield Pause(pause)
         pause = min(pause * 2, LAST_POLL)
-    return found
+    return result
 
 
 class verb(Generic[P, T]):  # noqa: N801 – a decorator

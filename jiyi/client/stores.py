@@ -32,8 +32,8 @@ class Stores(Namespace[W]):
     @verb
     def schema(self) -> Steps[dict[str, Any]]:
         """The JSON Schema of declarations."""
-        found = yield from self._ask("stores.schema", asking.SchemaQuery(), asking.StoreSchema)
-        return found.document
+        answer = yield from self._ask("stores.schema", asking.SchemaQuery(), asking.StoreSchema)
+        return answer.document
 
     @verb
     def list(self, *, run_id: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None) -> Steps[asking.StorePage]:
@@ -63,8 +63,8 @@ class Stores(Namespace[W]):
     def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> Steps[bytes]:
         """The bytes of an attachment, as they came."""
         query = checked(asking.AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
-        found = yield from self._ask("stores.attachment", query, asking.AttachmentBytes)
-        return base64.b64decode(found.data)
+        answer = yield from self._ask("stores.attachment", query, asking.AttachmentBytes)
+        return base64.b64decode(answer.data)
 
     @verb
     def load(self, name: str, *, run_id: str = "") -> Steps[asking.StoreState]:
@@ -132,14 +132,14 @@ class Stores(Namespace[W]):
     @verb
     def reindex(self, name: str, *, run_id: str = "") -> Steps[int]:
         """Have a store's index made anew; how many items or files that are."""
-        found = yield from self._act("stores.reindex", checked(asking.StoreName, name=name, run_id=run_id), asking.ReindexedStore)
-        return found.owed
+        answer = yield from self._act("stores.reindex", checked(asking.StoreName, name=name, run_id=run_id), asking.ReindexedStore)
+        return answer.owed
 
     @verb
     def delete(self, name: str, *, run_id: str = "") -> Steps[int]:
         """Delete a store with all that it holds; how many items that were."""
-        found = yield from self._act("stores.delete", checked(asking.StoreName, name=name, run_id=run_id), asking.DeletedStore)
-        return found.items
+        answer = yield from self._act("stores.delete", checked(asking.StoreName, name=name, run_id=run_id), asking.DeletedStore)
+        return answer.items
 
     @verb
     def map(self, graph: str | None = None) -> Steps[asking.StoreMap]:

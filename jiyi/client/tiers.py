@@ -58,14 +58,14 @@ class Tiers(Namespace[W]):
         """
         query = checked(EntryQuery, entry_id=entry_id)
         limit = self._wait(timeout)
-        found = yield from polled(
+        answer = yield from polled(
             lambda: self._ask("quarantine.outcome", query, Outcome),
             lambda outcome: outcome.root is not None,
             limit,
             lambda _: f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be",
         )
-        assert found.root is not None  # or there would be no answer
-        return found.root
+        assert answer.root is not None  # or there would be no answer
+        return answer.root
 
     @verb
     def promote(

@@ -106,8 +106,8 @@ class WriteMethods(Namespace[W]):
 
         Raises as :meth:`observe` does.
         """
-        said = turn(self._group, agent_id, role, text, session_id, name=name, provenance=provenance, **fields)
-        return self._tell(said, wait=wait, timeout=timeout)
+        event = turn(self._group, agent_id, role, text, session_id, name=name, provenance=provenance, **fields)
+        return self._tell(event, wait=wait, timeout=timeout)
 
     @verb
     def perceive(

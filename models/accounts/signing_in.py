@@ -78,7 +78,9 @@ def sign_out(user: User) -> None:
 
 def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
     """People by their ids. Raises :class:`Unanswered`."""
-    return _ask(reading(lambda connection: {one: user for one in user_ids if (user := users.by_id(connection, one)) is not None}))
+    return _ask(
+        reading(lambda connection: {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None})
+    )
 
 
 def note_visit(user_id: UUID) -> None:

@@ -45,10 +45,10 @@ def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
 
     How far it is (owed, running, incomplete, done), and the report when it is done.
     """
-    found = progress.one(context.connection, context.group_id, request.erasure_id)
-    if found is None:
+    erasure = progress.one(context.connection, context.group_id, request.erasure_id)
+    if erasure is None:
         raise NotFound(f"erasure_id: no erasure {request.erasure_id} in the group {context.group_id!r}")
-    return found
+    return erasure
 
 
 @action("erasure.list", scope="admin", mutates=False)

@@ -47,8 +47,8 @@ def withdraw(order_id: str) -> None:
 
 def answers(order_id: str) -> dict[str, dict[str, int]]:
     """Worker → what it dropped, of those that have carried the order out."""
-    found = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.order_answers(order_id)))
-    return {worker.decode(): json.loads(dropped) for worker, dropped in found.items()}
+    entries = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.order_answers(order_id)))
+    return {worker.decode(): json.loads(dropped) for worker, dropped in entries.items()}
 
 
 def missing_workers(answered: Iterable[str]) -> list[str]:
@@ -101,7 +101,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0, "retrievals": 0}
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
-        gone["access_buffer"] += _take_out([access.member(group_id, one) for one in ids[start : start + ELEMENTS]])
+        gone["access_buffer"] += _take_out([access.member(group_id, entry) for entry in ids[start : start + ELEMENTS]])
     for agent_id in touched:
         gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
     gone["stream"] = _clear_stream(group_id, set(ids), whom)
@@ -127,12 +127,12 @@ def _take_out(members: Sequence[str]) -> int:
 
 def _take_out_of_each(key: str, members: set[str]) -> None:
     """Of what was accessed together, leave the others."""
-    for one in cast("list[bytes]", valkey().lrange(key, 0, -1)):
-        node_ids, at, group_id = one.decode().split(":", 2)
+    for entry in cast("list[bytes]", valkey().lrange(key, 0, -1)):
+        node_ids, at, group_id = entry.decode().split(":", 2)
         left = [node_id for node_id in node_ids.split(",") if access.member(group_id, node_id) not in members]
         if len(left) <= node_ids.count(","):
             with valkey().pipeline(transaction=True) as pipe:
-                pipe.lrem(key, 1, cast("str", one))
+                pipe.lrem(key, 1, cast("str", entry))
                 if left:
                     pipe.rpush(key, access.together(group_id, left, at))
                 pipe.execute()
@@ -141,7 +141,7 @@ def _take_out_of_each(key: str, members: set[str]) -> None:
 def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
     key = valkey_keys.stream(group_id)
     entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
-    gone = [place for place, fields in entries if any(mentions(one, ids, whom) for pair in fields.items() for one in pair)]
+    gone = [place for place, fields in entries if any(mentions(entry, ids, whom) for pair in fields.items() for entry in pair)]
     if gone:
         valkey().xdel(key, *gone)
     return len(gone)
@@ -150,24 +150,24 @@ def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
 def _take_notes_out(ids: set[str], whom: Whom) -> int:
     """Of what was asked and waits to be written."""
     noted = cast("list[bytes]", valkey().lrange(valkey_keys.RETRIEVALS, 0, -1))
-    gone = [one for one in noted if mentions(one, ids, whom)]
-    for one in gone:
-        valkey().lrem(valkey_keys.RETRIEVALS, 0, cast("str", one))
+    gone = [entry for entry in noted if mentions(entry, ids, whom)]
+    for entry in gone:
+        valkey().lrem(valkey_keys.RETRIEVALS, 0, cast("str", entry))
     return len(gone)
 
 
 def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:
-    found = 0
+    count = 0
     for key in valkey().scan_iter(match=f"{pattern}*", count=SCAN_COUNT):
         if any(mentions(value, ids, whom) for value in contents(key)):
-            found += valkey().delete(key)
-    return found
+            count += valkey().delete(key)
+    return count
 
 
 def mentions(value: bytes, ids: set[str], whom: Whom) -> bool:
     """Whether a value has one of the ids in it, or names whom it is about."""
     text = value[:MAX_VALUE].decode("utf-8", "replace")
-    return whom.is_named_in(text) or any(found in ids for found in UUIDS.findall(text))
+    return whom.is_named_in(text) or any(text_id in ids for text_id in UUIDS.findall(text))
 
 
 def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after another, each simple
@@ -178,9 +178,9 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
             yield cast("bytes | None", client.get(key)) or b""
         case b"list":
             for start in range(0, MAX_ELEMENTS, ELEMENTS):
-                found = cast("list[bytes]", client.lrange(key, start, start + ELEMENTS - 1))
-                yield from found
-                if len(found) < ELEMENTS:
+                entries = cast("list[bytes]", client.lrange(key, start, start + ELEMENTS - 1))
+                yield from entries
+                if len(entries) < ELEMENTS:
                     return
         case b"hash":
             for field, value in client.hscan_iter(key, count=ELEMENTS):

@@ -99,9 +99,9 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
     for name, (look, change) in _SCRUB.items():
         after: str = ""
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
-            found = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
-            if found:
-                gone[name] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
+            keys = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
+            if keys:
+                gone[name] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
             after = rows[-1].key
     gone["attachments"] += stores.tidy(connection, group_id)
     return gone

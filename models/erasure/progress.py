@@ -66,14 +66,14 @@ class Progress:
     @property
     def agents(self) -> list[str]:
         """Agents that go as a whole."""
-        found: list[str] = self.place.get("agents", [])
-        return found
+        names: list[str] = self.place.get("agents", [])
+        return names
 
     @property
     def touched(self) -> list[str]:
         """Agents that lost memories."""
-        found: list[str] = self.place.get("touched", [])
-        return found
+        names: list[str] = self.place.get("touched", [])
+        return names
 
     @property
     def whom(self) -> Whom:
@@ -157,8 +157,8 @@ def noted_ids(connection: Connection, erasure_id: UUID) -> set[str]:
 
 
 def started_at(connection: Connection, erasure_id: UUID) -> datetime:
-    found: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
-    return found
+    names: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
+    return names
 
 
 def _without_names(what: Stored) -> JsonObject:

@@ -47,20 +47,20 @@ def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> se
     found: set[UUID] = set()
     wanted = list(ids)
     while wanted:
-        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(one) for one in wanted]})
-        wanted = [one for one in rows.scalars() if one not in found]
+        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(entry_id) for entry_id in wanted]})
+        wanted = [row for row in rows.scalars() if row not in found]
         found.update(wanted)
     return found
 
 
 def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) -> dict[str, list[UUID]]:
     """What would be noted of these agents, by table."""
-    found = {}
+    ids = {}
     for key in OF_AGENTS:
         table: Any = key.class_
         own = select(key).where(table.group_id == group_id, table.agent_id.in_(agents))
-        found[table.__tablename__] = list(connection.execute(own).scalars())
-    return found
+        ids[table.__tablename__] = list(connection.execute(own).scalars())
+    return ids
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:

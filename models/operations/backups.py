@@ -92,8 +92,8 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
 def existing() -> list[Path]:
     """The backups in their folder, newest first."""
     place = folder()
-    found = [path for path in place.iterdir() if NAME.fullmatch(path.name)] if place.is_dir() else []
-    return sorted(found, key=lambda path: path.name, reverse=True)
+    paths = [path for path in place.iterdir() if NAME.fullmatch(path.name)] if place.is_dir() else []
+    return sorted(paths, key=lambda path: path.name, reverse=True)
 
 
 def made_at(path: Path) -> datetime:
@@ -139,8 +139,8 @@ def contents(path: Path) -> int:
 def revision(path: Path) -> str | None:
     """The schema's revision in a backup."""
     script = pg_tools.run([pg_tools.program("pg_restore"), "--data-only", "--table=alembic_version", "--file=-", path], os.environ)
-    found = re.search(r"^COPY \S*alembic_version .*\n(\w+)\n", script, re.MULTILINE)
-    return found.group(1) if found else None
+    match = re.search(r"^COPY \S*alembic_version .*\n(\w+)\n", script, re.MULTILINE)
+    return match.group(1) if match else None
 
 
 def delete(path: Path) -> bool:

@@ -73,7 +73,7 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
     shown = agents[:AGENTS_PER_PAGE]
     known = Stored(
         totals=reads.totals(connection, group_id),
-        agents=[with_progress(one, settings) for one in shown],
+        agents=[with_progress(agent, settings) for agent in shown],
         agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
         work_owed=pending.by_kind(connection),
         open_dead_letters=reads.open_letters(connection, group_id),
@@ -110,7 +110,7 @@ def series(minutes: int) -> dict[str, Any]:
     """Columns of one length, by name. Counts become rates by the minute, whatever the step."""
     step = SPANS.get(minutes, max(1, minutes // 96))
     found = meters.series(minutes, step)
-    waits = [(one["wait"], one["wait_max"], one["done"]) for one in found["tasks"].values()]
+    waits = [(task["wait"], task["wait_max"], task["done"]) for task in found["tasks"].values()]
     places = range(len(found["times"]))
     return {
         "step_seconds": found["step_seconds"],

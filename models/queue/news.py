@@ -103,7 +103,7 @@ def digested(group_id: str, digest_id: UUID, items: int) -> None:
 def store_used(group_id: str, done: LogOperation) -> None:
     """A node searched its stores, or wrote to them."""
     told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
-    stores = [one.name for one in done.stores[: stream.MAX_IDS]]
+    stores = [store.name for store in done.stores[: stream.MAX_IDS]]
     stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
 
 

@@ -140,9 +140,9 @@ class Hub:
                     self._changed.wait()
                 after = dict(self._places)
             try:
-                found = stream.read_groups(after, BLOCK_MS, READ)
+                news = stream.read_groups(after, BLOCK_MS, READ)
                 # After a pause, or a burst, Valkey may have dropped what was not read yet.
-                doubtful = after if not answers else {group: after[group] for group in found if len(found[group]) >= READ}
+                doubtful = after if not answers else {group: after[group] for group in news if len(news[group]) >= READ}
                 lost = [group for group in doubtful if _lost(group, after[group])]
                 answers = True
             except (redis.RedisError, OSError) as error:
@@ -151,7 +151,7 @@ class Hub:
                 answers = False
                 time.sleep(PAUSE)
                 continue
-            self._hand_on(found, lost)
+            self._hand_on(news, lost)
 
     def _hand_on(self, found: dict[str, list[Entry]], lost: list[str]) -> None:
         with self._changed:

@@ -83,8 +83,8 @@ Step = Callable[[Connection, Progress], bool]
 def _wait(connection: Connection, progress: Progress) -> bool:
     """Everybody who stores knows of the erasure from now on."""
     refusal.wait_for_storing(connection)
-    found = matching.agents_of(connection, progress.group_id, progress.what, progress.asked)
-    progress.place["agents"] = sorted({*progress.agents, *found})
+    agents = matching.agents_of(connection, progress.group_id, progress.what, progress.asked)
+    progress.place["agents"] = sorted({*progress.agents, *agents})
     return True
 
 

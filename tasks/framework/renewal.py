@@ -49,7 +49,7 @@ class LeaseRenewer:
         that is said of the claim afterwards is overtaken by it.
         """
         with self._lock:
-            self._held |= {id(one): one for one in held}
+            self._held |= {id(claim): claim for claim in held}
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
                 self._thread.start()
@@ -57,9 +57,9 @@ class LeaseRenewer:
             yield
         finally:
             with self._lock:
-                for one in held:
-                    del self._held[id(one)]
-                self._lock.wait_for(lambda: not any(one is self._renewed for one in held), get_settings().work_lease_seconds)
+                for claim in held:
+                    del self._held[id(claim)]
+                self._lock.wait_for(lambda: not any(claim is self._renewed for claim in held), get_settings().work_lease_seconds)
 
     def _renew(self) -> None:
         while True:
@@ -69,8 +69,8 @@ class LeaseRenewer:
                 if not held:
                     self._thread = None
                     return
-            for one in held:
-                self._renew_one(one)
+            for claim in held:
+                self._renew_one(claim)
 
     def _renew_one(self, one: Held) -> None:
         with self._lock:

@@ -110,8 +110,8 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(found := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
-            found.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
+        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
+            drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 
 @job("prune")
@@ -154,8 +154,8 @@ def take_snapshot(run: Run) -> None:
 def preview(actor: Actor, request: RunJob) -> Tick:
     """Safe to repeat because it changes nothing."""
     job, now, began = jobs.find(request.job), datetime.now(UTC), time.monotonic()
-    found = rehearse(job, None if request.whole_service else actor.group_id)
-    return Tick(job=job.name, slot=now, state="dry run", summary=found, seconds=time.monotonic() - began)
+    rehearsal = rehearse(job, None if request.whole_service else actor.group_id)
+    return Tick(job=job.name, slot=now, state="dry run", summary=rehearsal, seconds=time.monotonic() - began)
 
 
 #: Days: a service older than this needs a backup that is younger, or the check fails.
@@ -171,8 +171,8 @@ def back_up(run: Run) -> None:
     if run.dry:
         run.summary["folder"] = str(backups.folder())
         return
-    made = backups.make(keep=get_settings().backup_keep, seconds=BACKUP_SECONDS)
-    run.summary.update(file=str(made.path), bytes=made.bytes)
+    backup = backups.make(keep=get_settings().backup_keep, seconds=BACKUP_SECONDS)
+    run.summary.update(file=str(backup.path), bytes=backup.bytes)
 
 
 @job("verify_backup")

@@ -82,24 +82,24 @@ def _target(request: ReembeddingStep, begun: Reembedding | None) -> Spec:
 
 def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep) -> MoveState:
     model = model_of(spec)
-    made = embedder_of(str(spec)).passages([PROBE])
+    vectors = embedder_of(str(spec)).passages([PROBE])
     with unit_of_work() as connection:
         reembedding.begin(connection, model, str(spec), used.model, everything=request.everything)
         begun = reembedding.filling(connection)
         assert begun is not None
-        embedding_models.check_size(model, begun.dimensions, made.shape[1])  # it may have been in use before
-        reembedding.set_size(connection, begun, made.shape[1])
+        embedding_models.check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
+        reembedding.set_size(connection, begun, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
 
 
 def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
-        found = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
-    if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
+        items = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
+    if len(items) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
         return _switch(actor, begun)
-    _embed(begun, found)
-    return _filling(begun, request, len(found))
+    _embed(begun, items)
+    return _filling(begun, request, len(items))
 
 
 def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
@@ -131,8 +131,8 @@ def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Floa
     with unit_of_work() as connection:
         stored = reembedding.stored(connection, begun.replaces, [item.node_id for item in found])
     hashes = [item.key_hash for item in found if item.node_id in stored]
-    made = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
-    return dict(zip(hashes, made, strict=True))
+    vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
+    return dict(zip(hashes, vectors, strict=True))
 
 
 def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:
@@ -152,15 +152,15 @@ def _switch(actor: Actor, begun: Reembedding) -> MoveState:
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         if current.model != begun.model:
             raise _cancelled(begun)
-        found = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
-        if len(found) > LAST_MEMORIES:
+        items = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
+        if len(items) > LAST_MEMORIES:
             reembedding.set_position(connection, begun, None)  # another round
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
-        reembedding.put(connection, begun, _vectors(begun, found), [])
+        reembedding.put(connection, begun, _vectors(begun, items), [])
         reembedding.switch(connection, begun)
         _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
     wake(EMBED_KNOWLEDGE)
-    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
+    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(items))
 
 
 def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -> Reembedding:
@@ -177,14 +177,14 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     if unfolded:
         return _fold(last, request, unfolded)
     with unit_of_work() as connection:
-        found = reembedding.to_embed(connection, last, request.batch)
-        if not found:
+        items = reembedding.to_embed(connection, last, request.batch)
+        if not items:
             pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
-    if not found:
+    if not items:
         wake(ENLARGE)
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
-    _embed(last, found)
-    return _filling(last, request, len(found))
+    _embed(last, items)
+    return _filling(last, request, len(items))
 
 
 def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:

@@ -26,13 +26,13 @@ def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -
         StackError: it is somebody else's, or not a folder.
     """
     path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
-    if check_owner and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
+    status = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
+    if check_owner and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
         raise StackError(
-            f"{path} is not a folder of yours (it belongs to user id {found.st_uid}): "
+            f"{path} is not a folder of yours (it belongs to user id {status.st_uid}): "
             "start Jiyi as that user, give it away (chown -R), or set JIYI_HOME to another folder."
         )
-    if stat.S_IMODE(found.st_mode) != mode:
+    if stat.S_IMODE(status.st_mode) != mode:
         path.chmod(mode)
 
 
@@ -43,10 +43,10 @@ def private_home(home: Path) -> None:
     in folders of its own.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = home.stat()
-    shared = found.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
-    wanted = stat.S_IMODE(found.st_mode) & ~0o077 | make_traversable() & 0o077
-    if found.st_uid == os.geteuid() and not shared and stat.S_IMODE(found.st_mode) != wanted:
+    status = home.stat()
+    shared = status.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
+    wanted = stat.S_IMODE(status.st_mode) & ~0o077 | make_traversable() & 0o077
+    if status.st_uid == os.geteuid() and not shared and stat.S_IMODE(status.st_mode) != wanted:
         home.chmod(wanted)
 
 
