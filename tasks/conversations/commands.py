@@ -41,7 +41,7 @@ from models.conversations import actions, entries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
-from tasks.operations.embedders import embedder_report
+from tasks.operations.reembedding import embedder_report
 from tasks.operations.reembedding import step as reembedding_step
 from tasks.retrieval.retrieve import retrieve
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import get_settings
-from models.db.sources import source
+from models.db.bounded_reads import source
 from web.calls import caller
 
 #: Seconds that a page waits for a retrieval: a worker that is there answers in milliseconds, one that begins to load an

@@ -17,8 +17,6 @@ from typing import Any
 from uuid import UUID, uuid5
 from zipfile import BadZipFile
 
-import numpy as np
-
 from jiyi.cli.memory.stanford_nodes import what_fits
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.protocol import events as wire
@@ -189,6 +187,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _vectors(home: Path) -> Mapping[str, Any]:
     if (home / "embeddings.npz").is_file():
+        try:
+            import numpy as np
+        except ModuleNotFoundError:
+            raise InvalidRequest([f"{home / 'embeddings.npz'}: reading it needs numpy: pip install numpy"]) from None
         try:
             with (home / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return dict(zip(map(str, saved["keys"]), saved["vectors"], strict=True))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jiyi.protocol import limits
 from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.settings import get_settings
 
 #: The scale of importance; what is outside counts as unknown, which is 0.
 LEAST_POIGNANCY, MOST_POIGNANCY = 1, 10
@@ -60,9 +60,9 @@ def _keywords(keywords: list[Any], note: Callable[[str], None]) -> list[Any]:
     for one in short:
         if one not in fitting:
             note(f"the keyword {one[:MAX_SHOWN_CHARS]!r}…, {len(one):,} characters are more than {MAX_KEYWORD_CHARS}")
-    most = get_settings().max_keywords
+    most = limits.MAX_KEYWORDS
     if len(fitting) > most:
-        note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many (JIYI_MAX_KEYWORDS)")
+        note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many")
     return fitting[:most]
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from flask import Flask, Response, current_app, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
 
-from models.db.sources import Unanswered
+from models.db.bounded_reads import Unanswered
 from web.admin import frame
 from web.admin.forms.refilling import refilled
 from web.admin.forms.refused import Problem, Refused

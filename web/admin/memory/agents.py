@@ -14,7 +14,7 @@ from engine.reflection.reflect import with_progress
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
-from models.db.sources import from_database
+from models.db.bounded_reads import from_database
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection

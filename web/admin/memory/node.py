@@ -9,7 +9,7 @@ from flask import request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.db.sources import attempt, from_database
+from models.db.bounded_reads import attempt, from_database
 from models.erasure.actions import request_erasure
 from models.memory import actions, events, reads
 from models.reflection.reads import why

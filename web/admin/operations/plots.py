@@ -6,7 +6,7 @@ from flask_babel import gettext as _
 
 
 def plots() -> list[dict[str, object]]:
-    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are steps without a value."""
+    """``column`` is a path into what :func:`models.operations.overview.series` gives; with ``gaps`` there are steps without a value."""
     refused, longest = "unreachable", "thought"  # their colours
     return [
         _plot(_("Events accepted, a minute"), "", ("events", _("accepted")), ("events_rejected", _("refused")), refused),

@@ -6,7 +6,7 @@ Each list has a scale of its own: scores of different settings cannot be compare
 from __future__ import annotations
 
 from jiyi.protocol.retrieval import Answer, RetrievedNode
-from models.db.sources import Reading
+from models.db.bounded_reads import Reading
 from web.admin.pages import Context
 
 #: The parts of a score, in the order of the bar.
