@@ -58,7 +58,7 @@ def measure(client: Client, agents: Sequence[str], questions: Sequence[str]) -> 
 
 def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    with running((), embedder="hashing", hashing_dimensions="384") as client:
+    with running((), embedder="hashing:384") as client:
         questions = sentences(np.random.default_rng(SEED), QUESTIONS, WORDS_A_QUESTION)
         store(1, ["known"])
         for size in sizes:

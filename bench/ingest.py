@@ -37,6 +37,7 @@ from models.db.roles import as_owner
 from models.db.scope import for_groups
 from models.memory.inbox import store
 from workers import ephemeral
+from workers.intake import sources
 
 BATCH = 500
 AGENTS = 20
@@ -118,7 +119,7 @@ def bare_consumer(client: Client, count: int) -> float:
     settings = get_settings()
     with kombu.Connection(settings.broker_url) as connection:
         queue = intake_queue(settings)
-        with connection.Consumer([queue], on_message=on_message, prefetch_count=settings.intake_batch):
+        with connection.Consumer([queue], on_message=on_message, prefetch_count=sources.BATCH):
             connection.drain_events(timeout=5)
             begun, first = time.perf_counter(), taken
             while taken < count:

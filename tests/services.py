@@ -42,7 +42,6 @@ SETTINGS = {
     "embedder": "hashing",
     "reconcile_seconds": "2",
     "work_backoff_seconds": "0.2",
-    "access_flush_seconds": "0.2",
     "intake_redelivery_seconds": "2",
     "request_timeout": "30",  # an answer that comes late on a busy machine is one
     "secret_key": "only-for-tests-" + "x" * 32,

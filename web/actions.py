@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from jiyi.errors import NotAllowed
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db.actions import Action, Actor
-from models.db.sources import STATEMENT_TIMEOUT, Unanswered, one_line
+from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, one_line
 from web.accounts.identity import need
 from web.calls import caller
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.client.transports.caller import Caller
+from jiyi.client.caller import Caller
 from jiyi.once import once
 from jiyi.settings import get_settings
 

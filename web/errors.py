@@ -10,8 +10,8 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
+from models.db.bounded_reads import Unanswered
 from models.db.outages import refused_value
-from models.db.sources import Unanswered
 from web.answers import answer
 from web.api.problems import answer_to, is_api
 from web.show import translated

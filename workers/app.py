@@ -14,7 +14,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers.celery import connecting, gc_tuning, heartbeat, priority, task_logging, task_meters, watchdog
+from workers.celery import gc_tuning, heartbeat, watchdog, worker_setup
 from workers.intake.compression import limit_kombu
 
 settings = get_settings()
@@ -44,7 +44,6 @@ JOB_MODULES = [
     "tasks.appointments.due_scan",
     "tasks.items.expiry",
     "tasks.memory.archive",
-    "tasks.operations.backups",
     "tasks.reflection.schedule",
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
@@ -52,7 +51,7 @@ JOB_MODULES = [
     "tasks.stores.index_files",
 ]
 
-app = Celery("jiyi", broker=settings.need("broker_url"), amqp=connecting.SoonAgain)
+app = Celery("jiyi", broker=settings.need("broker_url"), amqp=worker_setup.SoonAgain)
 app.set_default()  # for every thread: the current app is otherwise one thread's own
 for module in JOB_MODULES:
     import_module(module)
@@ -61,7 +60,6 @@ app.conf.update(
         "tasks.memory.appraisal",
         "tasks.memory.embedding",
         "tasks.operations.reembedding",
-        "tasks.operations.embedders",
         "tasks.memory.upkeep",
         "tasks.reflection.reflect",
         "tasks.retrieval.retrieve",
@@ -69,8 +67,6 @@ app.conf.update(
         "tasks.retrieval.context",
         "tasks.memory.access",
         "tasks.framework.rpc",
-        "tasks.operations.llm_usage",
-        "tasks.operations.jobs",
         "tasks.erasure.erase",
         "tasks.erasure.forget",
         "tasks.operations.canaries",
@@ -127,7 +123,7 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
 log_redaction.install()
 watchdog.install()
 heartbeat.install()
-task_meters.install()
 gc_tuning.install()
-priority.install()
-task_logging.install()
+worker_setup.install_meters()
+worker_setup.install_priority()
+worker_setup.install_logging()

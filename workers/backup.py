@@ -21,9 +21,9 @@ from jiyi.settings import EMBEDDED_DATA, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.erasure import ledger
-from models.operations.backup import backups
-from models.operations.backup import restore as restoring
-from models.operations.backup.pg_tools import BackupError
+from models.operations import backups
+from models.operations import restore as restoring
+from models.operations.pg_tools import BackupError
 from workers import ephemeral
 from workers.embedded.stack import Stack, StackError
 from workers.migrate import revisions, upgrade

@@ -40,10 +40,10 @@ def secret_key(home: Path) -> str:
             made.write(secrets.token_hex(SECRET_BYTES))
     except FileExistsError:
         pass
-    found = file.read_text(encoding="ascii").strip()
-    if not found:
+    key = file.read_text(encoding="ascii").strip()
+    if not key:
         raise SettingsError(f"JIYI_SECRET_KEY: {file} is empty; delete it, and another one is made")
-    return found
+    return key
 
 
 def program_key(home: Path, group: str) -> str:

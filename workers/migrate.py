@@ -44,12 +44,12 @@ def check() -> None:
 
     Those that run already go on through an upgrade, as migrations go with the code before them.
     """
-    found = current()
-    if found == newest():
+    revision = current()
+    if revision == newest():
         return
-    if found not in revisions():
-        raise WrongRevision(_strange(found))
-    at = "is empty" if found is None else f"is at revision {found}"
+    if revision not in revisions():
+        raise WrongRevision(_strange(revision))
+    at = "is empty" if revision is None else f"is at revision {revision}"
     raise WrongRevision(f"the database {at}, this version needs {newest()}: run `python -m workers.migrate` first. See {UPGRADING}")
 
 
@@ -58,8 +58,8 @@ def current() -> str | None:
     with engine().connect() as connection:
         if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
             return None
-        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-        return found
+        revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        return revision
 
 
 def revisions() -> set[str | None]:

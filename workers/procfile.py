@@ -18,6 +18,9 @@ from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
 from workers import migrate
 
+#: Tasks that one worker of upkeep, reflection or growth runs at a time.
+THREADS = 2
+
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
 #: and the next is claimed and loaded. It works at one at a time (``engine.providers.local_embedders``).
 LOCAL_BATCHES = 2
@@ -33,15 +36,15 @@ def commands() -> dict[str, list[str]]:
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.turns``).
+        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.answering``).
         "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads + CALLS_IN_HAND),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads + CALLS_IN_HAND) for queue in more},
         "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),
-        "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
+        "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
         # Apart from upkeep, whose threads must not all wait for an LLM.
-        "reflection": _worker("reflection", "reflection", "threads", settings.reflection_threads),
+        "reflection": _worker("reflection", "reflection", "threads", THREADS),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
-        "growth": _worker("growth", "growth", "threads", settings.growth_threads),
+        "growth": _worker("growth", "growth", "threads", THREADS),
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "workers.web.serve"],
     }

@@ -1,4 +1,4 @@
-"""Every scheduled job: what it does, the setting that says how often, its queue; and the arithmetic of its slots.
+"""Every scheduled job: what it does, when it runs, its queue; and the arithmetic of its slots.
 
 ``tasks`` attach a function to each (``tasks.framework.jobs.runs``); a test checks that none is missing.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from jiyi.errors import NotFound
+from jiyi.errors import NotFound, SettingsError
 from jiyi.settings import Settings
 from jiyi.text.translatable import Translatable, age
 
-HOUR, DAY = 3_600, 86_400
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+#: Hours from one digest of a group's quarantine to the next.
+DIGEST_HOURS = 24 * 7
 #: What the end of a setting's name says of its number.
-UNITS = {"seconds": 1, "minutes": 60, "hours": HOUR}
+UNITS = {"seconds": 1, "minutes": MINUTE, "hours": HOUR}
 #: Seconds that a run may take before it stops by itself, to go on with the next look.
 TIME_LIMIT = 90
 #: Seconds that a backup may take: minutes for millions of memories, and never for ever.
@@ -59,9 +61,9 @@ class Job:
     name: str
     #: What it does, in a sentence.
     purpose: Translatable
-    #: The setting that holds the interval (``…_seconds``, ``…_minutes``, ``…_hours``; 0: off) or the hour of the day
-    #: (``…_hour``; -1: off).
-    setting: str
+    #: When it runs, unless ``setting`` names the setting that says how often (``…_seconds``, ``…_minutes``, ``…_hours``; 0: off).
+    when: Schedule = Schedule(0)
+    setting: str = ""
     #: The Celery queue it runs in.
     queue: str = "upkeep"
     #: Seconds after which a run stops by itself at the next batch.
@@ -77,12 +79,22 @@ class Job:
         return f"job.{self.name}"
 
     def schedule(self, settings: Settings) -> Schedule:
-        value = float(getattr(settings, self.setting))
-        unit = self.setting.rpartition("_")[2]
-        if unit == "hour":
-            return Schedule(DAY, value * HOUR) if value >= 0 else Schedule(0)
-        every = value * UNITS[unit]
+        """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job that there is not."""
+        if self.name in switched_off(settings):
+            return Schedule(0)
+        if not self.setting:
+            return self.when
+        every = float(getattr(settings, self.setting)) * UNITS[self.setting.rpartition("_")[2]]
         return Schedule(every if self.at_most is None else min(every, self.at_most))
+
+
+def switched_off(settings: Settings) -> frozenset[str]:
+    """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be switched off."""
+    names = frozenset(settings.jobs_off.replace(",", " ").split())
+    if wrong := names - JOBS.keys() | names & {"reconcile"}:
+        allowed = ", ".join(sorted(JOBS.keys() - {"reconcile"}))
+        raise SettingsError(f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}")
+    return names
 
 
 #: Seconds. Work of a dead worker is due when its lease runs out, 15 s later at most, and is to be taken over within 30.
@@ -93,7 +105,7 @@ _ALL = (
     Job(
         "reconcile",
         Translatable("Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind."),
-        "reconcile_seconds",
+        setting="reconcile_seconds",
         time_limit=60,
         overlaps=True,
         at_most=RECONCILE_AT_MOST,
@@ -101,54 +113,60 @@ _ALL = (
     Job(
         "recompute_kw_strength",
         Translatable("Count keyword strengths anew from the memories, and repair what differs."),
-        "recompute_kw_strength_hour",
+        Schedule(DAY, 4 * HOUR),
     ),
     Job(
         "prune",
         Translatable("Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations."),
-        "prune_hour",
+        Schedule(DAY, 5 * HOUR),
     ),
     Job(
-        "snapshot", Translatable("Count queues, pending work, dead letters and delays, for plots and for looking back."), "snapshot_seconds"
+        "snapshot",
+        Translatable("Count queues, pending work, dead letters and delays, for plots and for looking back."),
+        Schedule(5 * MINUTE),
     ),
-    Job("expire_thoughts", Translatable("Archive memories past their expiry, as thoughts are after thirty days."), "expire_minutes"),
+    Job("expire_thoughts", Translatable("Archive memories past their expiry, as thoughts are after thirty days."), Schedule(HOUR)),
     Job(
         "archive",
         Translatable("Archive memories that have faded: long not accessed, of little importance, and nothing rests on them."),
-        "archive_hour",
+        Schedule(DAY, 3 * HOUR),
     ),
     Job(
         "backup",
         Translatable("Back the database up to a new file, and delete the oldest of too many."),
-        "backup_hours",
+        setting="backup_hours",
         time_limit=BACKUP_SECONDS,
     ),
-    Job("verify_backup", Translatable("Check that there is a backup that is young enough and can be read."), "verify_backup_hour"),
-    Job("reflect", Translatable("Let agents reflect that have new events and have been left in peace for a while."), "reflect_minutes"),
+    Job("verify_backup", Translatable("Check that there is a backup that is young enough and can be read."), Schedule(DAY, 6 * HOUR)),
+    Job(
+        "reflect",
+        Translatable("Let agents reflect that have new events and have been left in peace for a while."),
+        setting="reflect_minutes",
+    ),
     Job(
         "warm",
         Translatable("Have the indexes of the agents that were asked last brought up to date in a retrieval worker."),
-        "warm_seconds",
+        Schedule(5 * MINUTE),
         time_limit=30,
     ),
     Job(
         "digest",
         Translatable("Digest what came into each group's quarantine: in clusters, with words for people."),
-        "digest_hours",
+        Schedule(DIGEST_HOURS * HOUR),
         queue="reflection",
     ),
-    Job("scan_stores", Translatable("Look through the files of stores for what is new, changed or gone."), "scan_stores_minutes"),
+    Job("scan_stores", Translatable("Look through the files of stores for what is new, changed or gone."), Schedule(5 * MINUTE)),
     # Beside a scan under way: what one has taken the other passes over.
     Job(
         "due_scan",
         Translatable("Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over."),
-        "due_scan_seconds",
+        Schedule(MINUTE),
         queue="growth",
         time_limit=50,
         overlaps=True,
     ),
-    Job("expire_items", Translatable("Delete items past their time; they are not found any more before that."), "expire_items_minutes"),
-    Job("expire_working_memory", Translatable("Take out of working memory what has been there for its time."), "wm_expire_minutes"),
+    Job("expire_items", Translatable("Delete items past their time; they are not found any more before that."), Schedule(10 * MINUTE)),
+    Job("expire_working_memory", Translatable("Take out of working memory what has been there for its time."), Schedule(10 * MINUTE)),
 )
 #: Every job there is, by name.
 JOBS: dict[str, Job] = {job.name: job for job in _ALL}

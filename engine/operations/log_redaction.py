@@ -102,9 +102,9 @@ def _frames(trace: TracebackType | None) -> Iterable[str]:
 def fields_in(reason: str, known: Iterable[str]) -> str:
     """The names of wrong fields in the sentences of a refusal, as far as they are names that we gave."""
     names = set(known)
-    found = []
+    secrets = []
     for sentence in reason.split("; "):
         field = sentence.partition(":")[0]
         if _FIELD.fullmatch(field) and all(part in names or part.isdigit() for part in field.split(".")):
-            found.append(field)
-    return ", ".join(dict.fromkeys(found)) or "the message as a whole"
+            secrets.append(field)
+    return ", ".join(dict.fromkeys(secrets)) or "the message as a whole"

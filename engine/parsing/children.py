@@ -121,8 +121,8 @@ class _Child:
                     if room < 0:
                         raise LimitExceeded(limits.sentence("output"))
                     *whole, rest = read.split(b"\n")
-                    for one in whole:
-                        yield bytes(line + one)
+                    for child in whole:
+                        yield bytes(line + child)
                         line.clear()
                     line += rest
 

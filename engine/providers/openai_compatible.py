@@ -23,6 +23,9 @@ from jiyi.protocol.events import unstorable
 from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.settings import Settings
 
+#: Answers that the LLM may give until one fits what was asked.
+TRIES = 3
+
 #: A question with all its tries takes at most so many times the time-out of one request.
 QUESTION_TIMEOUTS = 2
 #: Requests of one try while the vendor is busy or fails; the time of the whole question is bounded as well.
@@ -54,7 +57,7 @@ class OpenAICompatible:
         self._dialect = Dialect(endpoint.preset.structured)
 
     def ask(self, question: Question[A]) -> A:
-        """An answer that fits, after at most ``JIYI_LLM_TRIES``.
+        """An answer that fits, after at most ``TRIES``.
 
         Raises:
             LLMUnavailable: the vendor cannot be reached, is too slow or refuses.
@@ -77,7 +80,7 @@ class OpenAICompatible:
         deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
         messages = prompts.messages(question, schema_of(question))
         problem = reply = ""
-        for number in range(self._settings.llm_tries):
+        for number in range(TRIES):
             if number and deadline - time.monotonic() < LEAST_SECONDS:
                 problem += "; no time is left to ask again"
                 break

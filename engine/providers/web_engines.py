@@ -26,6 +26,9 @@ from engine.providers.web_search import MAX_CONTENT_CHARS, MAX_QUERY_CHARS, SETT
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
 
+#: Seconds that one web search may take.
+SECONDS = 5.0
+
 #: Largest answer, in bytes: twenty results with two thousand characters each are a tenth of it.
 MAX_BODY_BYTES = 2 * 1024 * 1024
 MAX_REDIRECTS = 3
@@ -248,7 +251,7 @@ def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
     Raises:
         SearchUnavailable: the address that is set is none.
     """
-    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, SECONDS
     if name == "off":
         return None, f"no web search is set up: set {SETTING} to tavily or searxng"
     if name == "searxng":

@@ -24,7 +24,7 @@ from jiyi.chat.compaction import CompactionStage
 from jiyi.chat.hint import HintStage
 from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import TrajectoryStage
-from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox
+from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 from jiyi.protocol.conversations.types import Message

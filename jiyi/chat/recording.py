@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.conversations.types import Message
 from jiyi.protocol.events import TurnRecorded
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.settings import get_settings
 from jiyi.text.words import storable
 
 #: Namespace of the ids of turns.
@@ -106,7 +106,7 @@ def _digest(message: Message) -> bytes:
 
 def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
     text = message.text
-    limit = get_settings().max_description_chars - len(message.name or "") - 2
+    limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
     payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
     if len(text) > limit:
         payload["provenance"] = {"truncated_from": len(text)}

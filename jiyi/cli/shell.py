@@ -136,7 +136,9 @@ def connect(ctx: typer.Context, group: str | None = None) -> Client:
         return Client(group or session(ctx).group, settings=settings)
     try:
         import kombu  # here, because over HTTP nothing needs it
-
+    except ModuleNotFoundError:
+        return Client(group or session(ctx).group, settings=settings)  # says which extra is missing
+    try:
         kombu.Connection(settings.need("broker_url")).get_transport_cls()
         return Client(group or session(ctx).group, settings=settings)
     except JiyiError:

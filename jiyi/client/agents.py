@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from jiyi.client.arguments import AgentArguments
 from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, Turn, rows, verb
+from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol.memory import AgentsQuery, AgentState, ConfigureAgent
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
@@ -29,7 +29,7 @@ class Agents(Namespace[W]):
         return self._ask("agents.list", checked(AgentsQuery, after=after, limit=limit), Rows[AgentState], timeout)
 
     @rows
-    def all(self, *, timeout: float | None = None) -> Turn[AgentState]:
+    def all(self, *, timeout: float | None = None) -> PageFetcher[AgentState]:
         """Every agent, one after another, in the order of their names."""
 
         def turn(after: str | None) -> Steps[tuple[list[AgentState], Any]]:

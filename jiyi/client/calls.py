@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.steps import Call, Steps, run, run_async
+from jiyi.client.steps import Call, Steps, run, run_async
+from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.protocol.wire.json_values import JsonObject
@@ -20,14 +20,14 @@ from jiyi.settings import Settings
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R")
 T = TypeVar("T")
-#: :class:`jiyi.client.verbs.steps.Blocking` or :class:`jiyi.client.verbs.steps.Awaiting`.
+#: :class:`jiyi.client.steps.Blocking` or :class:`jiyi.client.steps.Awaiting`.
 W = TypeVar("W")
 
 Id = UUID | str
 
 
 class Calls:
-    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transports.Transport.call` does."""
+    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transport.Transport.call` does."""
 
     awaits = False
 
@@ -69,7 +69,7 @@ class AsyncCalls:
 
 
 class Namespace(Generic[W]):
-    """Verbs of both clients; ``W`` says of which. What they are made of are steps (:mod:`jiyi.client.verbs.steps`)."""
+    """Verbs of both clients; ``W`` says of which. What they are made of are steps (:mod:`jiyi.client.steps`)."""
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         self._calls = calls

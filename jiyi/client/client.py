@@ -7,26 +7,22 @@ from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
+from jiyi.client.accounts import Keys, People
 from jiyi.client.agents import Agents
-from jiyi.client.archive import Archive
 from jiyi.client.calls import AsyncCalls, Calls, W
-from jiyi.client.commands.conversations import Conversations
-from jiyi.client.commands.growth import Growth
-from jiyi.client.commands.items import Items
-from jiyi.client.commands.stores import Stores
-from jiyi.client.dead_letters import DeadLetters
-from jiyi.client.embeddings import Embeddings
+from jiyi.client.conversations import Conversations
 from jiyi.client.erasure import Erasure
-from jiyi.client.jobs import Jobs
-from jiyi.client.keys import Keys
-from jiyi.client.memory import Memory
-from jiyi.client.people import People
+from jiyi.client.growth import Growth
+from jiyi.client.items import Items
+from jiyi.client.memory import Archive, Memory
+from jiyi.client.operations import DeadLetters, Embeddings, Jobs, Service
+from jiyi.client.read_methods import ReadMethods
 from jiyi.client.reflections import Reflections
-from jiyi.client.service import Service
+from jiyi.client.steps import Awaiting, Blocking
+from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers
-from jiyi.client.transports import AsyncTransport, Transport
-from jiyi.client.verbs.asking import Asking
-from jiyi.client.verbs.steps import Awaiting, Blocking
+from jiyi.client.transport import AsyncTransport, Transport
+from jiyi.errors import SettingsError
 from jiyi.protocol.wire.api_keys import key_of
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings, get_settings
@@ -34,7 +30,7 @@ from jiyi.settings import Settings, get_settings
 T = TypeVar("T")
 
 
-class Verbs(Asking[W]):
+class Verbs(ReadMethods[W]):
     """Everything that both clients can do: the verbs that everybody needs, and the others in namespaces."""
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
@@ -159,28 +155,39 @@ class AsyncClient(Verbs[Awaiting]):
         return self.transport.watch(after)
 
 
+BROKER_EXTRA = "{}: the broker needs `pip install 'jiyi[broker]'`; over HTTP (JIYI_URL, or Client(url=…)) it is not needed"
+
+
 def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
-    """The way to the service. Imported late, so that importing jiyi stays light, and that HTTP needs no Celery."""
+    """The way to the service. Imported late, so that importing jiyi stays light, and HTTP needs no extra.
+
+    Raises:
+        SettingsError: the broker's packages are not installed, or an address is missing.
+    """
     address = settings.url if url is None else url
     if address:
-        from jiyi.client.transports.http import HttpTransport
+        from jiyi.client.http import HttpTransport
 
         key_of(key)  # its form
         return HttpTransport(address, settings, group, key)
-    from jiyi.client.transports.broker import BrokerTransport
-
+    try:
+        from jiyi.client.broker import BrokerTransport
+    except ModuleNotFoundError as error:
+        raise SettingsError(BROKER_EXTRA.format(error)) from None
     return BrokerTransport(settings, group or settings.group, key_of(key))
 
 
 def _async_transport(settings: Settings, group: str | None, key: str, url: str | None) -> AsyncTransport:
     address = settings.url if url is None else url
     if address:
-        from jiyi.client.transports.http import AsyncHttpTransport
+        from jiyi.client.http import AsyncHttpTransport
 
         key_of(key)  # its form
         return AsyncHttpTransport(address, settings, group, key)
-    from jiyi.client.transports.broker_async import AsyncBrokerTransport
-
+    try:
+        from jiyi.client.broker_async import AsyncBrokerTransport
+    except ModuleNotFoundError as error:
+        raise SettingsError(BROKER_EXTRA.format(error)) from None
     return AsyncBrokerTransport(settings, group or settings.group, key_of(key))
 
 

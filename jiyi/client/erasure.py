@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 from uuid import UUID
 
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, polled, verb
+from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol import erasure as protocol
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.steps import Steps, verb
+from jiyi.protocol.archive import Archived, ArchivedQuery, ArchivedRow, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.events.states import EventState, EventStatesQuery
 from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
@@ -29,8 +30,8 @@ class Memory(Namespace[W]):
         ``digests`` of what they say (:func:`jiyi.protocol.events.content.digest`) make sure that it is these events that the
         answer is about: ``id_reused`` where an id is another event's.
         """
-        said = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
-        query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": said} if said else {}))
+        known = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
+        query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": known} if known else {}))
         return self._ask("events.states", query, list[EventState], timeout)
 
     @verb
@@ -74,3 +75,24 @@ class Memory(Namespace[W]):
         """Keyword retrieval: ``events`` and ``thoughts`` that share a keyword with a triple."""
         query = checked(RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
         return self._ask("memory.related", query, Found)
+
+
+class Archive(Namespace[W]):
+    """The group's archived memories."""
+
+    @verb
+    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[ArchivedRow]]:
+        """An agent's archived memories, newest first; those with a ``node_count`` below ``before``."""
+        query = checked(ArchivedQuery, agent_id=agent_id, before=before, limit=limit)
+        return self._ask("archive.list", query, Rows[ArchivedRow])
+
+    @verb
+    def archive(self, *node_ids: Id) -> Steps[int]:
+        """Archive memories; returns how many were not archived before."""
+        done = yield from self._act("archive.archive", checked(ArchiveRequest, node_ids=list(node_ids)), Archived)
+        return done.archived
+
+    @verb
+    def restore(self, *node_ids: Id, agent_id: str | None = None) -> Steps[Restored]:
+        """Bring archived memories back: these, or up to a thousand of an agent."""
+        return self._act("archive.restore", checked(RestoreRequest, node_ids=list(node_ids), agent_id=agent_id), Restored)

@@ -65,17 +65,17 @@ def observations(
     An event in which the agent itself (``subject`` is ``agent_id``) chats with somebody comes after the memory of the
     conversation, with ``utterances``, and names it as its evidence.
     """
-    made: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     for item in attend(seen, bandwidth):
         event = _event(agent_id, item, retention=retention, stanford=stanford)
         if item.subject == agent_id and item.predicate == CHAT_WITH:
             said = item.description or event["description"]
             parts = {name: event[name] for name in ("agent_id", "subject", "predicate", "object", "keywords", "retention")}
             chat = {**parts, "event_id": uuid7(), "node_type": "chat", "description": said, "utterances": list(utterances)}
-            made.append(chat)
+            events.append(chat)
             event["evidence"] = [chat["event_id"]]
-        made.append(event)
-    return made
+        events.append(event)
+    return events
 
 
 def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> JsonObject:

@@ -9,7 +9,7 @@ from pydantic import RootModel
 
 from jiyi.client.arguments import ContextArguments
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.verbs.steps import Steps, polled, verb
+from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 from jiyi.protocol.tiers.knowledge import (
     Change,
@@ -57,14 +57,14 @@ class Tiers(Namespace[W]):
         """
         query = checked(EntryQuery, entry_id=entry_id)
         limit = self._wait(timeout)
-        found = yield from polled(
+        answer = yield from polled(
             lambda: self._ask("quarantine.outcome", query, Outcome),
             lambda outcome: outcome.root is not None,
             limit,
             lambda _: f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be",
         )
-        assert found.root is not None  # or there would be no answer
-        return found.root
+        assert answer.root is not None  # or there would be no answer
+        return answer.root
 
     @verb
     def promote(

@@ -25,8 +25,8 @@ from langgraph.store.base import (
 
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.commands.items import Items
-from jiyi.client.verbs.steps import Steps, verb
+from jiyi.client.items import Items
+from jiyi.client.steps import Steps, verb
 from jiyi.protocol import items as wire
 from jiyi.protocol.wire.json_values import JsonMapping
 

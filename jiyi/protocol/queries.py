@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import all_storable
-from jiyi.settings import get_settings
 
 #: Celery queues of the calls over the broker: questions, and changes.
 QUEUE, CHANGES = "inspection", "actions"
@@ -24,7 +24,7 @@ TimeAndId = tuple[AwareDatetime, UUID]
 
 
 def _within_page(limit: int) -> int:
-    most = get_settings().max_page
+    most = limits.MAX_PAGE
     if limit > most:
         raise ValueError(f"{limit:,} is more than {most:,}; read page by page")
     return limit

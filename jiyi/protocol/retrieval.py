@@ -10,12 +10,13 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticSerializationError
 
+from jiyi.protocol import limits
 from jiyi.protocol.budget import QUESTION_CHARS
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
-from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
+from jiyi.settings import Decay, Mode, RelevanceMode, Weight
 from jiyi.text.words import nfkc
 
 DEFAULT_TOP_K = 30
@@ -30,7 +31,7 @@ Status = Literal["ok", "no_candidates", "unknown_agent"]
 
 
 def _within_focal_limit(text: str) -> str:
-    limit = get_settings().max_focal_chars
+    limit = limits.MAX_FOCAL_CHARS
     if len(text) > limit:
         raise ValueError(f"{len(text):,} characters are more than {limit:,}; ask with a summary")
     if (size := _size(text)) > limit:
@@ -44,7 +45,7 @@ def _size(text: str) -> int:
 
 
 def _few_enough_focal_texts(texts: list[str]) -> list[str]:
-    limit = get_settings().max_focal_texts
+    limit = limits.MAX_FOCAL_TEXTS
     if len(texts) > limit:
         raise ValueError(f"{len(texts):,} focal texts are more than {limit:,}; ask in several requests")
     _refuse_too_long(sum(map(_size, texts)))
@@ -65,13 +66,13 @@ def _refuse_too_long(total: int) -> None:
 
 
 def _most_characters() -> int:
-    return max(QUESTION_CHARS, get_settings().max_focal_chars)
+    return max(QUESTION_CHARS, limits.MAX_FOCAL_CHARS)
 
 
 def _within_top_k(top_k: int) -> int:
-    limit = get_settings().max_top_k
+    limit = limits.MAX_TOP_K
     if top_k > limit:
-        raise ValueError(f"{top_k:,} is more than {limit:,}; raise JIYI_MAX_TOP_K if you need so many")
+        raise ValueError(f"{top_k:,} is more than {limit:,}")
     return top_k
 
 
@@ -107,7 +108,7 @@ class Message(BaseModel):
 
 
 def _few_enough_messages(messages: list[Message]) -> list[Message]:
-    limit = get_settings().max_focal_texts
+    limit = limits.MAX_FOCAL_TEXTS
     if len(messages) > limit:
         raise ValueError(f"{len(messages):,} messages are more than {limit:,}; give the latest ones")
     total, most = sum(_size(message.text) for message in messages), _most_characters()

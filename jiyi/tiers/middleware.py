@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
+from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
 from jiyi.errors import InvalidEvent, problems_of, unknown_option
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted, small_enough, unstorable
 from jiyi.protocol.wire.json_values import JsonObject

@@ -19,6 +19,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.tiers.query import (
     MAX_DAYS,
     MAX_RESULTS,
@@ -32,7 +33,6 @@ from jiyi.protocol.tiers.query import (
     Threshold,
 )
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.words import Language, storable
@@ -200,7 +200,7 @@ def query_of(inputs: Mapping[str, Any]) -> str:
     """
     texts = (value for name in QUERY_FIELDS if isinstance(value := inputs.get(name), str))
     text = next((value for value in texts if storable(value).strip()), "")
-    return storable(text).strip()[: get_settings().max_focal_chars]
+    return storable(text).strip()[: limits.MAX_FOCAL_CHARS]
 
 
 def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:

@@ -68,9 +68,9 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
         raise InvalidRequest([f"key_id: {request.key_id} is {refusal}; create a new one"])
     expires_at = None if old.expires_at is None else now + (old.expires_at - old.created_at)
     scopes = [scope for scope in SCOPES if scope in old.scopes]
-    made = _insert(context, request.key, old.group_id, old.name, scopes, expires_at)
+    key = _insert(context, request.key, old.group_id, old.name, scopes, expires_at)
     api_keys.expire(context.connection, old.key_id, now + request.grace)
-    if made:
+    if key:
         grace = request.grace.total_seconds()
         context.audit(f"key:{old.key_id}", group_id=old.group_id, name=old.name, new_key=request.key.key_id, grace_seconds=grace)
     return api_keys.one(context.connection, request.key.key_id)

@@ -12,9 +12,9 @@ from jiyi.protocol.wire.api_keys import parse, recognises
 from models.accounts import api_keys
 from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, USED_SECONDS, ApiKey
 from models.accounts.lookup_cache import LookupCache
+from models.db.bounded_reads import Unanswered, from_database, source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import Unanswered, from_database, source
 
 log = logging.getLogger(__name__)
 

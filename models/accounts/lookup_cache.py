@@ -61,8 +61,8 @@ class LookupCache(Generic[K, V]):
         wanted = kept.keys() - fresh.keys()
         if wanted:
             try:
-                found = self._load(wanted)
-                loaded = {key: _Entry(found.get(key), now, now) for key in wanted}
+                value = self._load(wanted)
+                loaded = {key: _Entry(value.get(key), now, now) for key in wanted}
             except self._unavailable:
                 loaded = {key: entry for key in wanted if (entry := self._stale(kept[key], now)) is not None}
                 if len(loaded) < len(wanted):

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import TypeVar
 from uuid import UUID
 
 import redis
 from sqlalchemy import Connection
+from werkzeug.security import check_password_hash
 
+from jiyi.protocol.passwords import MAX_PASSWORD
 from jiyi.text.translatable import Translatable
 from models.accounts import login_attempts, users
 from models.accounts.login_attempts import LoginAttempt
-from models.accounts.passwords import HashingBusy, is_password_of
 from models.accounts.users import User
+from models.db.bounded_reads import Unanswered, ask, reading, source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import Unanswered, ask, reading, source
 
 T = TypeVar("T")
 
@@ -76,7 +78,9 @@ def sign_out(user: User) -> None:
 
 def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
     """People by their ids. Raises :class:`Unanswered`."""
-    return _ask(reading(lambda connection: {one: user for one in user_ids if (user := users.by_id(connection, one)) is not None}))
+    return _ask(
+        reading(lambda connection: {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None})
+    )
 
 
 def note_visit(user_id: UUID) -> None:
@@ -123,3 +127,29 @@ def _ask(question: Callable[[], T]) -> T:
     """Nobody is known yet, and people are the whole service's."""
     with whole_service():
         return ask("database", question)
+
+
+#: Passwords hashed at a time, 32 MB each; and seconds that one more waits for its turn.
+HASHING = BoundedSemaphore(2)
+HASHING_PATIENCE = 5.0
+#: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
+DUMMY_HASH = (
+    "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
+    "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
+    "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
+)
+
+
+class HashingBusy(Exception):  # noqa: N818 – its name says what happened
+    """Too many passwords are looked at at this moment."""
+
+
+def is_password_of(user: User | None, password: str) -> bool:
+    """Whether somebody who may sign in has this password. Raises :class:`HashingBusy`."""
+    if not HASHING.acquire(timeout=HASHING_PATIENCE):
+        raise HashingBusy
+    try:
+        right = check_password_hash(user.password_hash if user else DUMMY_HASH, password[: MAX_PASSWORD + 1])
+    finally:
+        HASHING.release()
+    return right and user is not None and not user.disabled

@@ -92,8 +92,8 @@ def set_password(connection: Connection, name: str, password_hash: str) -> bool:
 def is_last_operator(connection: Connection, name: str) -> bool:
     """Whether nobody else could run the service. Until the transaction ends no operator is disabled or enabled elsewhere."""
     connection.execute(_LOCK_OPERATORS)  # two operators that disable each other take turns
-    found = by_name(connection, name)
-    if found is None or found.role != "operator" or found.disabled:
+    user = by_name(connection, name)
+    if user is None or user.role != "operator" or user.disabled:
         return False
     return not connection.execute(_OTHER_OPERATORS, {"name": name}).scalar_one()
 

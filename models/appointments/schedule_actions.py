@@ -35,9 +35,9 @@ from jiyi.protocol.appointments.schedules import (
     ScheduleState,
     Target,
 )
-from jiyi.settings import get_settings
 from models.accounts import audit
 from models.appointments import heartbeats, schedules
+from models.appointments.schedules import MAX_SCHEDULES
 from models.db.actions import Context, action, by_worker
 from models.memory import agents
 
@@ -91,10 +91,8 @@ def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: d
     known = schedules.find_same(context.connection, name, schedule)
     if known is not None:
         return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
-    if schedules.count(context.connection, name) >= get_settings().schedules_max:
-        raise InvalidRequest(
-            [f"agent_id: {request.agent_id!r} has {get_settings().schedules_max} schedules; delete some, or raise JIYI_SCHEDULES_MAX"]
-        )
+    if schedules.count(context.connection, name) >= MAX_SCHEDULES:
+        raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
     kept = schedules.add(context.connection, name, schedule, target, request.session_id, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
@@ -263,7 +261,7 @@ def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: 
     name = (context.group_id, request.agent_id)
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, asked, done)
-    planned = schedules.open_of(context.connection, name, get_settings().schedules_max)
+    planned = schedules.open_of(context.connection, name, MAX_SCHEDULES)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
     times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
     if asked == "list":

@@ -17,6 +17,9 @@ from models.db.rows import columns, fetch, fetch_one
 from models.memory.agents import AgentName
 from models.queue import clock
 
+#: Schedules that one agent may have, those that are over left out.
+MAX_SCHEDULES = 1_000
+
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)
 

@@ -14,6 +14,11 @@ from jiyi.settings import Settings, get_settings
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
 
+#: New turns of a conversation; fewer wait for more, or for the session's end.
+EXTRACT_MIN_MESSAGES = 4
+#: New turns that one extraction looks through at most.
+EXTRACT_MAX_MESSAGES = 60
+
 #: Owed by an agent with turns that were not looked through.
 EXTRACT = "extract"
 
@@ -56,7 +61,7 @@ def due_again(connection: Connection, name: AgentName) -> datetime | None:
 
 
 def _parameters(name: AgentName) -> dict[str, str | int]:
-    return {**bind_name(name), "enough": get_settings().extract_min_messages}
+    return {**bind_name(name), "enough": EXTRACT_MIN_MESSAGES}
 
 
 _WAITING = text("""
@@ -107,6 +112,6 @@ def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | No
         return now
     # A time that is still to come was noted while a clock was wrong.
     window_ends = now if waiting.last_run is None else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
-    if waiting.count >= settings.extract_min_messages:
+    if waiting.count >= EXTRACT_MIN_MESSAGES:
         return max(now, window_ends)
     return max(now, window_ends, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))

@@ -50,7 +50,7 @@ def store_extracted(
     if turns:
         stored.owed.update(followup_work.after_extraction(connection, agents[name].agent_key, name))
     if any(session.extraction.experiences for session in extracted):
-        pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
+        pending_work.enqueue(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1
     tracking.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
     return stored

@@ -62,9 +62,9 @@ class Context:
         whose = self.group_id if group_id == "" else group_id
         audit.record(self.connection, group_id=whose, actor=self.actor.name, action=self.action, target=target, **details)
 
-    def owe(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
+    def enqueue(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
         """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
-        pending_work.owe(self.connection, kind, list(subjects))
+        pending_work.enqueue(self.connection, kind, list(subjects))
         self._kinds.add(kind)
 
     def wake(self, *kinds: str) -> None:

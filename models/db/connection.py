@@ -33,7 +33,7 @@ from models.db.scope import current
 POOL_SIZE = 8
 POOL_OVERFLOW = 8
 #: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than short questions of
-#: the web take (``models.db.sources``), which has more threads than connections.
+#: the web take (``models.db.bounded_reads``), which has more threads than connections.
 POOL_TIMEOUT = 5
 CONNECT_TIMEOUT = 5
 #: Seconds after which a connection that nobody used is tried before it is used again, which takes a trip to the server. Before

@@ -64,12 +64,12 @@ def state_of_database(error: BaseException) -> State | None:
 
 def outage(error: BaseException) -> JiyiError | None:
     """The error as what is away, or None if that is not what it says. Its sentence quotes no statement, value or address."""
-    said = sentence_of(error)
-    if said is None:
+    sentence = sentence_of(error)
+    if sentence is None:
         return None
     if isinstance(error, redis.RedisError | BrokerError | AMQPError):
-        return BrokerUnavailable(f"Valkey {said}" if isinstance(error, redis.RedisError) else f"the broker {said}")
-    return DatabaseUnavailable(f"the database {said}")
+        return BrokerUnavailable(f"Valkey {sentence}" if isinstance(error, redis.RedisError) else f"the broker {sentence}")
+    return DatabaseUnavailable(f"the database {sentence}")
 
 
 def sentence_of(error: BaseException) -> str | None:

@@ -28,14 +28,14 @@
 | ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
 | ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
 | ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the first |
-| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | ``JIYI_WEB_SEARCH_CACHE_SECONDS`` |
+| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | 5 min |
 | ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
 | ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.heartbeats``) | Celery workers | for good; what is silent goes |
-| ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.orders``) | upkeep worker | ≤ 10 minutes |
+| ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``jiyi:probe`` | string: whether anything can be written | web | a minute |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jiyi.errors import NotFound
 from jiyi.protocol.erasure import Erasure, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from models.db.actions import Context, action, by_worker
-from models.erasure import matching, progress, reads
+from models.erasure import matching, progress
 from models.erasure.progress import ERASE
 
 #: It looks through all texts of the group, in Python: no work for a process that serves pages.
@@ -36,10 +36,10 @@ def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
 
     How far it is (owed, running, incomplete, done), and the report when it is done.
     """
-    found = reads.one(context.connection, context.group_id, request.erasure_id)
-    if found is None:
+    erasure = progress.one(context.connection, context.group_id, request.erasure_id)
+    if erasure is None:
         raise NotFound(f"erasure_id: no erasure {request.erasure_id} in the group {context.group_id!r}")
-    return found
+    return erasure
 
 
 @action("erasure.list")
@@ -48,5 +48,5 @@ def list_erasures(context: Context, request: ErasuresQuery) -> ErasureRows:
 
     Newest first, page by page. Names are not kept, only their hashes.
     """
-    rows = reads.page(context.connection, context.group_id, request.before, request.limit)
+    rows = progress.page(context.connection, context.group_id, request.before, request.limit)
     return ErasureRows(rows=rows, next=rows[-1].erasure_id if len(rows) == request.limit else None)

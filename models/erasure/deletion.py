@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Uuid, any_, bindparam, case, delete, func, li
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from engine.erasure.names import Whom
+from models.erasure import conversations, growth, stores, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
-from models.erasure.subjects import appointments, conversations, growth, items, stores, tiers
 from models.erasure.tables import ErasingId
 from models.memory.agents import AgentName
 from models.memory.tables import Agent, KeywordStrength, StoredEvent
@@ -99,9 +99,9 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
     for name, (look, change) in _SCRUB.items():
         after: str = ""
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
-            found = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
-            if found:
-                gone[name] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
+            keys = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
+            if keys:
+                gone[name] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
             after = rows[-1].key
     gone["attachments"] += stores.tidy(connection, group_id)
     return gone
@@ -235,9 +235,7 @@ _SCRUB = {
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
         *stores.SCRUBBED,
-        *appointments.SCRUBBED,
         *growth.SCRUBBED,
-        *items.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

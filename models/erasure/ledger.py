@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.erasure import Kind
 from models.erasure.progress import Progress, owe
 from models.folders import make_private
-from models.operations.backup import backups
+from models.operations import backups
 
 FILE = "erasures.jsonl"
 ACTOR = "job:restore"

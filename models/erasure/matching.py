@@ -15,9 +15,8 @@ from sqlalchemy import Connection, bindparam, select, text, union
 
 from engine.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import noting
+from models.erasure import noting, tiers
 from models.erasure.progress import Stored
-from models.erasure.subjects import tiers
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
 from models.stores.tables import StoreItem
@@ -62,8 +61,8 @@ def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids
 def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
     """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
-    found = [row.event_id for row in rows if names.found_in(row.content)]
-    noting.note_ids(connection, erasure_id, group_id, StoredEvent.event_id, found)
+    event_ids = [row.event_id for row in rows if names.found_in(row.content)]
+    noting.note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
     return rows[-1].position if len(rows) == PAGE else None
 
 

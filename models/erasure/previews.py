@@ -10,8 +10,7 @@ from sqlalchemy import Connection, text
 
 from engine.erasure.names import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
-from models.erasure import matching
-from models.erasure.subjects import tiers
+from models.erasure import matching, tiers
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:

@@ -8,14 +8,16 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from pydantic_core import to_jsonable_python
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, Select, Text, bindparam, literal, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.erasure.names import Whom, hash_of
-from jiyi.protocol.erasure import Erasure, ErasureReport, Kind
+from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
+from models.db.rows import columns, fetch, fetch_one
+from models.erasure.tables import ErasureRow
 from models.queue import pending_work
 
 #: The kind of work that an erasure owes (subject: its id).
@@ -64,14 +66,14 @@ class Progress:
     @property
     def agents(self) -> list[str]:
         """Agents that go as a whole."""
-        found: list[str] = self.place.get("agents", [])
-        return found
+        names: list[str] = self.place.get("agents", [])
+        return names
 
     @property
     def touched(self) -> list[str]:
         """Agents that lost memories."""
-        found: list[str] = self.place.get("touched", [])
-        return found
+        names: list[str] = self.place.get("touched", [])
+        return names
 
     @property
     def whom(self) -> Whom:
@@ -96,7 +98,7 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
-    pending_work.owe(connection, ERASE, [(erasure_id, group_id)])
+    pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     details = _without_names(what)
     audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
     return erasure_id
@@ -155,8 +157,8 @@ def noted_ids(connection: Connection, erasure_id: UUID) -> set[str]:
 
 
 def started_at(connection: Connection, erasure_id: UUID) -> datetime:
-    found: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
-    return found
+    names: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
+    return names
 
 
 def _without_names(what: Stored) -> JsonObject:
@@ -180,3 +182,18 @@ _FINISH = text("""
 _DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
 _IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
 _STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")
+
+
+def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState | None:
+    return fetch_one(connection, ErasureState, _of(group_id).where(ErasureRow.erasure_id == erasure_id))
+
+
+def page(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[ErasureState]:
+    """Newest first, those before an id."""
+    wanted = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
+    return fetch(connection, ErasureState, wanted.order_by(ErasureRow.erasure_id.desc()).limit(limit))
+
+
+def _of(group_id: str) -> Select[tuple[Any, ...]]:
+    without_names = ErasureRow.what.op("-")(literal("asked", Text))
+    return select(*columns(ErasureState, ErasureRow, what=without_names)).where(ErasureRow.group_id == group_id)

@@ -26,9 +26,9 @@ from models.db import valkey_keys
 from models.db.connection import driver
 from models.db.valkey import valkey
 from models.erasure import references
-from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, mentions
+from models.erasure.cache_invalidation import MAX_KEYS, SCAN_COUNT, contents, mentions
 from models.erasure.matching import UUIDS
-from models.operations.backup import backups
+from models.operations import backups
 
 #: Tables that hold no memories, or the erasure itself.
 NOT_MEMORIES = {
@@ -145,10 +145,10 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             continue
         held = contents(key)
         if name.startswith(valkey_keys.ACCESS):  # everybody's: another group may have a memory of the same id
-            held = (one for one in held if one.endswith(b":" + group_id.encode()))
+            held = (entry for entry in held if entry.endswith(b":" + group_id.encode()))
         if name == valkey_keys.RETRIEVALS:  # everybody's, too
-            held = (one for one in held if from_json(one)["group_id"] == group_id)
-        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(mentions(one, ids, whom) for one in held):
+            held = (entry for entry in held if from_json(entry)["group_id"] == group_id)
+        if any(name.endswith(entry) for entry in own) or whom.names_person(name) or any(mentions(entry, ids, whom) for entry in held):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 
 

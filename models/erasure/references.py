@@ -71,10 +71,10 @@ def blank(connection: Connection, group_id: str, ids: Collection[str], besides: 
 def without(value: Any, ids: Collection[str]) -> Any:
     """A JSON value without the ids: referring fields go, other mentions become :data:`NOBODY`."""
     if isinstance(value, dict):
-        kept = {key: one for key, one in value.items() if not (key in REFERRING_FIELDS and one in ids)}
-        return {_text_without(key, ids): without(one, ids) for key, one in kept.items()}
+        kept = {key: part for key, part in value.items() if not (key in REFERRING_FIELDS and part in ids)}
+        return {_text_without(key, ids): without(part, ids) for key, part in kept.items()}
     if isinstance(value, list):
-        return [without(one, ids) for one in value]
+        return [without(part, ids) for part in value]
     return _text_without(value, ids) if isinstance(value, str) else value
 
 
@@ -87,7 +87,7 @@ def _value_without(column: Column, value: str, ids: Collection[str]) -> str | No
     if column.type == "uuid":
         return None
     if column.type == "uuid[]":
-        left = [one for one in value.strip("{}").split(",") if one and one not in ids]
+        left = [part for part in value.strip("{}").split(",") if part and part not in ids]
         return f"{{{','.join(left)}}}"
     if column.type == "jsonb":
         return to_json(without(from_json(value), ids)).decode()

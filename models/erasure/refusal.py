@@ -36,18 +36,18 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     """
     connection.execute(_STORING, {"key": STORING})
     evidence = {(node_id, event.group_id) for event in events if isinstance(event, MemoryObserved) for node_id in event.payload.evidence}
-    ids, whose = [one[0] for one in evidence], [one[1] for one in evidence]
+    ids, whose = [erasure[0] for erasure in evidence], [erasure[1] for erasure in evidence]
     groups = sorted({event.group_id for event in events})
     # After the lock, in a statement of its own: it sees every erasure that did not wait for this transaction.
     row = connection.execute(_LOOK, {"groups": groups, "evidence": ids, "whose": whose}).one()
     if not row.under_way and not row.gone:
         return set()
-    about = [_about(one) for one in row.under_way or []]
-    gone = {(UUID(one["id"]), one["group_id"]) for one in row.gone or []}
+    about = [_about(erasure) for erasure in row.under_way or []]
+    gone = {(UUID(erasure["id"]), erasure["group_id"]) for erasure in row.gone or []}
     found: set[EventKey] = set()
     for event in events:
         rests_on = [(node_id, event.group_id) for node_id in event.payload.evidence] if isinstance(event, MemoryObserved) else []
-        if any(one(event) for one in about) or not (gone | found).isdisjoint(rests_on):
+        if any(erasure(event) for erasure in about) or not (gone | found).isdisjoint(rests_on):
             found.add(event.key)
     return found
 

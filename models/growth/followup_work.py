@@ -21,5 +21,5 @@ def after_extraction(connection: Connection, agent_key: UUID, name: AgentName) -
     """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to its next look count."""
     self_review_schedule.ensure_schedule(connection, name)
     for kind in AFTER_EXTRACTION:
-        pending_work.owe(connection, kind, [(agent_key, name[0])])
+        pending_work.enqueue(connection, kind, [(agent_key, name[0])])
     return Counter(AFTER_EXTRACTION)

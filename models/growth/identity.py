@@ -14,14 +14,17 @@ from uuid6 import uuid7
 
 from engine.growth.identity import notes_of, render_user_file
 from jiyi.errors import Conflict
+from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, Snapshot, VersionBrief
-from jiyi.settings import get_settings
 from models.conversations import profiles
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
 from models.growth import tables, tracking
 from models.growth.tables import IdentitySnapshot, IdentityVersion
 from models.memory.agents import AgentName, bind_name
+
+#: Versions of each agent's file USER that are kept; those of the other files all are.
+USER_VERSIONS = 50
 
 
 def current_file(connection: Connection, name: AgentName, file: File) -> IdentityFile:
@@ -64,7 +67,7 @@ def write_version(
     connection.execute(_WRITE, _of(name, file) | fields)
     tracking.note(connection, name, "identity", grown=1)
     if file == "USER":
-        connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - get_settings().identity_user_versions})
+        connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - USER_VERSIONS})
     return current_file(connection, name, file)
 
 
@@ -235,5 +238,5 @@ def note_user(connection: Connection, name: AgentName, notes: str, author: str) 
 
 
 def _write_user(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
-    content = render_user_file(profiles.find(connection, name), notes, get_settings().identity_max_chars)
+    content = render_user_file(profiles.find(connection, name), notes, limits.MAX_IDENTITY_CHARS)
     return write_version(connection, name, "USER", content, reason=reason, author=author)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from engine.growth.identity import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import (
     FILES,
     ChangedFiles,
@@ -33,7 +34,6 @@ from jiyi.protocol.growth.identity import (
     VersionPage,
     diff,
 )
-from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
@@ -47,7 +47,7 @@ def list_files(context: Context, request: OfAgent) -> FileStates:
     SOUL, AGENTS, USER and HEARTBEAT: the version in force, how long it is, and how many proposals wait.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=get_settings().identity_max_chars)
+    return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=limits.MAX_IDENTITY_CHARS)
 
 
 @action("identity.get")

@@ -126,7 +126,7 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
     elif pain.status == "proposed":
         raise Conflict("pain_id: a proposal waits for somebody to decide on it; see pains.get")
     else:
-        context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
+        context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
     context.audit(str(pain.pain_id), agent=pain.agent_id, steps=len(request.steps))
     return ProposalAsked(pain=_known(context, pain.pain_id), proposal=proposal)
 
@@ -167,7 +167,7 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
 
 def _owe_proposal(context: Context, pain: PainPoint) -> None:
     if pains.wants_proposal(context.connection, context.group_id, pain):
-        context.owe(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
+        context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
 
 
 def _known(context: Context, pain_id: UUID) -> PainPoint:

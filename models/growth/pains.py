@@ -17,7 +17,6 @@ from engine.conversations.memories import Source, pattern_hash
 from engine.growth.pains import Offer, most_alike
 from jiyi.protocol.conversations.types import ExtractedExperience, Message, uri_of
 from jiyi.protocol.growth.pains import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
-from jiyi.settings import get_settings
 from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.base import EMPTY_LIST
@@ -29,6 +28,13 @@ from models.memory import agents
 from models.memory.agents import AgentName, bind_name
 from models.memory.inbox import Stored
 from models.queue import pending_work
+
+#: What each distinct turn that tells of a pain point adds to its confidence.
+CONFIDENCE_STEP = 0.25
+#: Pain points of an agent, those felt last, that a new one is compared with.
+MAX_KNOWN = 200
+#: From this confidence on a solution of a pain point is proposed.
+PROPOSE_CONFIDENCE = 0.7
 
 
 class PainReport(BaseModel):
@@ -48,7 +54,7 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
     """
     user = report.user_id or name[1]
-    known = [known_pain for known_pain in latest_pains(connection, name, get_settings().pain_max_known) if known_pain.user_id == user]
+    known = [known_pain for known_pain in latest_pains(connection, name, MAX_KNOWN) if known_pain.user_id == user]
     place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
     if place is None:
         pain_id: UUID = uuid7()
@@ -75,7 +81,7 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
     turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
-    confidence = confidence_of(turns, get_settings().pain_confidence_step)
+    confidence = confidence_of(turns, CONFIDENCE_STEP)
     connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
 
 
@@ -156,7 +162,7 @@ BY_CONFIRMATION = "proposal"
 
 def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bool:
     """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no to as much."""
-    if pain.status != "open" or pain.confidence < get_settings().pain_propose_confidence:
+    if pain.status != "open" or pain.confidence < PROPOSE_CONFIDENCE:
         return False
     before = connection.execute(_TURNS_BEFORE, {"group": group_id, "pain": pain.pain_id}).scalar_one()
     return before is None or pain.occurrence_count >= AGAIN_FROM * before
@@ -218,7 +224,7 @@ def confirm_proposal(
         prompt=BY_CONFIRMATION,
     )
     stored = experiences.keep(connection, name, experience, source, now)
-    pending_work.owe(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
+    pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
     stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")
     tracking.note(connection, name, "proposal", used=1)

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
 from jiyi.errors import NotFound
+from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import OfAgent
 from jiyi.protocol.growth.self_review import (
     ConfigureSelf,
@@ -25,7 +26,6 @@ from jiyi.protocol.growth.self_review import (
     SelfState,
 )
 from jiyi.protocol.reflection import ReflectionAsked
-from jiyi.settings import get_settings
 from models.conversations.extractions import StoredTurn, as_turns
 from models.db.actions import Context, action
 from models.growth import identity, self_review_schedule, tracking
@@ -77,7 +77,7 @@ def _propose(
 ) -> UUID | None:
     """None for what the file, or a proposal that waits or was rejected, says already."""
     base = identity.current_file(connection, name, change.file)
-    text_wanted = suggested_content(change, base.content, get_settings().identity_max_chars)
+    text_wanted = suggested_content(change, base.content, limits.MAX_IDENTITY_CHARS)
     if text_wanted is None or not is_new(change, {change.file: identity.suggested_lines(connection, name, change.file)}):
         return None
     proposal = identity.add_proposal(
@@ -172,7 +172,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     reflection_id = reflections.ask(context.connection, *name, "request")
     agent_key = key_of(context.connection, *name)
     assert agent_key is not None  # it is locked
-    context.owe(REFLECT, [(agent_key, context.group_id)])
+    context.enqueue(REFLECT, [(agent_key, context.group_id)])
     context.audit(request.agent_id, reflection_id=reflection_id)
     return ReflectionAsked(reflection_id=reflection_id)
 

@@ -14,7 +14,6 @@ from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, se
 from engine.growth.self_review import ReviewState, due_at, due_trigger
 from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth.self_review import SelfSettings, SelfState, SelfTrigger
-from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.tables import SelfReflection
 from models.memory.agents import AgentName, AgentRow, bind_name, lock_agents
@@ -24,6 +23,11 @@ from models.queue import clock, pending_work
 from models.queue.tables import PendingWork
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
+
+#: An agent reviews itself when so many conversations have ended, unless it has its own number.
+SELF_REFLECT_CONVERSATIONS = 5
+#: … and when so many hours have passed in which something was said.
+SELF_REFLECT_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +54,16 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
     row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
     if row is None:
         now = datetime.now(UTC)
-        settings = get_settings()
         return ReviewSchedule(
             SelfSettings(
-                conversations=settings.self_reflect_conversations,
-                hours=settings.self_reflect_hours,
+                conversations=SELF_REFLECT_CONVERSATIONS,
+                hours=SELF_REFLECT_HOURS,
                 require_approval=True,
                 allow_soul_modification=False,
                 use_llm=True,
                 fallback=True,
             ),
-            ReviewState(settings.self_reflect_conversations, settings.self_reflect_hours, 0, now, anything_new=False),
+            ReviewState(SELF_REFLECT_CONVERSATIONS, SELF_REFLECT_HOURS, 0, now, anything_new=False),
             0,
         )
     own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
@@ -138,12 +141,11 @@ def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule
 
 def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:
     reflections.ask(connection, *name, trigger)
-    pending_work.owe(connection, REFLECT, [(agent_key, name[0])])
+    pending_work.enqueue(connection, REFLECT, [(agent_key, name[0])])
 
 
 def _defaults() -> dict[str, int]:
-    settings = get_settings()
-    return {"conversations": settings.self_reflect_conversations, "hours": settings.self_reflect_hours}
+    return {"conversations": SELF_REFLECT_CONVERSATIONS, "hours": SELF_REFLECT_HOURS}
 
 
 _S = SelfReflection

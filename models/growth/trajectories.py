@@ -24,7 +24,6 @@ from jiyi.protocol.growth.trajectories import (
     TrajectoryRows,
     TrajectoryState,
 )
-from jiyi.settings import get_settings
 from models.db.actions import Context, action
 from models.db.bulk_copy import packed_time
 from models.db.conditions import equal_if_given
@@ -32,6 +31,9 @@ from models.db.rows import columns, fetch
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+
+#: Steps of a session that did not end are compressed after so many minutes without a new one.
+SILENCE_MINUTES = 30
 
 #: Owed by a session with steps that were not compressed.
 COMPRESS = "compress"
@@ -124,7 +126,7 @@ def compression_due_at(connection: Connection, group_id: str, key: UUID) -> date
     if not row.steps:
         return None
     now = datetime.now(UTC)
-    silence = timedelta(minutes=get_settings().trajectory_silence_minutes)
+    silence = timedelta(minutes=SILENCE_MINUTES)
     return now if row.closed else min(row.last, now) + silence  # what is still to come was noted while a clock was wrong
 
 

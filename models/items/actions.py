@@ -24,7 +24,7 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
     gone = [item for item in last.values() if item.value is None]
     deleted = storing.delete(context.connection, context.group_id, gone)
     owing = storing.put(context.connection, context.group_id, [item for item in last.values() if item.value is not None])
-    context.owe(EMBED_VALUES, [(item_id, context.group_id) for item_id in owing])
+    context.enqueue(EMBED_VALUES, [(item_id, context.group_id) for item_id in owing])
     context.audit("items", stored=len(last) - len(gone), deleted=deleted)
     return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
 

@@ -19,11 +19,13 @@ from redis.client import Pipeline
 from sqlalchemy import text
 from uuid6 import uuid7
 
-from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
+
+#: Seconds until buffered accesses are written to the database.
+DUE_SECONDS = 1.0
 
 #: Most ids written by one statement; a larger buffer takes several.
 FLUSH_IDS = 10_000
@@ -65,7 +67,7 @@ def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: floa
     names = [str(node_id) for node_id in node_ids]
     pipe.zadd(valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True)  # never moves a later one back
     pipe.rpush(valkey_keys.ACCESS_EACH, together(group_id, names, at))
-    pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(get_settings().access_flush_seconds * 1000))
+    pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(DUE_SECONDS * 1000))
 
 
 def keep_bounded() -> None:

@@ -126,7 +126,7 @@ class Ingestor:
         """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
-                return Stored(refused=[*reused_ids.bury(connection, events)])
+                return Stored(refused=[*reused_ids.dead_letter(connection, events)])
         except DATABASE_ERRORS:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
@@ -151,8 +151,8 @@ class Ingestor:
                         raise ReusedIds(done.reused)  # a request is stored whole or not at all
                     if done.misfits and not self.redelivers:
                         raise MisfitVectors(done.misfits)
-                    done.refused += reused_ids.bury(connection, done.reused)
-                    done.refused += own_vectors.bury(connection, done.misfits)
+                    done.refused += reused_ids.dead_letter(connection, done.reused)
+                    done.refused += own_vectors.dead_letter(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

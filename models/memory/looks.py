@@ -15,8 +15,8 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.polling import FIRST_POLL, LAST_POLL
+from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, from_database
 from models.db.scope import for_groups
-from models.db.sources import STATEMENT_TIMEOUT, Unanswered, from_database
 
 T = TypeVar("T")
 

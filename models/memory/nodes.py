@@ -197,7 +197,7 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
         for kind in owed_when_complete(node.memory.node_type, appraisal.keywords, appraisal.predicate, appraisal.object):
             due[kind].append((node_id, node.group_id))
     for kind, subjects in due.items():
-        pending_work.owe(connection, kind, subjects)
+        pending_work.enqueue(connection, kind, subjects)
     return set(due)
 
 

@@ -48,7 +48,7 @@ def find(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
     return [Misfit(event, reason) for event in given if (reason := _problem(event, sizes)) is not None]
 
 
-def bury(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
+def dead_letter(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
     """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
     return [
         event.group_id

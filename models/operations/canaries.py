@@ -68,8 +68,8 @@ def read_heartbeats(queues: Sequence[str]) -> list[Canary]:
     with valkey().pipeline(transaction=False) as pipe:
         for queue in queues:
             pipe.hgetall(valkey_keys.canary(queue))
-        found = pipe.execute()
-    return [_canary(queue, fields) for queue, fields in zip(queues, found, strict=True)]
+        replies = pipe.execute()
+    return [_canary(queue, fields) for queue, fields in zip(queues, replies, strict=True)]
 
 
 def beat_age() -> float | None:

@@ -65,20 +65,20 @@ def of_database(connection: Connection) -> list[Metric]:
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    found = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
+    by_queue = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
     held = index_cache.reports()
     states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
     return [
         gauge(
             "jiyi_canary_age_seconds",
             "Since a worker of the queue last gave a sign of life.",
-            {queue: canary.age for queue, canary in found.items()},
+            {queue: canary.age for queue, canary in by_queue.items()},
             "queue",
         ),
         gauge(
             "jiyi_canary_wait_seconds",
             "How long the last sign of life waited in its queue.",
-            {queue: canary.waited for queue, canary in found.items()},
+            {queue: canary.waited for queue, canary in by_queue.items()},
             "queue",
         ),
         gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
@@ -123,23 +123,23 @@ def of_meters() -> list[Metric]:
 
 
 def _retrievals(totals: dict[str, float]) -> Metric:
-    found = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
+    metric = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
     buckets, below = [], 0.0
     for place, bound in enumerate(series.BOUNDS_MS):
         below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
         buckets.append((str(bound / 1_000), below))
     buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
-    found.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
-    return found
+    metric.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
+    return metric
 
 
 def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:
     """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no number."""
-    found = kind(name, told, labels=labels or None)
+    metric = kind(name, told, labels=labels or None)
     for key, value in (values if labels else {(): values}).items():
         if value is not None:
-            found.add_metric([key] if isinstance(key, str) else [*key], value)
-    return found
+            metric.add_metric([key] if isinstance(key, str) else [*key], value)
+    return metric
 
 
 gauge = partial(_metric, GaugeMetricFamily)

@@ -95,11 +95,11 @@ def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict
 def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[TextToEmbed, Float32]], copies: Sequence[TextToEmbed]) -> None:
     """Store vectors beside their nodes, and copies of those to ``reuse``; what was erased meanwhile is left out."""
     if vectors:
-        rows = [{"id": one.node_id, "group": one.group_id, "model": move.model, "vector": vector} for one, vector in vectors]
+        rows = [{"id": copied.node_id, "group": copied.group_id, "model": move.model, "vector": vector} for copied, vector in vectors]
         connection.execute(_PUT, rows)
     if copies:
-        names = {"ids": [one.node_id for one in copies], "groups": [one.group_id for one in copies]}
-        connection.execute(_COPY, {**names, "others": [one.reuse for one in copies], "model": move.model})
+        names = {"ids": [copy.node_id for copy in copies], "groups": [copied.group_id for copied in copies]}
+        connection.execute(_COPY, {**names, "others": [copied.reuse for copied in copies], "model": move.model})
 
 
 def is_wanted(connection: Connection, move: Reembedding) -> bool:

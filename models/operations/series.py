@@ -122,7 +122,7 @@ def _steps(first: int, last: int, step: int) -> list[dict[str, float]]:
 
 
 def _column(steps: list[dict[str, float]], name: str) -> list[float]:
-    return [one.get(name, 0.0) for one in steps]
+    return [step.get(name, 0.0) for step in steps]
 
 
 def _durations(steps: list[dict[str, float]], total: str, counts: list[float], factor: float = 1) -> list[float | None]:
@@ -137,14 +137,14 @@ def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
         "failed": failed,
         "retried": retried,
         "seconds": _durations(steps, own + "s", runs),
-        "seconds_max": [one.get(f"{own}s|{GREATEST}") for one in steps],
+        "seconds_max": [step.get(f"{own}s|{GREATEST}") for step in steps],
         "wait": _durations(steps, own + "wait", _column(steps, own + "waited")),
         "wait_max": [one.get(f"{own}wait|{GREATEST}") for one in steps],
     }
 
 
 def _of_retrievals(steps: list[dict[str, float]]) -> dict[str, list[float | None]]:
-    classes = [[one.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for one in steps]
+    classes = [[step.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for step in steps]
     slowest = [one.get(f"{RETRIEVAL}|{GREATEST}") for one in steps]
     most = [None if seconds is None else seconds * 1_000 for seconds in slowest]
 

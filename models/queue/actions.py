@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError
+
 from jiyi.errors import NotFound
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
+from jiyi.settings import get_settings
 from models.db.actions import Context, action
+from models.memory import inbox, own_vectors
 from models.memory.inbox import announce
-from models.queue import dead_letters, news, pending_work
-from models.queue.dead_letters import INTAKE
-from models.queue.replay import replay_events
+from models.memory.ingest import MAX_COLLISIONS, identity
+from models.queue import dead_letters, news, pending_work, reused_ids
+from models.queue.dead_letters import INTAKE, ClosedLetter, add_message
 
 STATES = {"replay": "replayed", "discard": "discarded"}
 
@@ -44,10 +55,10 @@ def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
 
     The refused event or the failed work, with the reason and, where there is one, the traceback.
     """
-    found = dead_letters.find(context.connection, context.group_id, request.letter_id)
-    if found is None:
+    letter = dead_letters.find(context.connection, context.group_id, request.letter_id)
+    if letter is None:
         raise NotFound(f"There is no dead letter {request.letter_id} in the group {context.group_id!r}.")
-    return found
+    return letter
 
 
 @action("dead_letters.resolve")
@@ -65,13 +76,85 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         return Resolved(resolved=0)
     refused: list[str | None] = []
     if request.action == "replay":
-        work = [one for one in closed if one.kind != INTAKE]
+        work = [letter for letter in closed if letter.kind != INTAKE]
         dead_letters.owe_again(connection, work)
-        stored = replay_events(connection, group_id, [one for one in closed if one.kind == INTAKE])
+        stored = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         refused = stored.refused
-        context.wake(*{one.kind for one in work}, *stored.owed)
+        context.wake(*{letter.kind for letter in work}, *stored.owed)
         context.after_commit(lambda: announce(stored))
-    letters = sorted(one.letter_id for one in closed)
+    letters = sorted(letter.letter_id for letter in closed)
     context.audit("dead_letters", resolution=state, kind=request.kind, count=len(closed), letters=letters, refused_again=len(refused))
     context.after_commit(lambda: news.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
+
+
+#: Gives a new letter to what is still refused: the old one, the event's body, the reason.
+Refuse = Callable[[ClosedLetter, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    event: Event
+    letter: ClosedLetter
+
+
+def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> inbox.Stored:
+    """Store the events of closed letters. What is still refused gets a new letter; ``refused`` of the result tells of which groups.
+
+    Events of another group than ``group_id``, for which they are replayed, are refused: who signed them has no part in it.
+    """
+    good: list[_Event] = []
+    refused: list[str | None] = []
+
+    def refuse(letter: ClosedLetter, body: str, reason: str) -> None:
+        add_message(connection, body, reason, identity(body)[0], letter.group_id)
+        refused.append(letter.group_id)
+
+    limit = get_settings().max_message_bytes
+    for letter in closed:
+        body = (letter.body or "").encode()
+        if len(body) > limit:
+            refuse(letter, letter.body or "", f"a message of {len(body):,} bytes is larger than {limit:,} (JIYI_MAX_MESSAGE_BYTES)")
+            continue
+        decoded = wire.decode(body)
+        for text, reason in decoded.rejected:
+            refuse(letter, text, reason)
+        for event in decoded.events:
+            if event.group_id == group_id:
+                good.append(_Event(event, letter))
+            else:
+                refuse(letter, wire.encode([event]).decode(), f"replayed for the group {group_id!r}, but of the group {event.group_id!r}")
+    done = _store_all(connection, good, refuse)
+    done.refused += refused
+    return done
+
+
+def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> inbox.Stored:
+    done = inbox.Stored()
+    try:
+        done.add(_store(connection, [letter.event for letter in good]))
+    except (DataError, psycopg.DataError):  # one event must not stop the others
+        for letter in good:
+            try:
+                done.add(_store(connection, [letter.event]))
+            except (DataError, psycopg.DataError) as error:
+                refuse(letter.letter, wire.encode([letter.event]).decode(), f"the database refused it: {error}")
+    letters = {letter.event.key: letter.letter for letter in good}
+    for misfit in done.misfits:
+        event = misfit.event
+        refuse(letters[event.key], wire.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
+    for event in done.reused:
+        refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
+    return done
+
+
+def _store(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
+    """In a savepoint: what is refused leaves nothing of itself."""
+    for attempt in range(1, MAX_COLLISIONS + 1):
+        try:
+            with connection.begin_nested():
+                return inbox.store(connection, events)
+        except inbox.CollisionError:
+            if attempt == MAX_COLLISIONS:
+                raise
+    raise AssertionError

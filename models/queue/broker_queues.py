@@ -179,7 +179,7 @@ def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
         for queue in queues:
             pipe.eval(_LOOK, len(PRIORITIES), *lists_of(queue), len(PRIORITIES), SCANNED_BYTES, -1, 1)
         looks = pipe.execute()
-    ages = ([_message(0, *message).age_seconds for message in found] for found in looks)
+    ages = ([_message(0, *message).age_seconds for message in look] for look in looks)
     return {queue: max((age for age in some if age is not None), default=None) for queue, some in zip(queues, ages, strict=True)}
 
 

@@ -49,14 +49,14 @@ def add_message_once(connection: Connection, body: str, reason: str, subject_id:
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
     """Newest first, up to ``more`` beyond the limit. ``words`` are looked for as they are written but for upper and lower case."""
-    found = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(_D.state == wanted.state, _in_sight(group_id))
+    query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(_D.state == wanted.state, _in_sight(group_id))
     if wanted.kind is not None:
-        found = found.where(_D.kind == wanted.kind)
+        query = query.where(_D.kind == wanted.kind)
     if wanted.before is not None:
-        found = found.where(_D.letter_id < wanted.before)
+        query = query.where(_D.letter_id < wanted.before)
     if wanted.words is not None:
-        found = found.where(_D.reason.ilike(ilike_pattern(wanted.words)))
-    return fetch(connection, DeadLetter, found.order_by(_D.letter_id.desc()).limit(wanted.limit + more))
+        query = query.where(_D.reason.ilike(ilike_pattern(wanted.words)))
+    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(wanted.limit + more))
 
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
@@ -82,7 +82,7 @@ def close(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kin
 def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
     """Work that had been given up is due at once, with all its attempts."""
     if closed:
-        rows = [{"kind": one.kind, "subject_id": one.subject_id, "group_id": one.group_id} for one in closed]
+        rows = [{"kind": letter.kind, "subject_id": letter.subject_id, "group_id": letter.group_id} for letter in closed]
         connection.execute(_OWE_AGAIN, rows)
 
 

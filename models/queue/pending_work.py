@@ -34,7 +34,7 @@ class Claim:
     due_at: datetime
 
 
-def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
+def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
     """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is."""
     # In one order: two that owe the same subjects wait for each other's rows.
     rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id} for subject_id, group_id in sorted(subjects)]
@@ -115,12 +115,12 @@ def renew_later(connection: Connection, kind: str, due: Mapping[UUID, datetime])
         connection.execute(_RENEW_LATER, rows)
 
 
-def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:
+def complete(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:
     """The effect is written: the rows go, in the same transaction. Returns how many by group."""
     return _by_group(connection.execute(_SETTLE, {"kind": kind, "ids": list(subject_ids)}))
 
 
-def give_back(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str) -> dict[str, int]:
+def retry_later(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str) -> dict[str, int]:
     """The attempt failed: due again after ``wait_seconds``. Returns how many by group."""
     parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": error[:MAX_ERROR_CHARS]}
     return _by_group(connection.execute(_GIVE_BACK, parameters))

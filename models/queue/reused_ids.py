@@ -48,7 +48,7 @@ def reason_of(event: Event) -> str:
     return f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one ({told}) an id of its own"
 
 
-def bury(connection: Connection, events: Iterable[Event]) -> list[str]:
+def dead_letter(connection: Connection, events: Iterable[Event]) -> list[str]:
     """Keep them as dead letters, each content once while its letter is open; the groups of the new letters."""
     return [
         event.group_id
@@ -86,15 +86,15 @@ def _remains(event: Event) -> _Remains:
 
 def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, Content | _Remains | None]:
     """What is stored under the events' ids: the content, or what is left of it; None where it was erased."""
-    found: dict[EventKey, Content | _Remains | None] = {}
+    contents: dict[EventKey, Content | _Remains | None] = {}
     ids = list({event.event_id for event in events})
     for row in connection.execute(_EVENTS, {"ids": ids}):
         said = None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
-        found[row.event_id, row.group_id] = said
-    pruned = [event.event_id for event in events if event.key not in found]
+        contents[row.event_id, row.group_id] = said
+    pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
-        found[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)
-    return found
+        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)
+    return contents
 
 
 # Of the groups of the scope.

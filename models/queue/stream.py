@@ -77,10 +77,10 @@ class Entry:
 
 def place(entry_id: str) -> Place:
     """An id as numbers. Raises :class:`ValueError` if it is none."""
-    found = _ID.fullmatch(entry_id)
-    if found is None:
+    match = _ID.fullmatch(entry_id)
+    if match is None:
         raise ValueError(f"{entry_id!r} is not the id of an entry")
-    return int(found[1]), int(found[2] or 0)
+    return int(match[1]), int(match[2] or 0)
 
 
 def publish(group_id: str, kind: Kind, **data: Any) -> None:
@@ -118,9 +118,9 @@ def read(group_id: str, after: str, block_ms: int | None = None, count: int = KE
 def read_groups(after: Mapping[str, str], block_ms: int | None, count: int) -> dict[str, list[Entry]]:
     """The same for several groups with one question: group → entries; groups without any are left out."""
     groups = {valkey_keys.stream(group_id).encode(): group_id for group_id in after}
-    found: Any = valkey().xread({key: after[group_id] for key, group_id in groups.items()}, count=count, block=block_ms)
+    reply: Any = valkey().xread({key: after[group_id] for key, group_id in groups.items()}, count=count, block=block_ms)
     # A list of pairs, or a dictionary, as the protocol has it.
-    pairs = [(key, entries[0]) for key, entries in found.items()] if isinstance(found, dict) else found or []
+    pairs = [(key, entries[0]) for key, entries in reply.items()] if isinstance(reply, dict) else reply or []
     return {groups[key]: [_entry(*entry) for entry in entries] for key, entries in pairs}
 
 

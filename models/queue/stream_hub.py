@@ -20,6 +20,9 @@ from jiyi.settings import get_settings
 from models.queue import stream
 from models.queue.stream import Entry, place
 
+#: Live streams that one address (behind a proxy the client's) has open in one web process.
+PER_ADDRESS = 16
+
 log = logging.getLogger(__name__)
 
 #: News that waits for one watcher. Entries are shared between the watchers, so the memory is that of a group's stream.
@@ -124,8 +127,8 @@ class Hub:
         settings, there = get_settings(), self.watchers()
         if sum(watcher.owner == owner for watcher in there) >= settings.stream_clients_per_key:
             raise TooManyWatchers(settings.stream_clients_per_key, of_this_one=True)
-        if address and sum(watcher.address == address for watcher in there) >= settings.stream_clients_per_address:
-            raise TooManyWatchers(settings.stream_clients_per_address, of_this_one=True)
+        if address and sum(watcher.address == address for watcher in there) >= PER_ADDRESS:
+            raise TooManyWatchers(PER_ADDRESS, of_this_one=True)
         if len(there) >= settings.stream_clients:
             raise TooManyWatchers(settings.stream_clients, of_this_one=False)
 
@@ -137,9 +140,9 @@ class Hub:
                     self._changed.wait()
                 after = dict(self._places)
             try:
-                found = stream.read_groups(after, BLOCK_MS, READ)
+                news = stream.read_groups(after, BLOCK_MS, READ)
                 # After a pause, or a burst, Valkey may have dropped what was not read yet.
-                doubtful = after if not answers else {group: after[group] for group in found if len(found[group]) >= READ}
+                doubtful = after if not answers else {group: after[group] for group in news if len(news[group]) >= READ}
                 lost = [group for group in doubtful if _lost(group, after[group])]
                 answers = True
             except (redis.RedisError, OSError) as error:
@@ -148,7 +151,7 @@ class Hub:
                 answers = False
                 time.sleep(PAUSE)
                 continue
-            self._hand_on(found, lost)
+            self._hand_on(news, lost)
 
     def _hand_on(self, found: dict[str, list[Entry]], lost: list[str]) -> None:
         with self._changed:

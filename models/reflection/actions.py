@@ -33,7 +33,7 @@ def request_reflection(context: Context, request: ReflectRequest) -> ReflectionA
     if agent_key is None:
         raise no_agent(context.group_id, request.agent_id)
     reflection_id = reflections.ask(context.connection, context.group_id, request.agent_id, "request")
-    context.owe(REFLECT, [(agent_key, context.group_id)])
+    context.enqueue(REFLECT, [(agent_key, context.group_id)])
     context.audit(request.agent_id, reflection_id=reflection_id)
     return ReflectionAsked(reflection_id=reflection_id)
 

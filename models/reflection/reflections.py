@@ -29,7 +29,7 @@ register_event(SessionEnded, EventType())
 def owe_conversations(batch: StoredBatch) -> list[Owed]:
     """Owe a reflection on each conversation that has ended."""
     ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
-    pending_work.owe(batch.connection, REFLECT_CONVERSATION, ended)
+    pending_work.enqueue(batch.connection, REFLECT_CONVERSATION, ended)
     return [Owed(REFLECT_CONVERSATION, len(ended))]
 
 

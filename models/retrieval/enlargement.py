@@ -36,7 +36,7 @@ def follow_growth(batch: StoredBatch) -> list[Owed]:
     for name, texts in batch.terms.items():
         add_terms(batch.connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
-    pending_work.owe(batch.connection, ENLARGE, outgrown)
+    pending_work.enqueue(batch.connection, ENLARGE, outgrown)
     return [Owed(ENLARGE, len(outgrown))]
 
 

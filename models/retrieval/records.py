@@ -1,7 +1,7 @@
 """Retrievals of late with what they returned: noted in Valkey with the reply, written in batches, read by people.
 
 Losing some is harmless: nothing rests on them. Questions are personal data, so few are kept, and not for long
-(``JIYI_RETRIEVALS_KEPT``, ``JIYI_RETRIEVALS_DAYS``).
+(``JIYI_RETRIEVALS_KEPT``, ``KEPT_DAYS``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
 
+#: Days after which a note is deleted.
+KEPT_DAYS = 7
 #: Memories of one focal text, and characters of a text, that are kept.
 RESULTS, CHARACTERS = 30, 2_000
 #: Characters of a memory that are shown with its rank.

@@ -93,7 +93,7 @@ class SimpleBackend:
             return WrittenItem(item_id=None, reason="the store has it already")
         dropped = items.trim(context.connection, store, config.max_items)
         if config.embedding is not None:
-            context.owe(EMBED_ITEMS, [(ids[0], store.group_id)])
+            context.enqueue(EMBED_ITEMS, [(ids[0], store.group_id)])
         return WrittenItem(item_id=ids[1], dropped=dropped)
 
     def save(self, context: Context, store: StoreRecord) -> SavedStore:
@@ -104,7 +104,7 @@ class SimpleBackend:
         rows.bump(context.connection, store.store_id)
         ids = context.connection.execute(_FORGET_VECTORS, {"group": store.group_id, "store": store.store_id}).scalars().all()
         if store.config.embedding is not None:
-            context.owe(EMBED_ITEMS, [(item_id, store.group_id) for item_id in ids])
+            context.enqueue(EMBED_ITEMS, [(item_id, store.group_id) for item_id in ids])
         return len(ids)
 
 
@@ -158,7 +158,7 @@ class FileBackend:
     def load(self, context: Context, store: StoreRecord) -> None:
         """Take over an index that was built elsewhere, the first time, and owe a look through the sources; nobody waits for it."""
         saved_files.load_index(context, store)
-        context.owe(SCAN, [(store.store_id, store.group_id)])
+        context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
     def update(self, _context: Context, _store: StoreRecord, _request: UpdateStore) -> WrittenItem:
         return WrittenItem(item_id=None, reason="a store of files is only read")
@@ -169,8 +169,8 @@ class FileBackend:
     def reindex(self, context: Context, store: StoreRecord) -> int:
         """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are taken over."""
         due = file_rows.make_due(context.connection, store.group_id, store.store_id)
-        context.owe(INDEX, [(file_id, store.group_id) for file_id in due])
-        context.owe(SCAN, [(store.store_id, store.group_id)])
+        context.enqueue(INDEX, [(file_id, store.group_id) for file_id in due])
+        context.enqueue(SCAN, [(store.store_id, store.group_id)])
         return len(due)
 
 
@@ -196,7 +196,7 @@ class Mem0Backend:
         new = NewItem(content_summary=content, metadata=metadata_of(request.role, content, ()))
         ids = items.insert(context.connection, store, new, rows.bump(context.connection, store.store_id))
         assert ids is not None, "its key is new"
-        context.owe(SEND_ITEM, [(ids[0], store.group_id)])
+        context.enqueue(SEND_ITEM, [(ids[0], store.group_id)])
         return WrittenItem(item_id=ids[1])
 
     def save(self, context: Context, store: StoreRecord) -> SavedStore:
@@ -206,7 +206,7 @@ class Mem0Backend:
     def reindex(self, context: Context, store: StoreRecord) -> int:
         """Owe the sending of what waits."""
         ids = context.connection.execute(_WAITING, {"store": store.store_id}).scalars().all()
-        context.owe(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
+        context.enqueue(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
         return len(ids)
 
 

@@ -78,7 +78,7 @@ def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
         return
     items.trim(connection, store, store.config.max_items)
     if once:
-        context.owe(items.EMBED_ITEMS, owed)
+        context.enqueue(items.EMBED_ITEMS, owed)
 
 
 def save_items(context: Context, store: StoreRecord) -> SavedStore:

@@ -51,7 +51,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     for one in fresh:
         pieces.store(connection, group_id, request.agent_id, one, now)
         _record(context, one.planned.knowledge_id, "promoted", request.note, None, one.planned.content)
-    context.owe(EMBED_KNOWLEDGE, [(one.planned.knowledge_id, group_id) for one in fresh])
+    context.enqueue(EMBED_KNOWLEDGE, [(one.planned.knowledge_id, group_id) for one in fresh])
     marked = [source.entry_id for source in sources if not source.promoted]
     if marked:
         pieces.mark_promoted(connection, group_id, marked, now)
@@ -116,7 +116,7 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
     for one in dict.fromkeys((new_id, edited)):
         _record(context, one, "edited", request.reason, row.content, content)
-    context.owe(EMBED_KNOWLEDGE, [(new_id, group_id)])
+    context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id)])
     context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
     return CurrentVersion(knowledge_id=new_id)
 
@@ -148,7 +148,7 @@ def check(context: Context, request: CheckBody) -> CheckedEntries:
     quarantine.lock_group(connection, group_id)
     checked = quarantine.mark_checked(connection, group_id, request.entry_ids, true=request.verdict == "true")
     if checked:
-        context.owe(INGRESS, [(entry_id, group_id) for entry_id in checked])
+        context.enqueue(INGRESS, [(entry_id, group_id) for entry_id in checked])
         context.audit("quarantine_logs", entry_ids=checked, verdict=request.verdict, reason=request.reason)
     return CheckedEntries(checked=checked)
 

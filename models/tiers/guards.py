@@ -11,8 +11,16 @@ from sqlalchemy import Connection, text
 
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.tiers.knowledge import RUNAWAY
-from jiyi.settings import get_settings
 from models.tiers.quarantine import Output
+
+#: Calls between nodes, one within the other, above which a session counts as a runaway loop.
+MAX_DEPTH = 10
+#: Tokens that a session's outputs may have per second, over ten seconds.
+MAX_TOKENS_PER_SECOND = 1_000
+#: Three outputs in a row, each more like the one before than this, are a runaway loop.
+MAX_SIMILARITY = 0.95
+#: An output whose words vary less, from 0 to 1, comes from a runaway loop.
+MIN_ENTROPY = 0.5
 
 #: Outputs of a session that are looked back upon, and for how long: a loop is faster than that.
 LATEST, LOOKBACK = 100, timedelta(hours=1)
@@ -36,13 +44,9 @@ class RunningAway(BaseModel):
 
 
 def limits() -> GuardLimits:
-    """As the deployment has set them."""
-    settings = get_settings()
+    """What is no runaway loop."""
     return GuardLimits(
-        max_depth=settings.guard_depth,
-        max_tokens_per_second=settings.guard_tokens_per_second,
-        max_similarity=settings.guard_similarity,
-        min_entropy=settings.guard_entropy,
+        max_depth=MAX_DEPTH, max_tokens_per_second=MAX_TOKENS_PER_SECOND, max_similarity=MAX_SIMILARITY, min_entropy=MIN_ENTROPY
     )
 
 

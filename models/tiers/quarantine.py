@@ -31,7 +31,14 @@ from models.memory.event_rows import EMPTY_OBJECT, packed_or
 from models.memory.event_types import EventType, register_event
 from models.tiers import working
 from models.tiers.tables import QuarantineLog
-from models.tiers.working import Entry
+from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
+
+#: Outputs with less confidence do not become working memory; those without any may.
+WM_CONFIDENCE = 0.8
+#: Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5.
+WM_MIN_CHARS = 50
+#: Cosine to an entry of working memory from which on an output says the same again; None: the embedding model's own threshold.
+WM_MAX_SIMILARITY: float | None = None
 
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
@@ -117,9 +124,9 @@ def rules() -> IngressRules:
     """The filters as the deployment has set them."""
     settings = get_settings()
     return IngressRules(
-        min_confidence=settings.wm_confidence,
-        min_chars=settings.wm_min_chars,
-        max_similarity=settings.wm_max_similarity or None,
+        min_confidence=WM_CONFIDENCE,
+        min_chars=WM_MIN_CHARS,
+        max_similarity=WM_MAX_SIMILARITY,
         check_consistency=settings.wm_consistency,
         pending_claims=settings.wm_pending_claims,
     )
@@ -146,7 +153,7 @@ def working_memory(connection: Connection, group_id: str) -> list[Entry]:
 def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
     """The group's working memory as the database knows it, newest first."""
     now = datetime.now(UTC)
-    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).mappings().all()
+    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": WM_ENTRIES}).mappings().all()
     vectors = [None if row["vector"] is None else row["vector"].to_numpy() for row in rows]
     return [Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}) for row, vector in zip(rows, vectors, strict=True)]
 
@@ -245,7 +252,7 @@ def mark_checked(connection: Connection, group_id: str, entry_ids: Sequence[UUID
 
 def lifetime() -> timedelta:
     """Of an entry of working memory."""
-    return timedelta(hours=get_settings().wm_hours)
+    return timedelta(hours=WM_HOURS)
 
 
 _KEPT = {field.name for field in fields(Entry)}

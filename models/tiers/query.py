@@ -36,7 +36,10 @@ from models.db.valkey import valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
-from models.tiers.working import Entry
+from models.tiers.working import WM_ENTRIES, Entry
+
+#: Seconds for which the results of a web search are used again.
+CACHE_SECONDS = 300.0
 
 #: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
 Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
@@ -153,7 +156,7 @@ def _longterm(asked: _TierQuery) -> list[Item]:
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
             found: list[Item] = []
             if asked.vector is not None and asked.model is not None:
-                limit = question.cold_limit + len(asked.entries) + get_settings().wm_entries  # what is hot, too, is shown once
+                limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot, too, is shown once
                 near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
                 found = [item for item in near if _is_near(item, question, asked.model)]
     except DATABASE_ERRORS as error:
@@ -222,7 +225,7 @@ def searcher() -> Searcher:
     """This process's; what it keeps and counts is everybody's."""
     settings = get_settings()
     engine, why_none = chosen(settings)
-    return Searcher(engine, SharedCache(settings.web_search_cache_seconds), SharedQuota(settings.web_search_per_session), why_none)
+    return Searcher(engine, SharedCache(CACHE_SECONDS), SharedQuota(settings.web_search_per_session), why_none)
 
 
 @dataclass(frozen=True, slots=True)

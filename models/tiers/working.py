@@ -20,9 +20,13 @@ from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from jiyi.protocol.tiers.query import HOT_SCORE, Item, Kind
 from jiyi.protocol.wire.vectors import WIRE_TYPE, Float32, to_array, to_text
-from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+
+#: Entries of a group's working memory; the oldest of more fall out.
+WM_ENTRIES = 50
+#: Hours that each entry of working memory lives.
+WM_HOURS = 24
 
 #: Seconds that the keys outlive their last entry, so that the job has time to note what has expired.
 MARGIN = 3_600
@@ -91,8 +95,7 @@ def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> lis
     ``whole``: these are all there are. Else what was not whole before is not now either.
     Safe to repeat because an entry is there once.
     """
-    settings = get_settings()
-    arguments: list[Any] = [settings.wm_entries, _lives(), len(entries), int(whole)]
+    arguments: list[Any] = [WM_ENTRIES, _lives(), len(entries), int(whole)]
     for entry in entries:
         arguments += [str(entry.entry_id), entry.created_at.timestamp(), _dump(entry)]
     return [UUID(found.decode()) for found in cast("list[bytes]", _run(_PUSH, group_id, arguments))]
@@ -137,7 +140,7 @@ def forget(group_id: str) -> None:
 
 
 def _lives() -> int:
-    return int(get_settings().wm_hours * 3_600) + MARGIN
+    return int(WM_HOURS * 3_600) + MARGIN
 
 
 def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:

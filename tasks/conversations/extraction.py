@@ -19,7 +19,7 @@ from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 from models.conversations import entries, extraction_schedule, extractions, store_extraction
-from models.conversations.extraction_schedule import EXTRACT
+from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import StoredFact, StoredTurn
 from models.conversations.store_extraction import Extracted
 from models.db.connection import unit_of_work
@@ -80,7 +80,7 @@ def _look(agent_key: UUID) -> _Look | None:
         if name is None:
             return None
         seen = extractions.cursor(connection, name)
-        turns = extractions.new_turns(connection, name, seen, get_settings().extract_max_messages)
+        turns = extractions.new_turns(connection, name, seen, EXTRACT_MAX_MESSAGES)
         context = {
             session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
             for session_id, of_session in extractions.sessions_of(turns).items()

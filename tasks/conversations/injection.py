@@ -10,6 +10,7 @@ from uuid import UUID
 from engine.conversations import intents, profiles
 from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.text.topics import topics_of
+from jiyi.protocol import limits
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
 from jiyi.protocol.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
@@ -55,7 +56,7 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
     with unit_of_work() as connection:
         there = injections.agent_is_there(connection, name)
         keywords = injections.industry_keywords(connection, group_id) if there else {}
-    analysis = intents.analyse(query[: get_settings().max_focal_chars], keywords)
+    analysis = intents.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
     if not there or len(query) < LEAST_QUERY_CHARS:
         return InjectedContext(context="", tokens=0, intent=analysis.intent, memories=[])
     now = request.now or datetime.now(UTC)

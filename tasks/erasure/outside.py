@@ -15,9 +15,10 @@ from jiyi.protocol.erasure import ErasureReport
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.db import roles
 from models.db.connection import session_engine, unit_of_work
-from models.erasure import caches, ledger, orders, proof
+from models.erasure import cache_invalidation, ledger, proof
+from models.erasure import cache_invalidation as orders
 from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
-from models.operations.backup import backups
+from models.operations import backups
 from models.queue import stream
 
 #: Seconds that the workers get to answer; and between two orders to those that have not.
@@ -73,7 +74,7 @@ def _valkey(progress: Progress) -> float | None:
     with unit_of_work() as connection:
         ids = noted_ids(connection, progress.erasure_id)
     agents = {*progress.agents, *progress.touched}
-    progress.count("valkey", **caches.clear(progress.group_id, ids, agents, progress.whom))
+    progress.count("valkey", **cache_invalidation.clear(progress.group_id, ids, agents, progress.whom))
     progress.count("logs", lines=proof.blank_logs(progress.whom))
     _advance(progress)
     return None

@@ -90,10 +90,10 @@ def _check_time(at: str) -> None:
 
 
 def _key(key_id: str) -> ApiKey:
-    found = _keys().get(key_id) if ID.fullmatch(key_id) else None
-    if found is None:
+    known = _keys().get(key_id) if ID.fullmatch(key_id) else None
+    if known is None:
         raise NotAllowed(_WRONG)
-    return found
+    return known
 
 
 def _secret() -> bytes:

@@ -35,22 +35,22 @@ Missing = Callable[[Connection, str], list[TextWithoutVector]]
 
 def embed_owed(batch: Batch, texts: Texts) -> None:
     """Embed the texts of a batch's subjects; those whose texts have changed meanwhile owe it again."""
-    made = _embed(lambda connection, model: texts.to_embed(connection, batch.subject_ids, model))
+    embedded = _embed(lambda connection, model: texts.to_embed(connection, batch.subject_ids, model))
     with batch.finish() as (connection, owed):
-        if made is None:
+        if embedded is None:
             return
         mine = set(owed)
-        made.store(connection, texts, [(one, vector) for one, vector in made.vectors if one.subject_id in mine])
-        batch.again.extend({one.subject_id for one in texts.to_embed(connection, owed, made.model)})
+        embedded.store(connection, texts, [(item, vector) for item, vector in embedded.vectors if item.subject_id in mine])
+        batch.again.extend({item.subject_id for item in texts.to_embed(connection, owed, embedded.model)})
 
 
 def embed_now(texts: Texts, missing: Missing) -> bool:
     """Embed what is missing and store it at once; False if nothing was."""
-    made = _embed(missing)
-    if made is None:
+    embedded = _embed(missing)
+    if embedded is None:
         return False
     with unit_of_work() as connection:
-        made.store(connection, texts, made.vectors)
+        embedded.store(connection, texts, embedded.vectors)
     return True
 
 
@@ -83,5 +83,5 @@ def _embed(missing: Missing) -> _Embedded | None:
         wanted = missing(connection, engine.model)
     if not wanted:
         return None
-    vectors = engine.passages([one.content for one in wanted])
+    vectors = engine.passages([item.content for item in wanted])
     return _Embedded(engine.model, spec, list(zip(wanted, vectors, strict=True)))

@@ -33,7 +33,7 @@ from models.operations import meters
 from models.queue import clock, ticks
 from models.queue.ticks import MORE, Attempt
 from tasks.framework import callers
-from tasks.framework.renewal import KEEPER
+from tasks.framework.renewal import lease_renewer
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ def perform(known: Job, slot: datetime | None = None, group_id: str | None = Non
     run = Run(
         known.name, now, group_id=group_id, summary=counted, place=tick.summary.get(MORE), deadline=time.monotonic() + known.time_limit
     )
-    with KEEPER.holding(_Held(tick, time.monotonic() + known.time_limit + GRACE)):
+    with lease_renewer.holding(_Held(tick, time.monotonic() + known.time_limit + GRACE)):
         error = _attempt(known, run)
     with unit_of_work() as connection:
         ticks.end(connection, tick, run.summary, error)

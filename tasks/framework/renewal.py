@@ -32,7 +32,7 @@ class Held(Protocol):
         """Claim it for another ``JIYI_WORK_LEASE_SECONDS``. Raises what SQLAlchemy raises."""
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Renews what this process has claimed. Its thread runs while there is anything to renew."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class LeaseKeeper:
         that is said of the claim afterwards is overtaken by it.
         """
         with self._lock:
-            self._held |= {id(one): one for one in held}
+            self._held |= {id(claim): claim for claim in held}
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
                 self._thread.start()
@@ -57,9 +57,9 @@ class LeaseKeeper:
             yield
         finally:
             with self._lock:
-                for one in held:
-                    del self._held[id(one)]
-                self._lock.wait_for(lambda: not any(one is self._renewed for one in held), get_settings().work_lease_seconds)
+                for claim in held:
+                    del self._held[id(claim)]
+                self._lock.wait_for(lambda: not any(claim is self._renewed for claim in held), get_settings().work_lease_seconds)
 
     def _renew(self) -> None:
         while True:
@@ -69,8 +69,8 @@ class LeaseKeeper:
                 if not held:
                     self._thread = None
                     return
-            for one in held:
-                self._renew_one(one)
+            for claim in held:
+                self._renew_one(claim)
 
     def _renew_one(self, one: Held) -> None:
         with self._lock:
@@ -92,4 +92,4 @@ def _renew(held: Held) -> None:
         log.warning("a claim could not be renewed: %s", error)
 
 
-KEEPER = LeaseKeeper()
+lease_renewer = LeaseRenewer()

@@ -35,7 +35,12 @@ from models.db.valkey import valkey
 from models.operations import meters
 from models.queue import news, pending_work, wakeups
 from models.queue.wakeups import task_name, wake
-from tasks.framework.renewal import KEEPER
+from tasks.framework.renewal import lease_renewer
+
+#: Attempts after which work moves to the dead letters.
+MAX_ATTEMPTS = 8
+#: Longest wait between two attempts; the first is JIYI_WORK_BACKOFF_SECONDS, and it doubles.
+MAX_BACKOFF_SECONDS = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +126,7 @@ class Batch:
             later = {subject_id: due for subject_id, due in self.later.items() if subject_id in owed}
             pending_work.renew_later(connection, self.kind, later)
             left = {*again, *later}
-            settled = pending_work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
+            settled = pending_work.complete(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
         if later:
             wakeups.wake_at(self.kind, min(later.values()))
         news.worked(self.kind, settled)
@@ -188,7 +193,7 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
     work = list(zip(claims, batches, strict=True))
     first = [one for one in work if one[0].attempts == 1]
-    with KEEPER.holding(*batches):  # those that have to wait for others, too
+    with lease_renewer.holding(*batches):  # those that have to wait for others, too
         return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
 
 
@@ -196,7 +201,7 @@ def _run_claims(kind: Kind, handler: Callable[[Batch], None], claimed: list[tupl
     """Do what was claimed, each group's for itself but for what is prepared for all."""
     work: list[tuple[pending_work.Claim, Batch]] = []
     for claim, batch in claimed:
-        if claim.attempts > get_settings().work_max_attempts:
+        if claim.attempts > MAX_ATTEMPTS:
             with for_groups(claim.group_id):
                 _bury(kind.name, claim.subject_ids, None)
         else:
@@ -255,18 +260,18 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
 
 def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
-    wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), settings.work_backoff_max_seconds)
+    wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
     with unit_of_work() as connection:
-        groups = pending_work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+        groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
     meters.failing()
     news.failed(batch.kind, groups, error, attempts)
-    if attempts >= settings.work_max_attempts:
+    if attempts >= MAX_ATTEMPTS:
         _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
 
 
 def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
     with unit_of_work() as connection:
-        dead = pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
+        dead = pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS, trace, subject_ids)
     news.opened(kind, dead)
 
 

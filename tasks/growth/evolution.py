@@ -28,6 +28,11 @@ from models.memory.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
 
+#: A pattern is worth a skill when its experiences were used again so often together.
+MIN_REUSE = 3
+#: A pattern, and a candidate, is worth a question to people from this confidence on.
+MIN_CONFIDENCE = 0.7
+
 log = logging.getLogger(__name__)
 
 #: Seconds; the claim is renewed meanwhile.
@@ -99,14 +104,8 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    settings = get_settings()
     return [
-        (
-            pattern,
-            skills.draft_skill(pattern)
-            if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
-            else None,
-        )
+        (pattern, skills.draft_skill(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
         for pattern in aggregated(candidates.experiences_of(connection, name))
     ]
 
@@ -143,7 +142,7 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
     report = skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
-        min_confidence=get_settings().growth_min_confidence,
+        min_confidence=MIN_CONFIDENCE,
         near_duplicate=thresholds_of(embedder().model).near_duplicate if others else 1.0,
         heading=heading,
     )

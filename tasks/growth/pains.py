@@ -19,6 +19,7 @@ from jiyi.protocol.growth.pains import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
+from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import pains
@@ -55,7 +56,7 @@ def merge_pains(batch: Batch) -> None:
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            look = None if name is None else pains.new_turns(connection, name, get_settings().extract_max_messages)
+            look = None if name is None else pains.new_turns(connection, name, EXTRACT_MAX_MESSAGES)
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
@@ -138,7 +139,7 @@ def _merge(connection: Connection, name: AgentName, messages: list[Message], eve
         )
         pain = pains.merge_pain(connection, name, pain_found, report)
         if pains.wants_proposal(connection, name[0], pain):
-            pending_work.owe(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
+            pending_work.enqueue(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
             owes = True
     return owes
 

@@ -16,7 +16,6 @@ from engine.providers.questions import A, Question, SelfReflection, Triple
 from engine.reflection.reflect import Thought
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
-from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
@@ -27,6 +26,9 @@ from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.reflection.reflections import StartedReflection
 from tasks.framework.work import Batch, work_task
+
+#: Latest turns that one self-review takes in.
+MAX_TURNS = 200
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ def begin(connection: Connection, name: AgentName, *, called_for: bool) -> SelfR
     known = self_review_schedule.find_schedule(connection, name)
     if not (called_for or known.rhythm.asked or known.due):
         return None
-    turns = self_review.turns_since(connection, name, known.seen_to, get_settings().self_reflect_max_turns)
+    turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
     return SelfReview(name, known, turns, self_review.files_text(connection, name))
 
 

@@ -8,10 +8,9 @@ from functools import partial
 from engine.growth.trajectories import compress as compress_steps
 from engine.growth.trajectories import satisfaction
 from engine.heads.local import heads
-from jiyi.settings import get_settings
 from models.growth import trajectories
 from models.growth.candidates import COMPOSE
-from models.growth.trajectories import COMPRESS
+from models.growth.trajectories import COMPRESS, SILENCE_MINUTES
 from models.memory.agents import lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -30,7 +29,7 @@ def compress(batch: Batch) -> None:
     """
     composed = False
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
-    silent_since = datetime.now(UTC) - timedelta(minutes=get_settings().trajectory_silence_minutes)
+    silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
     with batch.finish() as (connection, owed):
         sessions = {key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None}
         agents = lock_agents(connection, [session.agent for session in sessions.values()])
@@ -40,7 +39,7 @@ def compress(batch: Batch) -> None:
             if trajectory is not None:
                 trajectories.store_trajectory(connection, session, steps, trajectory)
                 if trajectory.tools_used:
-                    pending_work.owe(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
                     composed = True
             if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
                 batch.later[key] = again

@@ -9,7 +9,6 @@ from uuid import UUID
 from celery import current_app, shared_task
 from redis.client import Pipeline
 
-from jiyi.settings import get_settings
 from models.memory import access
 from models.retrieval import records, touches
 
@@ -31,7 +30,7 @@ def flush_soon(*, due: Any) -> None:
     """What was noted is to be written to the database, together with others, a moment later; if nobody else sees to it (``due``)."""
     if due:
         access.keep_bounded()
-        current_app.send_task("access.flush", queue="upkeep", countdown=get_settings().access_flush_seconds)
+        current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
 
 
 @shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)

@@ -45,7 +45,7 @@ def accumulate(batch: Batch) -> None:
     Safe to repeat because the sums, the reflection owed and the receipt are one transaction.
     """
     with batch.finish() as (connection, owed):
-        pending_work.owe(connection, REFLECT, strength.accumulate(connection, owed))
+        pending_work.enqueue(connection, REFLECT, strength.accumulate(connection, owed))
     wake(REFLECT)
 
 
@@ -72,7 +72,7 @@ def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete
     missing = 0
     for node_id in node_ids:
         settled = nodes.settle_depth(connection, node_id)
-        pending_work.owe(connection, DEPTH, _follow(connection, settled.dependants))
+        pending_work.enqueue(connection, DEPTH, _follow(connection, settled.dependants))
         missing += settled.missing
     if missing and complete:
         raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from engine.operations.jobs import JOBS
-from jiyi.errors import BrokerUnavailable
+from engine.operations import jobs
+from engine.operations.jobs import BACKUP_SECONDS, JOBS
+from engine.providers import breakers, llms
+from engine.providers.llm_usage import on_usage
+from engine.providers.spec import has_key
+from jiyi.errors import BrokerUnavailable, SettingsError
+from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
+from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.appointments import due
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.growth.trajectories import SILENCE_MINUTES
 from models.memory import access, strength
-from models.operations import prune as pruning
-from models.operations import snapshot
+from models.operations import backups, llm_usage, pg_tools, upkeep
+from models.operations import upkeep as pruning
+from models.operations.actions import preview_job, show_llms
+from models.operations.pg_tools import BackupError
 from models.queue import clock, news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
-from tasks.framework.jobs import LOOK_SECONDS, Run, job
-from tasks.framework.work import KINDS, summary
+from tasks.framework.jobs import LOOK_SECONDS, Run, job, rehearse
+from tasks.framework.rpc import implements
+from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
+
+#: Days after which raw steps are deleted; what they were compressed to stays.
+TRAJECTORY_DAYS = 7
+#: Days after which dead letters that were replayed or discarded are deleted.
+LETTERS_DAYS = 180
+#: Days after which runs of jobs are deleted.
+TICKS_DAYS = 30
+#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
+RUNS_DAYS = 7
 
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
@@ -39,7 +62,7 @@ def reconcile(run: Run) -> None:
         return
     with run.transaction() as connection:
         run.count(brought_forward=pending_work.bring_forward(connection, _longest_wait(), BROUGHT_FORWARD))
-        letters = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        letters = {kind: pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS) for kind in KINDS}
         run.count(buried=sum(sum(groups.values()) for groups in letters.values()))
         run.summary["jobs_found_dead"] = dead = ticks.fail_overdue(connection)
     for name in set(dead) & JOBS.keys():  # beat looks again in a minute
@@ -56,9 +79,9 @@ def _longest_wait() -> float:
     settings = get_settings()
     waits = (
         settings.work_lease_seconds,
-        settings.work_backoff_max_seconds,
+        MAX_BACKOFF_SECONDS,
         settings.extract_window_seconds + settings.extract_wait_seconds,
-        settings.trajectory_silence_minutes * 60,
+        SILENCE_MINUTES * 60,
         TRY_AGAIN_MAX,
         due.AHEAD.total_seconds(),
     )
@@ -86,8 +109,8 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(found := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
-            found.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
+        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
+            drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 
 @job("prune")
@@ -97,9 +120,9 @@ def prune(run: Run) -> None:
     Safe to repeat because what is deleted is no longer found.
     """
     settings = get_settings()
-    ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
-    ages |= {"trajectory_events": settings.trajectory_days, "retrievals": settings.retrievals_days}
-    ages |= dict.fromkeys(("store_operations", "stores"), settings.prune_runs_days)
+    ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
+    ages |= {"trajectory_events": TRAJECTORY_DAYS, "retrievals": records.KEPT_DAYS}
+    ages |= dict.fromkeys(("store_operations", "stores"), RUNS_DAYS)
     for table, days in ages.items():
         if not days:
             continue
@@ -122,5 +145,91 @@ def take_snapshot(run: Run) -> None:
     Safe to repeat because it only reads.
     """
     with run.transaction() as connection:
-        run.summary.update(snapshot.stored(connection))
-    run.summary.update(snapshot.queued())
+        run.summary.update(upkeep.stored(connection))
+    run.summary.update(upkeep.queued())
+
+
+@implements(preview_job)
+def preview(actor: Actor, request: RunJob) -> Tick:
+    """Safe to repeat because it changes nothing."""
+    job, now, began = jobs.find(request.job), datetime.now(UTC), time.monotonic()
+    rehearsal = rehearse(job, None if request.whole_service else actor.group_id)
+    return Tick(job=job.name, slot=now, state="dry run", summary=rehearsal, seconds=time.monotonic() - began)
+
+
+#: Days: a service older than this needs a backup that is younger, or the check fails.
+MAX_AGE_DAYS = 7
+
+
+@job("backup")
+def back_up(run: Run) -> None:
+    """Back the database up to a new file, and delete the oldest of too many.
+
+    Safe to repeat because a backup has a name of its own and overwrites nothing.
+    """
+    if run.dry:
+        run.summary["folder"] = str(backups.folder())
+        return
+    backup = backups.make(keep=get_settings().backup_keep, seconds=BACKUP_SECONDS)
+    run.summary.update(file=str(backup.path), bytes=backup.bytes)
+
+
+@job("verify_backup")
+def verify_backup(run: Run) -> None:
+    """Look whether there is a backup that is young enough and can be read.
+
+    Safe to repeat because it only reads.
+    """
+    longest = timedelta(days=MAX_AGE_DAYS)
+    newest = next(iter(backups.existing()), None)
+    with pg_tools.connect() as connection:
+        since = backups.first_stored(connection)
+    wanted = since is not None and run.now - since > longest
+    if newest is None:
+        if wanted:
+            raise BackupError(f"there is no backup in {backups.folder()}: make one with `jiyi backup`")
+        run.summary["backup"] = None
+        return
+    age = run.now - backups.made_at(newest)
+    run.summary.update(backup=str(newest), age_days=round(age / timedelta(days=1), 1), tables=backups.verify(newest))
+    if wanted and age > longest:
+        raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
+
+
+on_usage(llm_usage.record)
+
+
+@implements(show_llms)
+def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
+    """Safe to repeat because it only reads."""
+    first_day = (datetime.now(UTC) - timedelta(days=request.days - 1)).date()
+    with unit_of_work() as connection:
+        usage = llm_usage.since(connection, actor.group_id, first_day)
+    active = _active()
+    vendors = [
+        LLMVendor(
+            vendor=name,
+            model=preset.chat_model,
+            needs_key=preset.needs_key,
+            key=has_key(preset) or (active.vendor == name and active.problem is None and preset.needs_key),
+        )
+        for name, preset in PRESETS.items()
+    ]
+    return LLMReport(active=active, vendors=vendors, days=request.days, usage=usage)
+
+
+def _active() -> ActiveLLM:
+    settings = get_settings()
+    if settings.llm == llms.RULES:
+        return ActiveLLM(vendor=llms.RULES, model=llms.llm().model, breaker=None, problem=None)
+    try:
+        endpoint = llms.endpoint(settings)
+    except SettingsError as error:
+        return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
+    missing = endpoint.preset.needs_key and endpoint.api_key is None
+    return ActiveLLM(
+        vendor=endpoint.spec.vendor,
+        model=str(endpoint.spec),
+        breaker=breakers.read_state(endpoint.breaker),
+        problem=f"no key: set {endpoint.key_names}" if missing else None,
+    )

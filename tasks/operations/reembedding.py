@@ -6,10 +6,13 @@ import numpy as np
 from sqlalchemy import Connection
 
 from engine.providers.embedder_matrix import conversion
-from engine.providers.embedder_specs import SETTING, chosen, complete, model_of
+from engine.providers.embedder_specs import LOCAL, SETTING, chosen, complete, model_of
 from engine.providers.embedders import embedder_of
-from engine.providers.spec import Spec
+from engine.providers.health import vendors
+from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -20,7 +23,7 @@ from models.db.scope import whole_service
 from models.memory.nodes import TextToEmbed
 from models.memory.work import ENLARGE
 from models.operations import embedding_models, reembedding
-from models.operations.actions import step_reembedding
+from models.operations.actions import show_embedders, step_reembedding
 from models.operations.embedding_models import ActiveModel
 from models.operations.reembedding import Reembedding
 from models.queue import pending_work
@@ -79,24 +82,24 @@ def _target(request: ReembeddingStep, begun: Reembedding | None) -> Spec:
 
 def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep) -> MoveState:
     model = model_of(spec)
-    made = embedder_of(str(spec)).passages([PROBE])
+    vectors = embedder_of(str(spec)).passages([PROBE])
     with unit_of_work() as connection:
         reembedding.begin(connection, model, str(spec), used.model, everything=request.everything)
         begun = reembedding.filling(connection)
         assert begun is not None
-        embedding_models.check_size(model, begun.dimensions, made.shape[1])  # it may have been in use before
-        reembedding.set_size(connection, begun, made.shape[1])
+        embedding_models.check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
+        reembedding.set_size(connection, begun, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
 
 
 def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
-        found = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
-    if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
+        items = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
+    if len(items) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
         return _switch(actor, begun)
-    _embed(begun, found)
-    return _filling(begun, request, len(found))
+    _embed(begun, items)
+    return _filling(begun, request, len(items))
 
 
 def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
@@ -128,8 +131,8 @@ def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Floa
     with unit_of_work() as connection:
         stored = reembedding.stored(connection, begun.replaces, [item.node_id for item in found])
     hashes = [item.key_hash for item in found if item.node_id in stored]
-    made = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
-    return dict(zip(hashes, made, strict=True))
+    vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
+    return dict(zip(hashes, vectors, strict=True))
 
 
 def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:
@@ -149,15 +152,15 @@ def _switch(actor: Actor, begun: Reembedding) -> MoveState:
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         if current.model != begun.model:
             raise _cancelled(begun)
-        found = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
-        if len(found) > LAST_MEMORIES:
+        items = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
+        if len(items) > LAST_MEMORIES:
             reembedding.set_position(connection, begun, None)  # another round
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
-        reembedding.put(connection, begun, _vectors(begun, found), [])
+        reembedding.put(connection, begun, _vectors(begun, items), [])
         reembedding.switch(connection, begun)
         _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
     wake(EMBED_KNOWLEDGE)
-    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
+    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(items))
 
 
 def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -> Reembedding:
@@ -174,14 +177,14 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     if unfolded:
         return _fold(last, request, unfolded)
     with unit_of_work() as connection:
-        found = reembedding.to_embed(connection, last, request.batch)
-        if not found:
-            pending_work.owe(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
-    if not found:
+        items = reembedding.to_embed(connection, last, request.batch)
+        if not items:
+            pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
+    if not items:
         wake(ENLARGE)
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
-    _embed(last, found)
-    return _filling(last, request, len(found))
+    _embed(last, items)
+    return _filling(last, request, len(items))
 
 
 def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:
@@ -210,3 +213,38 @@ def _cancel(actor: Actor) -> MoveState:
 def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
     name = step_reembedding.name
     audit.record(connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details)
+
+
+@implements(show_embedders)
+def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport:
+    """Safe to repeat because it only reads."""
+    settings = get_settings()
+    named = chosen(settings)
+    with whole_service(), unit_of_work() as connection:  # counts only
+        used = embedding_models.active_model(connection)
+        begun = reembedding.filling(connection)
+        models = embedding_models.all_models(connection)
+        left = None if begun is None else reembedding.left(connection, begun)
+    active = named if used is None else parse(used.spec, SETTING, LOCAL)
+    others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
+    return EmbedderReport(
+        active=None if used is None else ModelInUse(model=used.model, spec=used.spec, since=used.since),
+        setting=ModelOfSetting(model=model_of(named), spec=str(named)),
+        move=None if begun is None else ReembeddingUnderWay(model=begun.model, spec=begun.spec, left=left),
+        notes=_notes(str(named), model_of(named), None if used is None else used.model, begun),
+        vendors=vendors(settings, active, named, *others),
+        models=models,
+    )
+
+
+def _notes(spec: str, named: str, used: str | None, begun: reembedding.Reembedding | None) -> list[str]:
+    notes = []
+    if used is None:
+        notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")
+    elif used != named:
+        notes.append(
+            f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi reembed` moves them to {spec}"
+        )
+    if begun is not None:
+        notes.append(f"a move to {begun.model} has begun: `jiyi reembed --to {begun.spec}` goes on with it")
+    return notes

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from jiyi.settings import get_settings
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tasks.framework.jobs import Run, job
+
+#: An agent is quiet when nothing new has been stored for so many minutes.
+QUIET_MINUTES = 60
 
 #: Agents that one transaction of the job sees to.
 AGENTS_BATCH = 100
@@ -21,13 +23,13 @@ def reflect_when_quiet(run: Run) -> None:
 
     Safe to repeat because an agent that owes a reflection is not found again.
     """
-    quiet = get_settings().reflect_quiet_minutes * 60
+    quiet = QUIET_MINUTES * 60
 
     def owe_some(connection: Connection) -> int:
         agents = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
         for agent_key, group_id, agent_id in agents if not run.dry else ():
             reflections.ask(connection, group_id, agent_id, "schedule")
-            pending_work.owe(connection, REFLECT, [(agent_key, group_id)])
+            pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
         run.count(agents=len(agents))
         return 0 if run.dry else len(agents)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from jiyi.protocol import limits
 from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
@@ -29,7 +30,7 @@ LEAST_LOOKED_AT = 30
 def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
     began = time.monotonic()
-    most = get_settings().max_top_k
+    most = limits.MAX_TOP_K
     now = request.now or datetime.now(UTC)
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
         group_id=actor.group_id,

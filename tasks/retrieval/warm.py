@@ -12,6 +12,9 @@ from models.queue.wakeups import service_headers
 from models.retrieval import touches
 from tasks.framework.jobs import Run, job
 
+#: Agents whose indexes are kept ready.
+WARM_AGENTS = 20
+
 #: Of no meaning: what counts is that the index is brought up to date.
 QUESTION = "warm"
 #: Seconds; a worker that is so far behind has better things to do.
@@ -24,7 +27,7 @@ def warm(run: Run) -> None:
 
     Safe to repeat because nothing counts as accessed.
     """
-    agents = touches.asked_lately(get_settings().warm_agents)
+    agents = touches.asked_lately(WARM_AGENTS)
     run.summary["agents"] = len(agents)
     if run.dry:
         return

@@ -83,7 +83,7 @@ def scan_stores(run: Run) -> None:
         with run.transaction() as connection:
             page = file_rows.stores_of_files(connection, run.group_id, after, PAGE)
             if not run.dry:
-                pending_work.owe(connection, SCAN, page)
+                pending_work.enqueue(connection, SCAN, page)
         run.count(stores=len(page))
         if len(page) < PAGE:
             break
@@ -131,10 +131,10 @@ def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) ->
         day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, known.file_id))
         owed += file_rows.move(connection, group_id, store_id, revision, known.file_id, to, None if day is None else day.isoformat())
     added = file_rows.add(connection, group_id, store_id, made.added)
-    pending_work.owe(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
+    pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
     due = [*added, *made.changed]
     for start in range(0, len(due), PAGE):
-        pending_work.owe(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])
+        pending_work.enqueue(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _write(batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, 
             return
         missing = file_rows.write_chunks(connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata)
         file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)
-        pending_work.owe(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
+        pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
 
 
 def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: Contents) -> None:

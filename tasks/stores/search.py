@@ -13,9 +13,9 @@ from engine.stores import devall
 from engine.stores.items import key_content
 from engine.stores.scoring import Scores, Search, best, score
 from jiyi.errors import ProviderUnavailable, SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.stores import FoundItems, Hit, RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.stores import actions, items, rows
@@ -58,7 +58,7 @@ def _search_items(store: StoreRecord, request: RetrieveItems) -> FoundItems:
 
 def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundItems:
     """The chunks of a store of files that fit best."""
-    text = request.query[: get_settings().max_focal_chars]
+    text = request.query[: limits.MAX_FOCAL_CHARS]
     if not text.strip():  # nothing is asked, and any chunk would be as near as any other
         return FoundItems(hits=[])
     return _search_index(store, request, text, request.search or store.config.search)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.tiers.query import ContextAnswer, ContextBody, MemoryQuery
 from jiyi.settings import get_settings
@@ -24,7 +25,7 @@ ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_d
 @implements(questions.build_context)
 def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     """Safe to repeat because it changes nothing."""
-    about = request.query or request.proposal.strip()[: get_settings().max_focal_chars]
+    about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
     query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
     memory.throttle(actor.group_id)
     found = memory.query_memory(query, embed_query)

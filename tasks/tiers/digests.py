@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from engine.operations.jobs import DIGEST_HOURS
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
 from engine.tiers.digest import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.tiers.knowledge import DigestBody, DigestState
-from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -34,7 +34,7 @@ def digest_quarantine(run: Run) -> None:
 
     Safe to repeat because a group that has a digest of this week is passed over.
     """
-    every = timedelta(hours=get_settings().digest_hours or 24 * 7)
+    every = timedelta(hours=DIGEST_HOURS)
     since, young = run.now - every, run.now - every * YOUNG
     after = str(run.place) if isinstance(run.place, str) else ""
     while True:

@@ -107,7 +107,7 @@ def ingress(batch: Batch) -> None:
             quarantine.reject(connection, group_id, screened.refused, now)
             left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
             quarantine.mark_left(connection, group_id, left, now)
-            pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
+            pending_work.enqueue(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
     if any(screened.to_check for screened in done.values()):

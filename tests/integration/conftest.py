@@ -22,13 +22,13 @@ from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
 from jiyi.protocol.wire.api_keys import KeyScope, new_key
 from models.accounts.actions import create_key
-from models.db import sources
+from models.db import bounded_reads as sources
 from models.db.actions import Actor
+from models.db.bounded_reads import source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import source
 from models.queue import stream
-from tasks.framework.renewal import LeaseKeeper
+from tasks.framework.renewal import LeaseRenewer
 from tests.integration.programs import Program
 from tests.integration.quick_web import share_templates, urls_built_late
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
@@ -84,10 +84,10 @@ def _patient_web() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_keeper() -> Iterator[None]:
     """What a test claims is renewed in time: the process's keeper may sleep for a quarter of an earlier test's longer lease."""
-    keeper = LeaseKeeper()
+    keeper = LeaseRenewer()
     with pytest.MonkeyPatch.context() as patch:
         for module in ("work", "jobs"):
-            patch.setattr(f"tasks.framework.{module}.KEEPER", keeper)
+            patch.setattr(f"tasks.framework.{module}.lease_renewer", keeper)
         yield
 
 

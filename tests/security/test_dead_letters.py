@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.settings import Settings
-from workers.intake.opening import KEPT_OF_TOO_LARGE, open_messages
-from workers.intake.signatures import Signatures
+from workers.intake.opening import KEPT_OF_TOO_LARGE, Signatures, open_messages
 from workers.intake.sources import Taken
 
 

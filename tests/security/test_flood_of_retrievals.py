@@ -22,7 +22,7 @@ from jiyi.protocol import budget
 from jiyi.protocol.retrieval import RetrievalRequest, RetrieveBody
 from jiyi.text.words import nfkc
 from tasks.framework import answering
-from tasks.framework.turns import Turns
+from tasks.framework.answering import Turns
 from tests.integration.programs import Program
 
 #: One character that Unicode's form NFKC makes eighteen of.
@@ -207,7 +207,7 @@ def test_a_call_that_is_never_next_is_told_so_and_leaves_nothing_behind(threads:
 
 
 def test_groups_that_have_not_asked_for_long_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.framework.turns.MOST_GROUPS", 10)
+    monkeypatch.setattr("tasks.framework.answering.MOST_GROUPS", 10)
     turns = Turns(2)
     for number in range(50):
         with turns.turn(f"group-{number}", time.monotonic() + PATIENCE):

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 
 from jiyi.protocol.passwords import PASSWORD_HASH
-from models.accounts import passwords
+from models.accounts import signing_in
 from tests.services import PASSWORD, somebody
 
 
@@ -27,8 +27,8 @@ def test_whatever_name_is_typed_one_password_is_hashed(web_app: Flask, monkeypat
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8:{uuid4().hex[:4]}::1"
     token = _token(browser.get("/sign-in").text)
     hashed: list[str] = []
-    check = passwords.check_password_hash
-    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, given: (hashed.append(stored), check(stored, given))[1])
+    check = signing_in.check_password_hash
+    monkeypatch.setattr(signing_in, "check_password_hash", lambda stored, given: (hashed.append(stored), check(stored, given))[1])
     answer = browser.post("/sign-in", data={"name": name, "password": f"not {PASSWORD}", "csrf_token": token})
     assert answer.status_code == 403
     assert len(hashed) == 1

@@ -99,7 +99,7 @@ def test_no_task_of_celery_s_own_is_there_to_be_sent() -> None:
 
 
 def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot(database: Stack) -> None:
-    """The messages as an attacker sends them, to a real worker with one thread: the service's own, which is sent last, comes after them."""
+    """The messages as an attacker sends them, to a real worker: the service's own, which is sent last, comes after them."""
     due_scan, reconcile = JOBS["due_scan"], JOBS["reconcile"]
     assert database.urls is not None
     broker = f"{database.urls.broker_url.partition('?')[0]}?virtual_host={OWN_DATABASE}"  # where no other test has left messages
@@ -113,7 +113,7 @@ def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot(da
                 current_app.send_task("celery.starmap", kwargs=several, queue=job.queue, connection=connection)
         headers = service_headers(reconcile.task, own)
         current_app.send_task(reconcile.task, args=own, queue=reconcile.queue, headers=headers, connection=connection)
-    with environment(broker_url=broker, upkeep_threads="1"), processes(database.log_dir, ["upkeep"]) as started:
+    with environment(broker_url=broker), processes(database.log_dir, ["upkeep"]) as started:
         found = poll(lambda: ended(began) or started["upkeep"].poll() is not None, bool, PATIENCE)
     assert found is True, "the worker ended, or did not come to the service's own run"
     assert rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot", slot=began) == [{"state": "done"}]

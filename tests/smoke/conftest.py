@@ -35,7 +35,6 @@ SETTINGS = {
     "work_lease_seconds": "3",
     "intake_redelivery_seconds": "2",
     "visibility_timeout": "5",
-    "access_flush_seconds": "0.2",
     "deaf_worker_seconds": "20",  # longer than a busy machine keeps a worker that hears from what it hears
     "embed_batch": "8",
     "importance_trigger_max": "100000",  # when agents reflect is no part of what must be the same

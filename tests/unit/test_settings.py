@@ -31,6 +31,7 @@ FREE = {
     "database_url",
     "embedder_api_key",
     "home",
+    "jobs_off",
     "key",
     "llm",
     "llm_api_key",
@@ -63,7 +64,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, confi
         ("web_port", 65_536),
         ("group", ""),
         ("exchange", ""),
-        ("max_top_k", 0),
+        ("index_max_nodes", 9),
         ("recency_w", -0.1),
         ("recency_w", "nan"),
         ("relevance_w", "inf"),
@@ -72,7 +73,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, confi
         ("recency_decay", 1.01),
         ("recency_decay", "nan"),
         ("request_timeout", 0),
-        ("intake_batch", 0),
+        ("jobs_off", "a;b"),
         ("max_message_bytes", 1_023),
         ("embed_batch", 2.5),
         ("mode", "RECENT"),
@@ -106,12 +107,12 @@ def test_a_wrong_value_in_the_file_is_named_too(configure: Configure, tmp_path: 
 
 def test_the_environment_comes_before_the_file_and_the_file_before_the_default(configure: Configure, tmp_path: Path) -> None:
     assert configure().group == "default"
-    leave_addresses(tmp_path, "JIYI_GROUP=from-the-file\nJIYI_MAX_TOP_K=7\nJIYI_UNKNOWN=1\n")
+    leave_addresses(tmp_path, "JIYI_GROUP=from-the-file\nJIYI_EMBED_BATCH=7\nJIYI_UNKNOWN=1\n")
     assert configure().group == "from-the-file"
     settings = configure(group="from-the-environment")
     assert settings.group == "from-the-environment"
-    assert settings.max_top_k == 7
-    assert settings.max_keywords == 64
+    assert settings.embed_batch == 7
+    assert settings.query_cache == 10_000
 
 
 def test_the_file_is_looked_for_in_the_home_that_is_set(configure: Configure, tmp_path: Path) -> None:

@@ -20,18 +20,22 @@ from packaging.utils import canonicalize_name
 from tools.install import EDITABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Need an extra.
-OF_AN_EXTRA = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
+#: Modules that need an extra, and which.
+INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
+BROKER = {
+    *(f"jiyi.client.transport.{name}" for name in ("broker", "broker_async", "caller", "publishing", "task_messages")),
+    *(f"jiyi.protocol.wire.{name}" for name in ("bindings", "broker", "redis_transport")),
+}
 IMPORT_ALL = """
 import importlib, json, pkgutil
 import jiyi
 missing = {}
-for found in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
-    if found.name != "jiyi.__main__":
+for module in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
+    if module.name != "jiyi.__main__":
         try:
-            importlib.import_module(found.name)
+            importlib.import_module(module.name)
         except ModuleNotFoundError as error:
-            missing[found.name] = error.name
+            missing[module.name] = error.name
 print(json.dumps(missing))
 """
 ASK_NOBODY = """
@@ -41,7 +45,7 @@ from jiyi.settings import Settings
 heavy = [name for name in sys.modules if name.partition(".")[0] in ("celery", "kombu", "redis", "numpy") or name == "engine.providers"]
 assert not heavy, heavy
 nobody = "redis://127.0.0.1:1/0"
-with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_timeout=0.2)) as client:
+with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_timeout=0.2), **dict({})) as client:
     try:
         client.observe("klaus", "Klaus reads", poignancy=4)
     except JiyiError as error:
@@ -49,24 +53,25 @@ with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_
 """
 
 
-def base_distributions() -> Iterator[Distribution]:
-    """What the base dependencies bring, as it is installed here."""
+def distributions(*extras: str) -> Iterator[Distribution]:
+    """What the base dependencies and those of extras bring, as it is installed here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [Requirement(text) for text in project["dependencies"]]
+    texts = [*project["dependencies"], *(text for extra in extras for text in project["optional-dependencies"][extra])]
+    wanted = [Requirement(text) for text in texts]
     seen: set[str] = set()
     while wanted:
-        one = wanted.pop()
-        if canonicalize_name(one.name) in seen or (one.marker and not one.marker.evaluate({"extra": ""})):
+        requirement = wanted.pop()
+        if canonicalize_name(requirement.name) in seen or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
-        seen.add(canonicalize_name(one.name))
-        found = distribution(one.name)
-        yield found
-        wanted += [Requirement(text) for text in found.requires or []]
+        seen.add(canonicalize_name(requirement.name))
+        installed = distribution(requirement.name)
+        yield installed
+        wanted += [Requirement(text) for text in installed.requires or []]
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter that has the wheel and links to its base dependencies, and nothing else."""
+    """An interpreter that has the wheel and links to its base dependencies, and nothing else; those of ``broker`` lie beside it."""
     place = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     source = place / "source"  # a copy: what an earlier build left in the checkout must not be in it
@@ -79,15 +84,20 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     interpreter = place / "env" / "bin" / "python"
     into = [*pip, "--python", str(interpreter), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel)]
     subprocess.run(into, check=True, timeout=120, env=alone())
-    base = place / "base"
-    base.mkdir()
-    for found in base_distributions():
-        for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
-            if not (base / name).exists():
-                (base / name).symlink_to(Path(str(found.locate_file(name))))
+    link(distributions(), place / "base")
+    link(distributions("broker"), place / "broker")
     (site,) = (place / "env").glob("lib/python*/site-packages")
-    (site / "base.pth").write_text(f"{base}\n")
+    (site / "base.pth").write_text(f"{place / 'base'}\n")
     return interpreter
+
+
+def link(installed: Iterator[Distribution], folder: Path) -> None:
+    """Links to the files of distributions, in a folder of their own."""
+    folder.mkdir()
+    for each in installed:
+        for name in {file.parts[0] for file in each.files or []} - {"..", "__pycache__"}:
+            if not (folder / name).exists():
+                (folder / name).symlink_to(Path(str(each.locate_file(name))))
 
 
 @pytest.mark.timeout(400)
@@ -112,18 +122,27 @@ def alone() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def run(python: Path, code: str) -> str:
+def run(python: Path, code: str, *, broker: bool = False) -> str:
+    if broker:
+        code = f"import sys; sys.path.append({str(python.parents[2] / 'broker')!r})\n{code}"
     done = subprocess.run([python, "-I", "-c", code], cwd=python.parent, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def test_every_module_but_those_of_an_extra_can_be_imported(python: Path) -> None:
-    assert set(json.loads(run(python, IMPORT_ALL))) == OF_AN_EXTRA
+@pytest.mark.parametrize("broker", [False, True])
+def test_every_module_but_those_of_an_extra_can_be_imported(python: Path, broker: bool) -> None:
+    assert set(json.loads(run(python, IMPORT_ALL, broker=broker))) == INTEGRATIONS | (set() if broker else BROKER)
 
 
 def test_a_client_is_light_and_says_that_nobody_is_there(python: Path) -> None:
-    assert run(python, ASK_NOBODY) == "broker_unavailable"
+    assert run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'")) == "broker_unavailable"
+    assert run(python, ASK_NOBODY.format(""), broker=True) == "broker_unavailable"
+
+
+def test_without_the_extra_the_broker_is_refused_with_its_name(python: Path) -> None:
+    code = "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n    print(error)"
+    assert "pip install 'jiyi[broker]'" in run(python, code)
 
 
 def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:

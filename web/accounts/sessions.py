@@ -18,8 +18,13 @@ from jiyi.settings import get_settings
 from models.accounts import signing_in
 from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
-from models.db.sources import Unanswered
+from models.db.bounded_reads import Unanswered
 from web.security import is_loopback
+
+#: Seconds without a visit after which a person signs in anew.
+IDLE_SECONDS = 12 * 3_600
+#: Seconds after which a person signs in anew in any case.
+SESSION_SECONDS = 7 * 86_400
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end. A live stream looks once a second, so
 #: that both together are the five seconds that are promised.
@@ -116,8 +121,8 @@ class _Held(NamedTuple):
 
 
 def _user_of(held: _Held, people: LookupCache[UUID, User]) -> User | None:
-    settings, now = get_settings(), int(time.time())
-    if now - held.seen > settings.session_idle_hours * 3_600 or now - held.began > settings.session_days * 86_400:
+    now = int(time.time())
+    if now - held.seen > IDLE_SECONDS or now - held.began > SESSION_SECONDS:
         return None
     user = people.get(held.user_id)
     return None if user is None or user.disabled or user.epoch != held.epoch else user

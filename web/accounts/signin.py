@@ -14,7 +14,7 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Unauthorized
 
 from models.accounts import signing_in
-from models.accounts.passwords import HashingBusy
+from models.accounts.signing_in import HashingBusy
 from models.accounts.users import User
 from web.accounts import sessions
 from web.accounts.identity import Identity, identify

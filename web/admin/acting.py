@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, NoAnswer, NotFound
 from models.db.actions import Action
-from models.db.sources import Unanswered
+from models.db.bounded_reads import Unanswered
 from web import actions
 from web.accounts.identity import Scope, need
 from web.admin import frame

@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.erasure import Erasure
-from models.erasure import actions, reads
+from models.erasure import actions, progress
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.forms import refuse
@@ -30,7 +30,7 @@ NONE = lazy_gettext("There is no erasure %(id)s in the group “%(group)s”.")
 
 @page(blueprint, "/erasure", "erasure.html", rows="_erasures.html")
 def some(connection: Connection, group: str) -> Context:
-    return listed("erasures", reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1), PER_PAGE, "erasure_id")
+    return listed("erasures", progress.page(connection, group, inputs.identifier("before"), PER_PAGE + 1), PER_PAGE, "erasure_id")
 
 
 @blueprint.post("/erasure/preview")
@@ -53,7 +53,7 @@ def begin() -> ResponseReturnValue:
 @page(blueprint, "/erasure/<uuid:erasure_id>", "erasure_one.html", name="one", live="_erasure.html", missing=NONE)
 def one(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
-    erasure = reads.one(connection, group, erasure_id)
+    erasure = progress.one(connection, group, erasure_id)
     return None if erasure is None else {"erasure": erasure}
 
 

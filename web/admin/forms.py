@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing.exceptions import RoutingException
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound, join_problems, problems_of
-from models.db.sources import Unanswered
+from models.db.bounded_reads import Unanswered
 from web.admin import frame
 from web.admin.sentences import told
 from web.errors import no_answer

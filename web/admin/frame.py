@@ -18,8 +18,8 @@ from flask_babel import LazyString, lazy_gettext
 from jiyi.settings import get_settings
 from models.accounts import reads
 from models.accounts.lookup_cache import LookupCache
+from models.db.bounded_reads import attempt, from_database
 from models.db.scope import for_groups, whole_service
-from models.db.sources import attempt, from_database
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
 

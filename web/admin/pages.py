@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.wire import cursors
-from models.db.sources import from_database
+from models.db.bounded_reads import from_database
 from web.admin import frame
 from web.admin.forms import refusal
 from web.answers import answer
@@ -100,7 +100,7 @@ def page(
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Make a function of a connection one that asks the database, in a short read-only transaction.
 
-    What comes of this raises :class:`models.db.sources.Unanswered` if the database gives no answer, 400 or 404 for what cannot be asked.
+    What comes of this raises :class:`bounded_reads.Unanswered` if the database gives no answer, 400 or 404 for what cannot be asked.
     """
 
     @wraps(question)

@@ -38,7 +38,7 @@ SENTENCES = (
     sentence("required, but missing"),
     sentence("must not be blank"),
     # memories
-    sentence("%(count)s characters are more than %(most)s; split the text into several memories, or raise JIYI_MAX_DESCRIPTION_CHARS"),
+    sentence("%(count)s characters are more than %(most)s; split the text into several memories"),
     sentence("%(count)s keywords are more than %(most)s; send the most telling ones"),
     sentence("contains a NUL character (\\u0000); remove it"),
     sentence("contains half of a surrogate pair; send valid Unicode"),
@@ -48,7 +48,7 @@ SENTENCES = (
     sentence("%(id)s is superseded by %(by)s: update the version in force"),
     sentence("no agent %(agent)s in the group %(group)s; see `jiyi agents`"),
     sentence("%(count)s characters are more than %(most)s; ask with a summary"),
-    sentence("%(count)s is more than %(most)s; raise JIYI_MAX_TOP_K if you need so many"),
+    sentence("%(count)s is more than %(most)s"),
     sentence("the stanford mode ranks as the original does, which thins nothing: leave one out"),
     sentence("There is no dead letter %(id)s in the group %(group)s."),
     # erasure
@@ -102,7 +102,7 @@ SENTENCES = (
     sentence("its time has passed; make a new schedule"),
     sentence("needed, unless text is given"),
     sentence("give a text or the fields of a schedule, not both"),
-    sentence("%(agent)s has %(count)s schedules; delete some, or raise JIYI_SCHEDULES_MAX"),
+    sentence("%(agent)s has %(count)s schedules; delete some"),
     sentence("%(agent)s has no heartbeat; configure or enable it first"),
     # stores and tiers
     sentence("the group %(group)s has no store %(name)s: declare it with `jiyi stores apply`"),

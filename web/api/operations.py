@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.operations.jobs import find as find_job
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
-from models.db.sources import source
+from models.db.bounded_reads import source
 from models.operations import actions as service
 from models.queue import actions, broker_queues
 from web.actions import perform

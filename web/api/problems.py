@@ -15,8 +15,8 @@ from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiErr
 from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
+from models.db.bounded_reads import Unanswered
 from models.db.outages import refused_value, sentence_of
-from models.db.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
 

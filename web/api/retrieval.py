@@ -6,7 +6,7 @@ from jiyi.protocol.recall import RetrievalsQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
-from models.db.sources import ask
+from models.db.bounded_reads import ask
 from models.queue import broker_queues
 from models.retrieval import actions
 from web.api.problems import RETRY_SECONDS, Refused

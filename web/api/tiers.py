@@ -45,7 +45,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
-from models.db.sources import Unanswered, attempt, from_database, source
+from models.db.bounded_reads import Unanswered, attempt, from_database, source
 from models.memory.looks import Looks
 from models.tiers import actions, knowledge_reads, news, quarantine, questions, working
 from models.tiers import query as memory

@@ -19,11 +19,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from jiyi.settings import get_settings
+from models.db.bounded_reads import Unanswered, reading, source
 from models.db.scope import whole_service
-from models.db.sources import Unanswered, reading, source
-from models.operations.health import servers
-from models.operations.health.servers import ServerState
+from models.operations import servers
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
+from models.operations.servers import ServerState
 from models.queue.stream_hub import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need

@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from engine.providers import health
 from jiyi.protocol.wire.outages import OF_VALKEY
 from jiyi.settings import get_settings
-from models.db.sources import attempt, from_database, source
+from models.db.bounded_reads import attempt, from_database, source
+from models.operations import servers
 from models.operations.embedding_models import active_model
-from models.operations.health import servers
 from web.answers import json_answer
 
 blueprint = Blueprint("probes", __name__)

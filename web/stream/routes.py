@@ -14,7 +14,7 @@ from flask import Blueprint, Flask, Response, abort, request
 
 from jiyi.protocol.events import unstorable
 from jiyi.protocol.openapi.operations import PREFIX
-from models.db.sources import Unanswered, one_line
+from models.db.bounded_reads import Unanswered, one_line
 from models.queue import stream
 from models.queue.stream import KINDS, place
 from models.queue.stream_hub import TooManyWatchers, Watcher, hub

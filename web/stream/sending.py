@@ -17,6 +17,9 @@ from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
 from models.queue.stream_hub import Watcher
 
+#: Longest that one live stream stays open; the client comes back by itself.
+STREAM_SECONDS = 3_600.0
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
@@ -61,7 +64,7 @@ class Sending:
     passed: str | None = None
 
     def chunks(self, after: str | None) -> Iterator[bytes]:
-        end = time.monotonic() + get_settings().stream_seconds
+        end = time.monotonic() + STREAM_SECONDS
         for chunk in self._chunks(after, end):
             if not self.client.takes():
                 return

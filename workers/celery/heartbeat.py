@@ -15,8 +15,8 @@ from typing import Any
 import redis
 from celery import signals
 
-from models.erasure import orders
-from models.erasure.caches import worker_id
+from models.erasure import cache_invalidation as orders
+from models.erasure.cache_invalidation import worker_id
 from models.operations import heartbeats
 from tasks.erasure.forget import forget, forget_everything
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
 import os
 import re
 import stat
 import tempfile
 from pathlib import Path
-
-from workers.embedded.errors import StackError
 
 SOCKET_PATH_BYTES = 103  # macOS allows 103 bytes in a socket's path, Linux 107.
 
@@ -26,13 +26,13 @@ def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -
         StackError: it is somebody else's, or not a folder.
     """
     path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
-    if check_owner and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
+    status = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
+    if check_owner and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
         raise StackError(
-            f"{path} is not a folder of yours (it belongs to user id {found.st_uid}): "
+            f"{path} is not a folder of yours (it belongs to user id {status.st_uid}): "
             "start Jiyi as that user, give it away (chown -R), or set JIYI_HOME to another folder."
         )
-    if stat.S_IMODE(found.st_mode) != mode:
+    if stat.S_IMODE(status.st_mode) != mode:
         path.chmod(mode)
 
 
@@ -43,10 +43,10 @@ def private_home(home: Path) -> None:
     in folders of its own.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = home.stat()
-    shared = found.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
-    wanted = stat.S_IMODE(found.st_mode) & ~0o077 | make_traversable() & 0o077
-    if found.st_uid == os.geteuid() and not shared and stat.S_IMODE(found.st_mode) != wanted:
+    status = home.stat()
+    shared = status.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
+    wanted = stat.S_IMODE(status.st_mode) & ~0o077 | make_traversable() & 0o077
+    if status.st_uid == os.geteuid() and not shared and stat.S_IMODE(status.st_mode) != wanted:
         home.chmod(wanted)
 
 
@@ -70,3 +70,65 @@ def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:
             raise StackError(f"{folder}: too long for a unix socket; set TMPDIR to a shorter path.")
     private_folder(folder, make_traversable())
     return folder
+
+
+class StackError(RuntimeError):
+    """The embedded servers cannot run; the message names the thing, the problem and the fix."""
+
+
+class HomeInUse(StackError):  # noqa: N818 – its name says what happened
+    """Another running copy owns this home.
+
+    Args:
+        home: the folder asked for.
+        pid: process id of the running copy, if it is known.
+        admin_url: address of its admin page, if it has announced one.
+    """
+
+    def __init__(self, home: Path, pid: int | None, admin_url: str | None) -> None:
+        self.home, self.pid, self.admin_url = home, pid, admin_url
+        owner = f"process {pid}" if pid else "another process"
+        where = f" (its admin page: {admin_url})" if admin_url else ""
+        super().__init__(
+            f"{home} is in use: Jiyi already runs there as {owner}{where}. "
+            "Use that copy, stop it first, or set JIYI_HOME to another folder."
+        )
+
+
+LOCK_BYTES = 4096  # the file holds a process id and one address.
+
+
+class HomeLock:
+    """Held from its making to :meth:`release`. The file says who holds it, and where its admin page is.
+
+    Raises:
+        HomeInUse: another running copy holds it.
+    """
+
+    def __init__(self, home: Path, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # not inherited: no child keeps the lock
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.announce(None)
+        except BlockingIOError:
+            pid, admin_url = self._read()
+            self.release()
+            raise HomeInUse(home, pid, admin_url) from None
+        except OSError:
+            self.release()
+            raise
+
+    def announce(self, admin_url: str | None) -> None:
+        """Leave word for a second copy that tries the same home."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, json.dumps({"pid": os.getpid(), "admin_url": admin_url}).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+    def _read(self) -> tuple[int | None, str | None]:
+        try:
+            owner = json.loads(os.pread(self._file, LOCK_BYTES, 0))
+            return owner["pid"], owner["admin_url"]
+        except (ValueError, KeyError, TypeError):  # the owner is just writing it
+            return None, None

@@ -46,10 +46,10 @@ class ProcessNotes:
     def read(self) -> list[JsonObject]:
         """What an earlier copy has noted; nothing if a crash of the machine has damaged the file."""
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
+            entries = json.loads(self._path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return []
-        return found if isinstance(found, list) else []
+        return entries if isinstance(entries, list) else []
 
     def clear(self) -> None:
         self._notes.clear()
@@ -96,7 +96,7 @@ def _session(note: JsonMapping) -> dict[psutil.Process, int | None]:
 
 def _servers(folders: Iterable[Path]) -> dict[psutil.Process, int | None]:
     """Servers that work in the folders, with the signal that stops each."""
-    found: dict[psutil.Process, int | None] = {}
+    entries: dict[psutil.Process, int | None] = {}
     places = {name for folder in folders for name in (str(folder), os.path.realpath(folder))}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -110,8 +110,8 @@ def _servers(folders: Iterable[Path]) -> dict[psutil.Process, int | None]:
             if ours:
                 # PostgreSQL's helper processes end with their postmaster; a signal would confuse them.
                 helper = bool(command) and command[0].startswith("postgres: ")
-                found[process] = None if helper else SERVER_SIGNALS[process.name()]
-    return found
+                entries[process] = None if helper else SERVER_SIGNALS[process.name()]
+    return entries
 
 
 def _boot_id() -> str:

@@ -13,7 +13,7 @@ from pwd import struct_passwd
 
 import psutil
 
-from workers.embedded.errors import StackError
+from workers.embedded.folders import StackError
 from workers.embedded.programs import POSTGRES_VERSION, postgres_program
 from workers.embedded.server import Server
 

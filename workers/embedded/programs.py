@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
-from workers.embedded.errors import StackError
+from workers.embedded.folders import StackError
 
 POSTGRES_VERSION = 18  # major version of the data folder; another one cannot be opened.
 

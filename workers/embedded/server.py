@@ -11,10 +11,9 @@ from pwd import struct_passwd
 from signal import Signals
 from typing import ClassVar
 
-from workers.embedded.errors import StackError
+from workers.embedded.folders import StackError
 from workers.embedded.leftovers import end_servers
-from workers.supervision.logs import open_log, tail
-from workers.supervision.processes import wait_until
+from workers.supervision.processes import open_log, tail, wait_until
 
 CLIENT_SECONDS = 5  # one attempt to connect to a local socket.
 

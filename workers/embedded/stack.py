@@ -14,9 +14,7 @@ from typing import Self
 import psutil
 
 from jiyi.settings import EMBEDDED_DATA
-from workers.embedded.errors import HomeInUse, StackError
-from workers.embedded.folders import make_traversable, private_folder, private_home, socket_folder
-from workers.embedded.home_lock import HomeLock
+from workers.embedded.folders import HomeInUse, HomeLock, StackError, make_traversable, private_folder, private_home, socket_folder
 from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres
 from workers.embedded.postgres_cluster import unfinished_folder

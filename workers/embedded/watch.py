@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from workers.embedded.errors import StackError
+from workers.embedded.folders import StackError
 from workers.embedded.server import Server
-from workers.supervision.restarts import MAX_CRASHES, TOO_OFTEN, Restarts, describe
+from workers.supervision.respawn import MAX_CRASHES, TOO_OFTEN, Restarts, describe
 
 TICK_SECONDS = 0.2  # how often each server is looked at.
 

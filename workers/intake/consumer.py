@@ -1,6 +1,6 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-Take up to ``JIYI_INTAKE_BATCH`` messages, open them, store what they hold (``models.memory.ingest``), acknowledge.
+Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
 from workers.app import app
 from workers.celery import gc_tuning
-from workers.intake.opening import Opened, open_messages
-from workers.intake.signatures import Signatures
-from workers.intake.sources import Batch, Source, open_source
+from workers.intake.opening import Opened, Signatures, open_messages
+from workers.intake.sources import BATCH, Batch, Source, open_source
 
 log = logging.getLogger("jiyi.intake")
 
@@ -85,7 +84,7 @@ class Intake:
         storing: Storing | None = None
         while not self.stopping:
             # While a batch is being stored look only for what is there: its end must not wait for the next message.
-            batch = source.take(self.settings.intake_batch, IDLE_WAIT if storing is None else STORING_WAIT)
+            batch = source.take(BATCH, IDLE_WAIT if storing is None else STORING_WAIT)
             opened = self._open(batch) if batch else None
             if storing is not None and (batch is not None or storing.result.done()):
                 self._finish(source, storing)

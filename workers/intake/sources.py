@@ -30,6 +30,11 @@ from models.db import valkey_keys
 from models.queue.broker_queues import lists_of, redis_address
 from workers.intake import compression
 
+#: Messages that the intake takes in one transaction.
+BATCH = 256
+#: On brokers other than Redis: seconds that the intake waits at most to fill a batch.
+FILL_SECONDS = 0.05
+
 log = logging.getLogger("jiyi.intake")
 
 #: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
@@ -175,7 +180,7 @@ class KombuSource:
             [intake_queue(settings)],
             on_message=self._taken.append,
             accept=["json"],
-            prefetch_count=settings.intake_batch * 2,  # one batch being stored, one being taken
+            prefetch_count=BATCH * 2,  # one batch being stored, one being taken
         )
         self._consumer.consume()
 
@@ -187,7 +192,7 @@ class KombuSource:
             except TimeoutError:
                 break
             # The first message has come: what follows it closely belongs to the batch, the rest to the next one.
-            deadline = min(deadline, time.monotonic() + self._settings.intake_wait_ms / 1000)
+            deadline = min(deadline, time.monotonic() + FILL_SECONDS)
         if not self._taken:
             return None
         messages: list[kombu.Message] = []

@@ -7,6 +7,7 @@ of its tasks); and whoever wants everything gone at once finds it by the session
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import select
@@ -16,8 +17,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
-
-from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
 
 STOP_SECONDS = 7.0  # for a graceful end; shorter than the supervisor's patience, so that the message is ours.
 PARENT_CHECK_SECONDS = 1.0  # how soon a killed supervisor is noticed.
@@ -163,6 +162,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return Respawner(name, given[2:]).run()
     sys.stderr.write("usage: python -m workers.supervision.respawn NAME -- COMMAND [ARGUMENT …]\n")
     return EXIT_USAGE
+
+
+BACKOFF_FIRST_SECONDS = 0.5  # a passing fault (a server that restarts) is often over by then.
+BACKOFF_MOST_SECONDS = 10.0  # longer would look like an outage to people.
+GOOD_RUN_SECONDS = 60.0  # a program that ran this long had started well: its back-off begins anew.
+MAX_CRASHES = 5  # within CRASH_WINDOW_SECONDS; more tries would only bury the cause in the log.
+CRASH_WINDOW_SECONDS = 60.0
+TOO_OFTEN = f"{MAX_CRASHES} times within {CRASH_WINDOW_SECONDS:.0f} seconds"
+
+
+class Restarts:
+    """The ends of one program, and what follows from them."""
+
+    def __init__(self) -> None:
+        self._crashes: collections.deque[float] = collections.deque(maxlen=MAX_CRASHES)
+        self._backoff = BACKOFF_FIRST_SECONDS
+
+    def pause(self, code: int, began: float, now: float) -> float | None:
+        """Seconds to wait before it is started again; None if it has crashed too often, and is to be given up.
+
+        Args:
+            code: how it ended. A clean exit (0) is no crash: whoever asked for it only has it started anew.
+            began: when it was started, by ``time.monotonic``.
+            now: when it ended, by the same clock.
+        """
+        if code:
+            self._crashes.append(now)
+            if len(self._crashes) == MAX_CRASHES and now - self._crashes[0] <= CRASH_WINDOW_SECONDS:
+                return None
+        if now - began >= GOOD_RUN_SECONDS:
+            self._backoff = BACKOFF_FIRST_SECONDS
+        pause = self._backoff
+        self._backoff = min(self._backoff * 2, BACKOFF_MOST_SECONDS)
+        return pause
+
+
+def describe(code: int) -> str:
+    """How a program ended, in words."""
+    if code < 0:
+        return f"it was killed by signal {-code} ({signal.strsignal(-code) or 'unknown'})"
+    return f"it ended with exit code {code}"
 
 
 if __name__ == "__main__":

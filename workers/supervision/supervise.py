@@ -15,17 +15,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from types import FrameType
+from typing import Any, BinaryIO, TypeVar
 
 from honcho.colour import get_colours
+from honcho.printer import Message, Printer
 
 from workers.embedded.stack import Stack
 from workers.supervision import processes
-from workers.supervision.interrupts import Interrupts
-from workers.supervision.logs import open_log
-from workers.supervision.output import Output
+from workers.supervision.processes import open_log
 
 GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
 TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
@@ -258,3 +259,98 @@ def run(
 def _kill_session(child: subprocess.Popen[bytes]) -> None:
     processes.kill(processes.session_members(child.pid))
     child.kill()  # no signal is sent when it has been waited for
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Has SIGINT, SIGTERM and SIGHUP from :meth:`take` to :meth:`give_back`; outside the main thread, nothing.
+
+    Args:
+        on_signal: called in the main thread with the number of each signal.
+    """
+
+    def __init__(self, on_signal: Callable[[int], None]) -> None:
+        self._on_signal = on_signal
+        self._handlers: dict[int, Any] = {}
+        self._working = False
+        self._interrupting = False
+
+    def take(self) -> None:
+        """Handle signals from now on."""
+        if threading.current_thread() is threading.main_thread():
+            for number in STOP_SIGNALS:
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup stays nohup
+                    self._handlers[number] = signal.signal(number, self._handle)
+
+    def give_back(self) -> None:
+        """Restore the handlers that were there before."""
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            self._handlers.clear()
+
+    def during(self, work: Callable[[], T]) -> T:
+        """Do work that a signal, or :meth:`interrupt`, ends with KeyboardInterrupt."""
+        try:
+            self._working = bool(self._handlers)
+            return work()
+        finally:
+            self._working = False
+
+    def interrupt(self) -> None:
+        """End the work that :meth:`during` does, if any. For any thread; ``on_signal`` is not called."""
+        if self._working:
+            self._interrupting = True
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGINT)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._interrupting:
+            self._interrupting = False
+        else:
+            self._on_signal(number)
+        if self._working:
+            self._working = False
+            raise KeyboardInterrupt
+
+
+SYSTEM = "system"  # name before the supervisor's own lines.
+
+
+class Output:
+    """The terminal, shared by the threads that read from the processes.
+
+    Args:
+        names: the processes' names.
+        quiet: print nothing; the log files have it anyway.
+    """
+
+    def __init__(self, names: Iterable[str], *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._gone = False
+        self._printer = Printer(sys.stdout, width=max(map(len, [*names, SYSTEM])))
+        self._guard = threading.Lock()
+
+    def copy(self, lines: Iterable[bytes], name: str, colour: str, log: BinaryIO | None) -> None:
+        """Show and keep what one process prints, until its output ends."""
+        for line in lines:
+            if log is not None:
+                # A full disk must not stop the reading: the process would block on its output.
+                with contextlib.suppress(OSError):
+                    log.write(line)
+                    log.flush()
+            self.show(line, name, colour)
+
+    def show(self, line: str | bytes, name: str = SYSTEM, colour: str | None = None, *, always: bool = False) -> None:
+        """Print one line; ``always``: even if the rest is kept out of the terminal."""
+        if self._gone or (self._quiet and not always):
+            return
+        with self._guard:
+            try:
+                now = datetime.now().astimezone()
+                self._printer.write(Message(type="line", data=line, time=now, name=name, colour=colour))
+            except (OSError, ValueError):  # the terminal is gone; the processes need not end for that
+                self._gone = True

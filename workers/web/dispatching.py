@@ -100,7 +100,7 @@ class FairQueue:
 
     def __len__(self) -> int:
         ready = (self._callers[name] for name in self._ready)
-        return sum(min(len(one.waiting), self._at_once - one.serving) for one in ready)
+        return sum(min(len(caller.waiting), self._at_once - caller.serving) for caller in ready)
 
     def __bool__(self) -> bool:
         return bool(self._ready)

@@ -169,7 +169,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.del_channel()
         self.socket.close()
         until = time.monotonic() + seconds
-        while any(not one.idle for one in self._connections()) and time.monotonic() < until:
+        while any(not connection.idle for connection in self._connections()) and time.monotonic() < until:
             self._turn(0.05)
         self.task_dispatcher.shutdown(timeout=max(0.0, until - time.monotonic()))
         wasyncore.close_all(self._map, ignore_all=True)
@@ -181,11 +181,11 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         """Read and write what can be, wait for more if there is nothing, answer what needs no thread, and look who is too slow."""
         loop = self.task_dispatcher.loop
         wasyncore.poll2(loop.seconds(seconds), self._map)
-        for one in loop.due():
-            if one.total_outbufs_len:
-                loop.add(one, UNREAD_SECONDS)
+        for connection in loop.due():
+            if connection.total_outbufs_len:
+                loop.add(connection, UNREAD_SECONDS)
             else:
-                one.service()
+                connection.service()
         now = time.time()
         if now - self._looked >= LOOK_SECONDS or now < self._looked:
             self._looked = now
@@ -198,7 +198,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 one.handle_close()  # at once: a client that does not read would never let it close in order
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted((one for one in self._connections() if one.idle), key=lambda one: one.last_activity)
+            idle = sorted((connection for connection in self._connections() if connection.idle), key=lambda one: one.last_activity)
             for one in islice(idle, spare):
                 one.handle_close()
 

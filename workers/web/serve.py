@@ -17,9 +17,9 @@ from jiyi.protocol.budget import REQUESTS_AT_ONCE
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
 from models.accounts import users
+from models.db.bounded_reads import one_line
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.db.sources import one_line
 from web import create_app
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind

@@ -108,7 +108,7 @@ def declare(name: str, folder: Path) -> StoreRecord:
     """A store of a folder's files, whose scan is owed."""
     with unit_of_work() as connection:
         store_id, _ = rows.declare(connection, GROUP, "", name, "file", {"file_sources": [{"path": str(folder)}]})
-        pending_work.owe(connection, SCAN, [(store_id, GROUP)])
+        pending_work.enqueue(connection, SCAN, [(store_id, GROUP)])
         return rows.need(connection, GROUP, name)
 
 

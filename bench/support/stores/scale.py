@@ -34,7 +34,7 @@ COLUMNS = ("item_id", "group_id", "store_id", "key", "revision", "content_summar
 def run(sizes: Sequence[int], console: Console) -> dict[str, Any]:
     """By number of items: milliseconds through the queue (median), of the first question, and of numpy alone."""
     result: dict[str, Any] = {}
-    with running(embedder="hashing", hashing_dimensions=str(SIZE)) as client:
+    with running(embedder=f"hashing:{SIZE}") as client:
         for size in sizes:
             name = f"scale-{size}"
             client.stores.apply(name, [{"name": name, "type": "simple", "config": {"memory_path": f"{name}.json", "max_items": size}}])

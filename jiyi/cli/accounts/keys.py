@@ -12,8 +12,8 @@ from rich.text import Text
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.shell import Json, connect, session
+from jiyi.client.accounts import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.client.client import Client
-from jiyi.client.keys import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.protocol.accounts import Key
 from jiyi.protocol.wire.api_keys import SCOPES, KeyScope
 

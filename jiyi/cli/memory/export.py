@@ -14,6 +14,7 @@ import typer
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
+from jiyi.protocol import limits
 from jiyi.protocol.wire.json_values import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
@@ -49,7 +50,7 @@ def jsonl(
 
 def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Every event in order of arrival, without the fields that say nothing."""
-    limit = min(PAGE, client.settings.max_page)
+    limit = min(PAGE, limits.MAX_PAGE)
     after: int | None = None
     while True:
         page = client.memory.export(agent, after=after, with_vectors=with_vectors, limit=limit)

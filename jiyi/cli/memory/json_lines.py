@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 from pydantic import BaseModel, ConfigDict
 
-from jiyi.client.verbs.observations import full_form
+from jiyi.client.observations import full_form
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import parse_uri, uri_of

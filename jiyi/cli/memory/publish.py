@@ -10,8 +10,8 @@ from jiyi.cli import output
 from jiyi.client.calls import Calls
 from jiyi.client.client import Client, chunks
 from jiyi.client.memory import Memory
-from jiyi.client.verbs.steps import Blocking
-from jiyi.client.verbs.telling import STATES_A_CALL
+from jiyi.client.steps import Blocking
+from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.polling import poll
 from jiyi.protocol import events as wire

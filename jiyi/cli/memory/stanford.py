@@ -17,14 +17,12 @@ from typing import Any
 from uuid import UUID, uuid5
 from zipfile import BadZipFile
 
-import numpy as np
-
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS, Event
 from jiyi.protocol.events.content import digest
 from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.settings import get_settings
 
 #: What the original embedded with.
 ORIGINAL_MODEL = "text-embedding-ada-002"
@@ -190,6 +188,10 @@ def _json(path: Path) -> dict[str, Any]:
 def _vectors(home: Path) -> Mapping[str, Any]:
     if (home / "embeddings.npz").is_file():
         try:
+            import numpy as np
+        except ModuleNotFoundError:
+            raise InvalidRequest([f"{home / 'embeddings.npz'}: reading it needs numpy: pip install numpy"]) from None
+        try:
             with (home / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return dict(zip(map(str, saved["keys"]), saved["vectors"], strict=True))
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
@@ -248,9 +250,9 @@ def _keywords(keywords: list[Any], note: Callable[[str], None]) -> list[Any]:
     for keyword in short:
         if keyword not in fitting:
             note(f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {len(keyword):,} characters are more than {MAX_KEYWORD_CHARS}")
-    most = get_settings().max_keywords
+    most = limits.MAX_KEYWORDS
     if len(fitting) > most:
-        note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many (JIYI_MAX_KEYWORDS)")
+        note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many")
     return fitting[:most]
 
 

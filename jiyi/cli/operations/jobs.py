@@ -12,7 +12,7 @@ from rich.table import Table
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
-from jiyi.client.jobs import JOB_SECONDS
+from jiyi.client.operations import JOB_SECONDS
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import JobState, Tick
 from jiyi.protocol.wire.json_values import JsonMapping

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jiyi.errors import InvalidEvent
+from jiyi.protocol import limits
 from jiyi.protocol.events.payloads import NUL_ESCAPE
 from jiyi.protocol.events.types import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 
 #: What stands around the events of one message.
 MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
@@ -40,7 +41,7 @@ def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list
         body = _encode_one(event)
         if len(body) + FRAME_BYTES > settings.max_message_bytes:
             raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {settings.max_message_bytes:,}"])
-        if held and (len(held) == settings.max_events_per_message or size + len(body) > settings.max_message_bytes):
+        if held and (len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > settings.max_message_bytes):
             yield held, _framed(bodies)
             held, bodies, size = [], [], FRAME_BYTES
         held.append(event)
@@ -77,7 +78,7 @@ def decode(body: bytes) -> Decoded:
         events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)]) if many else [ONE.validate_json(body)]
     except ValidationError:
         return _decode_one_by_one(body)
-    if len(events) > get_settings().max_events_per_message or not all(map(_has_identity, events)):
+    if len(events) > limits.MAX_EVENTS_PER_MESSAGE or not all(map(_has_identity, events)):
         return _decode_one_by_one(body)
     if not gives_each_once(body, sum(map(_keys_of, events)) + many) and repeated_key(body) is not None:
         return _decode_one_by_one(body)
@@ -109,7 +110,7 @@ def _decode_one_by_one(body: bytes) -> Decoded:
     items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
     if not isinstance(items, list):
         return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
-    limit = get_settings().max_events_per_message
+    limit = limits.MAX_EVENTS_PER_MESSAGE
     if len(items) > limit:
         return Decoded.model_construct(events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")])
     decoded = Decoded.model_construct(events=[], rejected=[])

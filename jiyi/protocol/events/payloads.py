@@ -12,13 +12,13 @@ from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Con
 from pydantic_core import to_json
 
 from jiyi.errors import readable_part
+from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.conversations.types import MAX_URI_CHARS, Kind, Role, parse_uri
 from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
 from jiyi.protocol.growth.steps import StepType, summary
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import Vector
-from jiyi.settings import get_settings
 
 CONTENT_TYPE = "application/json"
 #: Names end up in indexes and log lines: long enough for a path or an address, no longer.
@@ -51,23 +51,21 @@ NUL_ESCAPE = b"\\u0000"
 
 
 def within_description_limit(text: str) -> str:
-    limit = get_settings().max_description_chars
+    limit = limits.MAX_DESCRIPTION_CHARS
     if len(text) > limit:
-        raise ValueError(
-            f"{len(text):,} characters are more than {limit:,}; split the text into several memories, or raise JIYI_MAX_DESCRIPTION_CHARS"
-        )
+        raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
     return text
 
 
 def few_enough_keywords(keywords: list[str]) -> list[str]:
-    limit = get_settings().max_keywords
+    limit = limits.MAX_KEYWORDS
     if len(keywords) > limit:
         raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
     return keywords
 
 
 def few_enough_entries(entries: list[Any]) -> list[Any]:
-    limit = get_settings().max_evidence
+    limit = limits.MAX_EVIDENCE
     if len(entries) > limit:
         raise ValueError(f"{len(entries):,} entries are more than {limit:,}; split the memory")
     return entries

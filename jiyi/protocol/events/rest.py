@@ -22,11 +22,11 @@ from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, SessionEnded, StepTaken, Turn, Vote
 from jiyi.protocol.events.payloads import require_conversation
 from jiyi.protocol.events.types import KEEPS_NO_VALUES
 from jiyi.protocol.rest import FOREIGN_GROUP
-from jiyi.settings import get_settings
 
 
 class _Envelope(BaseModel):
@@ -166,7 +166,7 @@ AnyEvent = Annotated[
 
 
 def _few_enough(events: list[Any]) -> list[Any]:
-    limit = get_settings().max_events_per_message
+    limit = limits.MAX_EVENTS_PER_MESSAGE
     if len(events) > limit:
         raise ValueError(f"{len(events):,} events are more than {limit:,}; send them in several requests")
     return events

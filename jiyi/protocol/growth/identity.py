@@ -13,10 +13,10 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
+from jiyi.protocol import limits
 from jiyi.protocol.events import Name
 from jiyi.protocol.growth.overrides import override_in
 from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
-from jiyi.settings import get_settings
 
 File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
 FILES: tuple[File, ...] = get_args(File)
@@ -95,7 +95,7 @@ PROMPT_TOKENS, MAX_PROMPT_TOKENS = 2_000, 32_000
 
 def _writable(content: str) -> str:
     content = tidy(content)
-    if problems := problems_of(content, get_settings().identity_max_chars):
+    if problems := problems_of(content, limits.MAX_IDENTITY_CHARS):
         raise ValueError("; ".join(problems))
     return content
 

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from jiyi import __version__
+from jiyi.protocol import limits
 from jiyi.protocol.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
 from jiyi.protocol.openapi import problems
 from jiyi.protocol.openapi.operations import GROUP_HEADER, PREFIX, Operation
 from jiyi.protocol.rest import Problem
-from jiyi.settings import get_settings
 
 Json = dict[str, Any]
 #: (model, mode) → where its schema is.
@@ -54,19 +54,19 @@ PART_TEXTS = {
     "name": "Name of an action, such as `agents.list`.",
     "job": "Name of a job, such as `snapshot`: see list_jobs.",
 }
-#: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
+#: Limits that validators check, and so no model can say: property → keyword of JSON schema, number.
 LIMITS = {
-    "top_k": ("maximum", "max_top_k"),
-    "limit": ("maximum", "max_page"),
-    "description": ("maxLength", "max_description_chars"),
-    "embedding_key": ("maxLength", "max_description_chars"),
-    "focal_text": ("maxLength", "max_focal_chars"),
-    "focal_texts": ("maxItems", "max_focal_texts"),
-    "keywords": ("maxItems", "max_keywords"),
-    "evidence": ("maxItems", "max_evidence"),
-    "utterances": ("maxItems", "max_evidence"),
-    "chat_ids": ("maxItems", "max_evidence"),
-    "events": ("maxItems", "max_events_per_message"),
+    "top_k": ("maximum", limits.MAX_TOP_K),
+    "limit": ("maximum", limits.MAX_PAGE),
+    "description": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
+    "embedding_key": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
+    "focal_text": ("maxLength", limits.MAX_FOCAL_CHARS),
+    "focal_texts": ("maxItems", limits.MAX_FOCAL_TEXTS),
+    "keywords": ("maxItems", limits.MAX_KEYWORDS),
+    "evidence": ("maxItems", limits.MAX_EVIDENCE),
+    "utterances": ("maxItems", limits.MAX_EVIDENCE),
+    "chat_ids": ("maxItems", limits.MAX_EVIDENCE),
+    "events": ("maxItems", limits.MAX_EVENTS_PER_MESSAGE),
 }
 VECTOR = {
     "anyOf": [
@@ -225,7 +225,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
 
 
 def _clean(schema: Any) -> Any:
-    """Without titles that only repeat a name, and with the limits that the settings have."""
+    """Without titles that only repeat a name, and with the limits."""
     if isinstance(schema, list):
         return [_clean(item) for item in schema]
     if not isinstance(schema, dict):
@@ -235,10 +235,10 @@ def _clean(schema: Any) -> Any:
         cleaned["description"] = " ".join(_CODES.sub("", text).replace("``", "`").split())
     if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.wire.vectors)
         return VECTOR
-    for name, (keyword, setting) in LIMITS.items():
+    for name, (keyword, limit) in LIMITS.items():
         property_ = cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None
         for typed in _typed(property_, keyword):
-            typed[keyword] = getattr(get_settings(), setting)
+            typed[keyword] = limit
     return cleaned
 
 

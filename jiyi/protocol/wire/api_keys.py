@@ -55,8 +55,8 @@ def new_key() -> KeyText:
 
 def parse(text: str) -> KeyText | None:
     """A key in the form in which it was shown; None if it is none."""
-    found = FORM.fullmatch(text)
-    return None if found is None else KeyText(found[1], found[2])
+    match = FORM.fullmatch(text)
+    return None if match is None else KeyText(match[1], match[2])
 
 
 def recognises(secret_hash: bytes, key: KeyText) -> bool:

@@ -49,10 +49,10 @@ def member_of(queue: Queue, separator: str) -> str:
 def _table(channel: Any, wanted: str, exchange: str) -> list[Binding]:
     with channel.conn_or_acquire() as client:
         members = client.smembers(channel.keyprefix_queue % exchange)
-    found = [binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None]
-    if not any(queue == wanted for _, _, queue in found):
+    bindings = [binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None]
+    if not any(queue == wanted for _, _, queue in bindings):
         raise NotBoundError(f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it starts")
-    return found
+    return bindings
 
 
 def _put(channel: Any, wanted: str, queue: str, message: Any, **options: Any) -> None:

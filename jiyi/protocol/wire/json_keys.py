@@ -71,17 +71,17 @@ class _RepeatedKeyError(Exception):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise _RepeatedKeyError(_repeated(pairs))
-    return made
+    return mapping
 
 
 def _noted(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    noted = Repeating(made)
+    mapping = dict(pairs)
+    if len(mapping) == len(pairs):
+        return mapping
+    noted = Repeating(mapping)
     noted.repeated = _repeated(pairs)
     return noted
 

@@ -39,8 +39,8 @@ def state_of_valkey(error: BaseException) -> State:
     """What an error of redis-py, or kombu's around it, says of Valkey or a broker like it."""
     for cause in _causes(error):
         state = _CLASSES.get(type(cause).__name__)
-        said = str(cause).rpartition(" caused error: ")[2]  # of a pipeline, redis-py says first which command it was
-        state = state or next((state for word, state in _WORDS.items() if said.startswith(word)), None)
+        message = str(cause).rpartition(" caused error: ")[2]  # of a pipeline, redis-py says first which command it was
+        state = state or next((state for word, state in _WORDS.items() if message.startswith(word)), None)
         if state is not None:
             return state
     return "away"
@@ -49,8 +49,8 @@ def state_of_valkey(error: BaseException) -> State:
 def sentence_of_valkey(error: BaseException) -> str:
     """``has no memory left: …``; what the system says, where nothing else is known."""
     state = state_of_valkey(error)
-    said = " ".join(str(error).split())
-    return f"{OF_VALKEY[state]} ({said})" if state == "away" and said else OF_VALKEY[state]
+    message = " ".join(str(error).split())
+    return f"{OF_VALKEY[state]} ({message})" if state == "away" and message else OF_VALKEY[state]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

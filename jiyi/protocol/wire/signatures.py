@@ -45,10 +45,10 @@ def service_headers(secret_key: str, group_id: str, body: bytes) -> dict[str, st
 
 def need_secret_key(settings: Settings) -> str:
     """Raises :class:`SettingsError` unless there is a secret that sessions can be signed with."""
-    found = settings.secret_key.get_secret_value()
-    if len(found) >= MIN_SECRET_KEY:
-        return found
-    state = f"has {len(found)} characters" if found else "is not set"
+    secret = settings.secret_key.get_secret_value()
+    if len(secret) >= MIN_SECRET_KEY:
+        return secret
+    state = f"has {len(secret)} characters" if secret else "is not set"
     raise SettingsError(
         f"JIYI_SECRET_KEY {state}, and sessions are signed with it: set at least {MIN_SECRET_KEY} random characters, the "
         "same for every process, such as `openssl rand -hex 32` prints (`jiyi up` makes its own)"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import struct
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from jiyi.settings import get_settings
+from jiyi.protocol import limits
 
-if TYPE_CHECKING:  # whoever sends or asks without vectors need not load it
+if TYPE_CHECKING:  # the service's; a client need not have it
     import numpy as np
     from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ WIRE_TYPE = "<f4"
 MIN_LENGTH, MAX_LENGTH = 1e-6, 1e6
 
 
+NOT_FINITE = "every value must be a finite number"
 NO_VECTOR = "not a vector: give a list of numbers, or base64 of little-endian float32"
 
 
@@ -30,36 +33,37 @@ def to_bytes(value: Any) -> bytes:
     """``value`` (numbers, an array, base64 or JSON text, or packed bytes) as little-endian float32 bytes.
 
     Raises:
-        ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, all zero, or so short or long that
+        ValueError: not a vector, empty, with more than ``limits.MAX_VECTOR_DIMENSIONS``, NaN, infinite, all zero, or so short or long that
             it cannot be compared.
     """
-    import numpy as np
-
     if isinstance(value, str):
         value = _of_text(value)
-    if isinstance(value, bytes):
-        if len(value) % BYTES_PER_VALUE:
-            raise ValueError(f"{len(value)} bytes are no whole number of float32 values")
-        array = np.frombuffer(value, dtype=WIRE_TYPE)
-    else:
-        if isinstance(value, list | tuple) and not all(type(item) in (int, float) for item in value):
-            raise ValueError("not a vector: it has one dimension, and every value is a finite number")
-        try:
-            with np.errstate(over="ignore"):  # too large for float32 becomes infinite, refused below
-                array = np.asarray(value, dtype=np.float64).astype(WIRE_TYPE)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(NO_VECTOR) from None
-    limit = get_settings().max_vector_dimensions
-    if array.ndim != 1 or not 1 <= array.size <= limit:
-        raise ValueError(f"a vector has one dimension and 1 to {limit:,} values; this has the shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError("every value must be a finite number")
-    if not array.any():
+    packed = value if isinstance(value, bytes) else _packed(value.tolist() if hasattr(value, "tolist") else value)
+    if len(packed) % BYTES_PER_VALUE:
+        raise ValueError(f"{len(packed)} bytes are no whole number of float32 values")
+    size, limit = len(packed) // BYTES_PER_VALUE, limits.MAX_VECTOR_DIMENSIONS
+    if not 1 <= size <= limit:
+        raise ValueError(f"a vector has one dimension and 1 to {limit:,} values; this has {size:,}")
+    values = struct.unpack(f"<{size}f", packed)
+    if not all(map(math.isfinite, values)):
+        raise ValueError(NOT_FINITE)
+    if not any(values):
         raise ValueError("all values are zero: send no vector instead, and the service embeds the text")
-    length = float(np.linalg.norm(array.astype(np.float64)))
+    length = math.hypot(*values)
     if not MIN_LENGTH <= length <= MAX_LENGTH:
         raise ValueError(f"its length is {length:.3g}, and may be {MIN_LENGTH:g} to {MAX_LENGTH:,.0f}: divide every value by the length")
-    return array.tobytes()
+    return packed
+
+
+def _packed(values: Any) -> bytes:
+    plain = isinstance(values, list | tuple) and all(type(item) in (int, float) for item in values)
+    if not plain:
+        numbers = isinstance(values, int | float | list | tuple)
+        raise ValueError("not a vector: it has one dimension, and every value is a finite number" if numbers else NO_VECTOR)
+    try:
+        return struct.pack(f"<{len(values)}f", *values)
+    except (OverflowError, struct.error):  # too large for a float32, or for a float
+        raise ValueError(NOT_FINITE) from None
 
 
 def _of_text(text: str) -> Any:

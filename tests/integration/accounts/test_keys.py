@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
-from jiyi.client.transports.caller import Caller
+from jiyi.client.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
@@ -53,7 +53,7 @@ from workers import bootstrap
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
-from workers.intake.signatures import Signatures
+from workers.intake.opening import Signatures
 from workers.intake.sources import Signature, Taken, open_source
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -590,9 +590,7 @@ def test_a_database_that_is_away_refuses_no_signature(
 
 def test_signatures_come_through_other_brokers_too(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
     name = f"memory-{uuid4().hex}"
-    on_memory = signed_queue.model_copy(
-        update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange", "intake_wait_ms": 20}
-    )
+    on_memory = signed_queue.model_copy(update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange"})
     reader = sources.open_source(on_memory)
     try:
         assert reader.take(1, 0.05) is None

@@ -23,8 +23,8 @@ def pending(group: str) -> str:
     """A subject whose work has failed before, and waits."""
     subject = uuid4()
     with unit_of_work() as connection:
-        pending_work.owe(connection, KIND, [(subject, group)])
-        pending_work.give_back(connection, KIND, [subject], 3_600, "why")
+        pending_work.enqueue(connection, KIND, [(subject, group)])
+        pending_work.retry_later(connection, KIND, [subject], 3_600, "why")
     return str(subject)
 
 
@@ -40,7 +40,7 @@ def buried(group: str) -> list[str]:
     with unit_of_work() as connection:
         dead_letters.add_message(connection, encode([good]).decode(), "a mistake of ours", good.event_id, group)
         dead_letters.add_message(connection, json.dumps(bad), "poignancy", UUID(bad["event_id"]), group)
-        pending_work.owe(connection, KIND, [(uuid4(), group)])
+        pending_work.enqueue(connection, KIND, [(uuid4(), group)])
         pending_work.dead_letter_exhausted(connection, KIND, 0)
         found = connection.execute(_IDS, {"group": group}).scalars()
         return [str(letter_id) for letter_id in found]

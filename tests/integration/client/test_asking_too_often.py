@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jiyi import AsyncClient, Client
-from jiyi.client.transports.turns import CALLS_AT_ONCE
-from jiyi.client.verbs.refusals import Patience
+from jiyi.client.steps import RetryPolicy
+from jiyi.client.turns import CALLS_AT_ONCE
 from jiyi.errors import TooManyQuestions
 from jiyi.settings import get_settings
 from tests.integration.memory.test_inbox import rows
@@ -35,13 +35,13 @@ def url(_workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 def refusals(monkeypatch: pytest.MonkeyPatch) -> list[TooManyQuestions]:
     """Those that clients of the test met."""
     met: list[TooManyQuestions] = []
-    pause = Patience.pause
+    pause = RetryPolicy.pause
 
-    def noted(patience: Patience, refusal: TooManyQuestions) -> float:
+    def noted(patience: RetryPolicy, refusal: TooManyQuestions) -> float:
         met.append(refusal)
         return pause(patience, refusal)
 
-    monkeypatch.setattr(Patience, "pause", noted)
+    monkeypatch.setattr(RetryPolicy, "pause", noted)
     return met
 
 

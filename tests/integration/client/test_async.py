@@ -13,8 +13,8 @@ from werkzeug.serving import make_server
 
 from jiyi import AsyncClient, Client
 from jiyi.client.calls import call_of, one
-from jiyi.client.transports.http import AsyncHttpTransport
-from jiyi.client.verbs.steps import run_async
+from jiyi.client.http import AsyncHttpTransport
+from jiyi.client.steps import run_async
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.recall import MemoryRequest
 from jiyi.protocol.wire.stream import News

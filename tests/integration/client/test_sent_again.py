@@ -13,8 +13,8 @@ import pytest
 from flask import Flask
 
 from jiyi import AsyncClient, Client
-from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
-from jiyi.client.transports.publishing import EventPublisher
+from jiyi.client.http import AsyncHttpTransport, HttpTransport
+from jiyi.client.publishing import EventPublisher
 from jiyi.protocol.tiers.knowledge import IngestState
 from jiyi.settings import get_settings
 from tests.integration.client.test_ways import Served

@@ -16,7 +16,7 @@ import pytest
 from flask import Flask
 
 from jiyi import AsyncClient, Client
-from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
+from jiyi.client.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import (
     BrokerUnavailable,
     InvalidEvent,

@@ -47,7 +47,7 @@ from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
 from tasks.framework.work import run_until_idle
-from tasks.operations.embedders import embedder_report
+from tasks.operations.reembedding import embedder_report
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

@@ -61,7 +61,7 @@ def asked_for(group: str) -> tuple[str, str]:
         key = agents.key_of(connection, *name)
         assert key is not None
         self_review_schedule.ensure_schedule(connection, name)
-        pending_work.owe(connection, REFLECT, [(key, group)])
+        pending_work.enqueue(connection, REFLECT, [(key, group)])
     return name
 
 
@@ -108,7 +108,7 @@ def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: st
             reflections.ask(connection, *name, "request")
             key = agents.key_of(connection, *name)
             assert key is not None
-            pending_work.owe(connection, REFLECT, [(key, group)])
+            pending_work.enqueue(connection, REFLECT, [(key, group)])
         work.run_due(work.KINDS[REFLECT], reflecting.reflect)
         work.run_due(work.KINDS[REFLECT_CONVERSATION], reflecting.reflect_on_conversation)
 
@@ -127,7 +127,7 @@ def test_two_that_owe_the_same_subjects_in_opposite_order_do_not_meet(group: str
     def owe(order: list[object]) -> None:
         both.wait(PATIENCE)
         with unit_of_work() as connection:
-            pending_work.owe(connection, EMBED, order)  # type: ignore[arg-type]
+            pending_work.enqueue(connection, EMBED, order)  # type: ignore[arg-type]
 
     with Threads(2) as pool:
         for one in [pool.submit(owe, list(subjects)), pool.submit(owe, list(reversed(subjects)))]:

@@ -21,10 +21,10 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
 from engine.operations.jobs import Job
+from jiyi.protocol import limits
 from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
-from jiyi.settings import get_settings
 from models.accounts.reads import groups as known_groups
 from models.db import bulk_copy
 from models.db.actions import Action, Actor
@@ -354,7 +354,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
-    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=get_settings().max_page)),
+    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=limits.MAX_PAGE)),
     "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
 }
 
@@ -582,7 +582,7 @@ def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(m
 def test_work_of_several_groups_is_done_for_one_at_a_time(groups: tuple[str, str]) -> None:
     kind, subjects = tasks_work.Kind("tenancy", "upkeep", 10), {group: uuid4() for group in groups}
     with whole_service(), unit_of_work() as connection:
-        pending_work.owe(connection, kind.name, [(subject, group) for group, subject in subjects.items()])
+        pending_work.enqueue(connection, kind.name, [(subject, group) for group, subject in subjects.items()])
     seen: list[tuple[Scope, int]] = []
 
     def handler(batch: tasks_work.Batch) -> None:

@@ -28,15 +28,14 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import ledger, previews, proof, reads
+from models.erasure import ledger, previews, progress, proof
 from models.erasure.actions import request_erasure
-from models.erasure.caches import contents
+from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
-from models.operations import heartbeats
-from models.operations.backup import backups, pg_tools
+from models.operations import backups, heartbeats, pg_tools
 from models.retrieval import enlargement, index_cache, touches
-from tasks.erasure import database as in_database
+from tasks.erasure import erase as in_database
 from tasks.erasure import outside
 from tasks.erasure.erase import erase as erase_task
 from tasks.framework.answering import Answered
@@ -94,7 +93,7 @@ def carry_on() -> None:
 
 def state_of(group: str, erasure_id: UUID) -> ErasureState:
     with unit_of_work() as connection:
-        found = reads.one(connection, group, erasure_id)
+        found = progress.one(connection, group, erasure_id)
     assert found is not None
     return found
 

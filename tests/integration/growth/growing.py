@@ -74,7 +74,7 @@ def experienced(
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             source = Source(group, agent_id, f"s{time}", [Message(role="user", text=pain, at=at)], [uuid4()], "rules", "extraction@1")
             experiences.keep(connection, (group, agent_id), told, source, at)
-            pending_work.owe(connection, AGGREGATE, [(found.agent_key, group)])
+            pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
 
 def run(*kinds: str) -> int:

@@ -28,7 +28,6 @@ from jiyi.protocol.growth.identity import (
     TakeSnapshot,
     UpdateUser,
 )
-from jiyi.settings import get_settings
 from models.conversations import profiles
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -206,8 +205,7 @@ def test_what_people_add_to_user_stays_when_the_profile_changes(group: str) -> N
 
 
 def test_old_versions_of_user_are_pruned_and_of_no_other_file(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = get_settings().model_copy(update={"identity_user_versions": 2})
-    monkeypatch.setattr("models.growth.identity.get_settings", lambda: few)
+    monkeypatch.setattr("models.growth.identity.USER_VERSIONS", 2)
     for number in range(4):
         identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}."))
         approve(agent, propose(agent, f"You are {number}."))

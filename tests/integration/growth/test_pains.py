@@ -313,7 +313,7 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
 def test_turns_beyond_one_run_are_looked_through_in_the_next(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.say(group, *SMALL_TALK, *TROUBLE[:2])
     talk.run()
-    monkeypatch.setattr("tasks.growth.pains.get_settings", lambda: get_settings().model_copy(update={"extract_max_messages": 2}))
+    monkeypatch.setattr("tasks.growth.pains.EXTRACT_MAX_MESSAGES", 2)
     run_until_idle(MERGE_PAINS, merge_pains)
     assert pain(group).occurrence_count == 2
 

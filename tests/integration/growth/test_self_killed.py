@@ -32,7 +32,7 @@ from {module} import {handler}
 def settle(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-pending_work.settle = settle
+pending_work.complete = settle
 run_until_idle({kind!r}, {handler})
 """
 

@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.protocol.growth.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
-from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.trajectories import COMPRESS, list_steps, list_trajectories
-from models.operations import prune
+from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, list_steps, list_trajectories
+from models.operations import upkeep as prune
 from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -31,7 +30,7 @@ def stored_steps(group: str, session_id: str = "s1") -> list[int]:
 def test_steps_wait_for_silence(group: str) -> None:
     save(chain(group, "s1", "search", "mail"))
     [work] = owed(COMPRESS)
-    assert work["due_at"] > datetime.now(UTC) + timedelta(minutes=get_settings().trajectory_silence_minutes - 1)
+    assert work["due_at"] > datetime.now(UTC) + timedelta(minutes=SILENCE_MINUTES - 1)
     assert run() == 0
 
 

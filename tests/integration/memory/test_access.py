@@ -9,10 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.erasure import caches
+from models.erasure import cache_invalidation
 from models.memory import access
 from models.memory.access import FlushResult
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -139,14 +138,14 @@ def test_an_unknown_node_is_harmless_to_the_others(group: str) -> None:
     assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
 
 
-def test_one_flush_is_due_per_interval(group: str) -> None:
+def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = remembered(group, 2)
-    with environment(access_flush_seconds="30"):  # which do not pass meanwhile
-        assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
-        left = valkey().pttl(valkey_keys.ACCESS_DUE)
-        assert 0 < left <= get_settings().access_flush_seconds * 1000  # so a flush that is lost is due again
-        valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
-        assert access.touch(group, nodes, at(4)) is True
+    monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
+    assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
+    left = valkey().pttl(valkey_keys.ACCESS_DUE)
+    assert 0 < left <= 30_000  # so a flush that is lost is due again
+    valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
+    assert access.touch(group, nodes, at(4)) is True
 
 
 def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +252,7 @@ def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str)
     one, other, third = remembered(group, 3)
     access.touch(group, [one, other, third], at(1))
     access.touch(group, [other], at(2))
-    gone = caches._take_out([access.member(group, other), access.member(group, third)])
+    gone = cache_invalidation._take_out([access.member(group, other), access.member(group, third)])
     assert gone == 2
     assert access.flush() == FlushResult(touches=1, nodes=1)
     assert [accessed(node)[1] for node in (one, other, third)] == [1, 0, 0]

@@ -21,7 +21,7 @@ from models.memory import access
 from models.memory import archive as archiving
 from models.memory.agent_reads import Span, TimelineSpan
 from models.memory.inbox import store
-from models.queue.pending_work import owe
+from models.queue.pending_work import enqueue
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
@@ -411,7 +411,7 @@ def test_reflections_are_listed_by_agent_state_and_trigger(signed_in: FlaskClien
         waiting = reflections.begin(connection, group, "B", "rules-2")
         reflections.interrupt(connection, waiting, "the LLM is away")
         key = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s AND agent_id = 'B'", (group,)).scalar_one()
-        owe(connection, REFLECT, [(key, group)])
+        enqueue(connection, REFLECT, [(key, group)])
 
     def listed(**query: str) -> list[tuple[str, str]]:
         rows = data(signed_in, "/reflections.json", group=group, **query)["reflections"]

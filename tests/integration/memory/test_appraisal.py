@@ -16,7 +16,7 @@ from engine.providers.questions import Facts, KeywordList, Keywords, Poignancy, 
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.operations import LettersRequest, ResolveBody
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -25,6 +25,7 @@ from models.queue import actions, dead_letters, pending_work
 from tasks.framework import renewal
 from tasks.framework import work as tasks_work
 from tasks.framework.lease import RULES_SECONDS, LeaseRenewingLLM
+from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory import appraisal as appraisal_tasks
 from tasks.memory.appraisal import appraise_memories
 from tasks.memory.upkeep import accumulate, strengthen
@@ -225,7 +226,7 @@ def test_an_llm_that_is_away_is_waited_for(group: str, llm: Scripted) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     llm.broken[event.payload.description] = LLMUnavailable("no route to the model")
-    for _ in range(get_settings().work_max_attempts + 2):
+    for _ in range(MAX_ATTEMPTS + 2):
         appraise_once()
     (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
     assert (row["attempts"], row["last_error"]) == (0, "no route to the model")
@@ -300,11 +301,11 @@ def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written
     appraise_once()
     assert node_of(good)["poignancy"] == 6
     assert kinds_owed(bad) == {APPRAISE}
-    for _ in range(get_settings().work_max_attempts - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         appraise_once()
     with unit_of_work() as connection:
         (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=APPRAISE))
-    assert (letter.subject_id, letter.attempts) == (bad.event_id, get_settings().work_max_attempts)
+    assert (letter.subject_id, letter.attempts) == (bad.event_id, MAX_ATTEMPTS)
     assert "11 is more than 10" in letter.reason
     assert node_of(bad)["poignancy"] is None
     llm.broken.clear()
@@ -337,7 +338,7 @@ def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.Mon
         raise RuntimeError("power cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pending_work, "owe", power_cut)
+        patch.setattr(pending_work, "enqueue", power_cut)
         appraise_once()
     assert node_of(event)["poignancy"] is None
     assert kinds_owed(event) == {APPRAISE}

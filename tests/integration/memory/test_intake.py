@@ -20,6 +20,7 @@ from sqlalchemy import text
 
 from engine.memory.nodes import Derived
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.protocol.wire.broker import exchange, intake_queue
@@ -305,9 +306,7 @@ def test_the_source_follows_the_brokers_address(settings: Settings) -> None:
 
 def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(settings: Settings) -> None:
     queue = f"memory-{uuid4().hex}"
-    on_memory = settings.model_copy(
-        update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange", "intake_wait_ms": 1_000}
-    )
+    on_memory = settings.model_copy(update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange"})
     reader = open_source(on_memory)
     assert isinstance(reader, KombuSource)
     try:
@@ -620,11 +619,10 @@ def replay(group: str, letter_id: UUID) -> Resolved:
 
 
 def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queue: Settings, group: str) -> None:
-    with environment(max_description_chars="5000"):
-        event = observed(group, "x" * 3_000)
-        body = encoded(event)
-    limit = {"max_description_chars": "2000"}
-    with environment(**limit):
+    event = observed(group, "x" * 3_000)
+    body = encoded(event)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "MAX_DESCRIPTION_CHARS", 2_000)
         publish(own_queue, body)
         with reading():
             letter = until(lambda: letter_with(str(event.event_id)))
@@ -634,8 +632,7 @@ def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queu
         assert second is not None
         assert second["letter_id"] != letter["letter_id"]
         assert second["reason"] == letter["reason"]
-    with environment(max_description_chars="5000"):
-        assert replay(group, second["letter_id"]) == Resolved(resolved=1)
+    assert replay(group, second["letter_id"]) == Resolved(resolved=1)
     assert stored(group) == [event.event_id]
     assert letter_with(str(event.event_id)) is None
     states = rows("SELECT state FROM dead_letters WHERE subject_id = :id", id=event.event_id)

@@ -20,7 +20,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import store
 from models.queue import dead_letters
-from models.queue.pending_work import settle
+from models.queue.pending_work import complete
 from tests.integration.conftest import PASSWORD, Browser, SignIn
 from tests.integration.web.markup import code_in_attributes
 from web.admin import MODULES
@@ -201,7 +201,7 @@ def test_text_of_others_is_escaped_on_every_page(operator: Browser, group: str) 
         assert "<script>alert" not in page
         assert not code_in_attributes(page)
     with whole_service(), unit_of_work() as connection:
-        settle(connection, EVIL, [subject])
+        complete(connection, EVIL, [subject])
 
 
 def test_letters_are_found_by_state_kind_and_words(operator: Browser, group: str) -> None:
@@ -290,7 +290,7 @@ def test_work_is_made_due_and_noted(operator: Browser, admin: Browser, group: st
     assert actions(group) == ["pending_work.retry"] * 2
     assert "1 is due now." in operator.post("/work/test-retry/retry", data={"subject": str(theirs)}).text
     with whole_service(), unit_of_work() as connection:
-        settle(connection, "test-retry", [first, second, theirs])
+        complete(connection, "test-retry", [first, second, theirs])
 
 
 def test_a_key_is_made_shown_once_replaced_and_revoked(admin: Browser, group: str) -> None:

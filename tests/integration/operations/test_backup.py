@@ -17,10 +17,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from models.operations.backup import backups, pg_tools, restore
-from models.operations.backup.pg_tools import BackupError
+from models.operations import backups, pg_tools, restore
+from models.operations.pg_tools import BackupError
 from tasks.framework.jobs import Run
-from tasks.operations import backups as backup_jobs
+from tasks.operations import maintenance as backup_jobs
 from tests.integration.memory.test_inbox import observed, save
 from workers import backup as command
 from workers.embedded.stack import Stack

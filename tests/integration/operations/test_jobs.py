@@ -16,7 +16,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.memory.nodes import counts_for_keywords
-from engine.operations.jobs import JOBS, Job
+from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
@@ -35,8 +35,8 @@ from models.queue import clock, ticks, wakeups
 from models.retrieval import touches
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
-from tasks.operations import jobs as operations
 from tasks.operations import maintenance
+from tasks.operations import maintenance as operations
 from tasks.retrieval import warm
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
@@ -67,7 +67,7 @@ def a_job() -> Iterator[Callable[..., Job]]:
         name = f"test_{uuid4().hex}"
         made.append(name)
         FUNCTIONS[name] = function
-        return Job(name, "A test's.", **{"setting": "archive_hour", "time_limit": 60, **options})
+        return Job(name, "A test's.", **{"when": Schedule(DAY, 3 * HOUR), "time_limit": 60, **options})
 
     yield make
     for name in made:
@@ -654,10 +654,10 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     for name in ("first: a", "second", "third"):
         touches.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
-    with environment(redis_url=warm.get_settings().redis_url, warm_agents="2"):
-        assert run_in(group, warm.warm, dry=True) == {"agents": 2}
-        assert sent == []
-        run_in(group, warm.warm)
+    monkeypatch.setattr(warm, "WARM_AGENTS", 2)
+    assert run_in(group, warm.warm, dry=True) == {"agents": 2}
+    assert sent == []
+    run_in(group, warm.warm)
     requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
     assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
         (group, "second", False),

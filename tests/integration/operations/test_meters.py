@@ -23,12 +23,12 @@ from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.sources import Reading
+from models.db.bounded_reads import Reading
 from models.db.valkey import valkey
 from models.memory import access
 from models.operations import canaries, heartbeats, meters, series
+from models.operations import health_checks as health
 from models.operations.canaries import Canary
-from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues

@@ -34,7 +34,7 @@ from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed
 from tasks.operations import reembedding as task
-from tasks.operations.embedders import embedder_report
+from tasks.operations.reembedding import embedder_report
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
 from tests.integration.actions.calling import called, service

@@ -114,7 +114,7 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals(group: s
             with unit_of_work() as connection:
                 connection.execute(text("SELECT no_such_column"))
 
-    held, keeper = Restless(), renewal.LeaseKeeper()
+    held, keeper = Restless(), renewal.LeaseRenewer()
     with keeper.holding(held):
         deadline = time.monotonic() + TAKEN_OVER_WITHIN
         while held.renewals < 3:
@@ -139,7 +139,7 @@ def test_a_renewal_under_way_when_its_block_ends_is_waited_for() -> None:
             renewed.set()
 
     with environment(work_lease_seconds="1"):
-        with renewal.LeaseKeeper().holding(Slow()):
+        with renewal.LeaseRenewer().holding(Slow()):
             assert begun.wait(TAKEN_OVER_WITHIN)
             threading.Timer(0.2, go_on.set).start()
         assert renewed.is_set()

@@ -12,7 +12,7 @@ import pytest
 from celery import Celery
 from pydantic_core import from_json
 
-from jiyi.client.transports.caller import Caller
+from jiyi.client.caller import Caller
 from jiyi.protocol.wire import broker  # noqa: F401 – registers the transport
 from jiyi.settings import get_settings
 from models.db.valkey import valkey

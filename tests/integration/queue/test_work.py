@@ -14,7 +14,6 @@ from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable, NotFound
 from jiyi.protocol.events import Event, encode
 from jiyi.protocol.operations import LetterRequest, LettersRequest, ResolveBody, Resolved, RetryWork
-from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import inbox
@@ -22,6 +21,7 @@ from models.memory import nodes as nodes_model
 from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
+from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate, settle_depth, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
@@ -128,7 +128,7 @@ def test_a_handler_that_fails_is_tried_again_alone_and_buried_in_the_end(group: 
     kind = tasks.KINDS[EMBED]
     tasks.run_due(kind, handler)
     assert {kind for kind, subject in owed(group) if subject == good.event_id} >= {EMBED}
-    for _ in range(get_settings().work_max_attempts - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         due_now(EMBED)
         tasks.run_due(kind, handler)
     assert sorted(map(len, seen)) == [1] * (len(seen) - 1) + [2]
@@ -136,7 +136,7 @@ def test_a_handler_that_fails_is_tried_again_alone_and_buried_in_the_end(group: 
     with unit_of_work() as connection:
         (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
     assert letter.subject_id == bad.event_id
-    assert letter.attempts == get_settings().work_max_attempts
+    assert letter.attempts == MAX_ATTEMPTS
     assert letter.reason == "RuntimeError: poison"
     assert "Traceback" in letter.traceback
 
@@ -144,13 +144,13 @@ def test_a_handler_that_fails_is_tried_again_alone_and_buried_in_the_end(group: 
 def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: str) -> None:
     event = observed(group)
     save(event)
-    for _ in range(get_settings().work_max_attempts):  # claimed, never settled: the process was killed
+    for _ in range(MAX_ATTEMPTS):  # claimed, never settled: the process was killed
         due_now(EMBED)
         with unit_of_work() as connection:
             assert pending_work.claim(connection, EMBED, 10, 60)
     due_now(EMBED)
     with unit_of_work() as connection:
-        assert pending_work.dead_letter_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
+        assert pending_work.dead_letter_exhausted(connection, EMBED, MAX_ATTEMPTS) == {group: 1}
         (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
     assert "died" in letter.reason
 
@@ -163,7 +163,7 @@ def test_a_provider_that_is_down_costs_no_attempt(group: str, monkeypatch: pytes
     save(event)
     with monkeypatch.context() as patch:
         patch.setattr(embedder(), "passages", down)
-        for _ in range(get_settings().work_max_attempts + 3):
+        for _ in range(MAX_ATTEMPTS + 3):
             due_now(EMBED)
             tasks.run_due(tasks.KINDS[EMBED], embed)
     (row,) = rows("SELECT * FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
@@ -390,7 +390,7 @@ def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
 def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:
     thought = observed(group, "of nothing", node_type="thought", evidence=[uuid4()])
     save(thought)
-    for _ in range(get_settings().work_max_attempts):
+    for _ in range(MAX_ATTEMPTS):
         due_now(DEPTH)
         tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
     with unit_of_work() as connection:

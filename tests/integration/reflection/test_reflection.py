@@ -14,6 +14,7 @@ from sqlalchemy import text
 from engine.providers import llms
 from engine.providers.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.events import build
 from jiyi.protocol.reflection import ReflectRequest
 from jiyi.settings import get_settings
@@ -25,7 +26,8 @@ from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import renewal
 from tasks.framework import work as tasks
-from tasks.framework.renewal import LeaseKeeper
+from tasks.framework.renewal import LeaseRenewer
+from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate
 from tasks.reflection.reflect import reflect, reflect_on_conversation
@@ -163,7 +165,7 @@ def test_an_llm_that_is_away_costs_no_attempt(group: str, llm: Scripted) -> None
         raise LLMUnavailable("no route")
 
     llm.before = away
-    for _ in range(get_settings().work_max_attempts + 2):
+    for _ in range(MAX_ATTEMPTS + 2):
         assert run() == 0
     (pending,) = rows("SELECT * FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
     assert (pending["attempts"], pending["last_error"]) == (0, "no route")
@@ -180,7 +182,7 @@ def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) ->
         raise BadReply("gibberish")
 
     llm.before = bad
-    for _ in range(get_settings().work_max_attempts):
+    for _ in range(MAX_ATTEMPTS):
         run()
     (letter,) = rows("SELECT * FROM dead_letters WHERE group_id = :g", g=group)
     assert (letter["kind"], letter["state"]) == (REFLECT, "open")
@@ -268,7 +270,7 @@ def test_the_claim_is_renewed_while_the_llm_takes_its_time(group: str, llm: Scri
     """Ten times a second, of a lease that no busy machine outlasts."""
     live(group, 40)
     monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 600)
-    monkeypatch.setattr(tasks, "KEEPER", LeaseKeeper())  # that of the work before may just be asleep for a quarter of an earlier lease
+    monkeypatch.setattr(tasks, "lease_renewer", LeaseRenewer())  # the other may just be asleep for a quarter of a lease
     asked = []
 
     def due() -> datetime:
@@ -313,15 +315,18 @@ def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str,
     monkeypatch.setattr("tasks.reflection.reflect.store", full)
     run()
     assert told() == ("running", "RuntimeError: the disk is full")
-    for _ in range(get_settings().work_max_attempts):
+    for _ in range(MAX_ATTEMPTS):
         run()
     assert told() == ("given up", "RuntimeError: the disk is full")
 
 
-def test_limits_of_what_clients_may_ask_for_are_not_those_of_a_reflection(group: str, llm: Scripted) -> None:
+def test_limits_of_what_clients_may_ask_for_are_not_those_of_a_reflection(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live(group, 40)
-    with environment(max_top_k="5", max_focal_texts="1", max_focal_chars="100"):
-        assert run() == 1
+    for name, few in {"MAX_TOP_K": 5, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():
+        monkeypatch.setattr(limits, name, few)
+    assert run() == 1
     shown = [question.statements for question in llm.asked if isinstance(question, Insights)]
     assert [len(statements) for statements in shown] == [30] * 3
 

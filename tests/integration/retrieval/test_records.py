@@ -17,7 +17,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import narrowed_to
 from models.db.valkey import valkey
-from models.operations import prune
+from models.operations import upkeep as prune
 from models.retrieval import records
 from models.retrieval.actions import list_retrievals
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture

@@ -452,11 +452,11 @@ def test_what_was_not_returned_is_not_touched(group: str, sent: Sent) -> None:
     assert valkey().zrange(valkey_keys.ACCESS, 0, -1) == [access.member(group, answer.accessed_ids[0]).encode()]
 
 
-def test_one_flush_is_queued_for_many_retrievals_within_an_interval(group: str, sent: Sent) -> None:
+def test_one_flush_is_queued_for_many_retrievals_within_an_interval(group: str, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     three(group)
-    with environment(access_flush_seconds="60"):
-        for _ in range(3):
-            ask(group)
+    monkeypatch.setattr(access, "DUE_SECONDS", 60.0)
+    for _ in range(3):
+        ask(group)
     assert sent == [("access.flush", {"queue": "upkeep", "countdown": 60.0})]
 
 

@@ -61,7 +61,7 @@ class Folder:
 
     def owe_scan(self) -> None:
         with unit_of_work() as connection:
-            pending_work.owe(connection, SCAN, [(self.store_id, self.group)])
+            pending_work.enqueue(connection, SCAN, [(self.store_id, self.group)])
 
     def scan_only(self) -> None:
         """Look through the folder; what follows is owed."""

@@ -16,7 +16,7 @@ from jiyi.errors import ConfigError, InvalidRequest, NotFound
 from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.operations import prune
+from models.operations import upkeep as prune
 from models.stores import actions, rows
 from models.stores.paths import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed

@@ -447,7 +447,7 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     say(group, TEXTS[0])
     promote(group, text="Cups crack when the kiln cools too fast.")
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    for module in ("models.tiers.working", "models.db.rate_limits", "models.db.valkey"):
+    for module in ("models.tiers.working", "models.db.valkey", "models.db.valkey"):
         monkeypatch.setattr(f"{module}.valkey", lambda: nowhere)
     found = data(viewer, "/tiers.json", group=group)
     assert [one["state"] for one in found["tiers"]] == ["ok", "unreachable", "attention"]

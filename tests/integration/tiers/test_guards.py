@@ -16,7 +16,6 @@ from models.tiers.guards import RunningAway
 from tests.integration.conftest import SignIn
 from tests.integration.memory.test_inbox import save
 from tests.integration.tiers.outputs import TEXTS, entry, hot, output, say, screen
-from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -80,13 +79,6 @@ def test_without_a_session_an_agents_own_outputs_follow_each_other(group: str) -
     assert "repetition" in entry(one[0])["flags"]
     assert "runaway" not in entry(other[0])["flags"]
     assert [found.agent_id for found in running_away(group)] == ["a"]
-
-
-def test_the_limits_are_the_deployments(group: str) -> None:
-    with environment(guard_depth="20", guard_entropy="0"):
-        rows = said(group, TEXTS[0], depth=11)
-        assert rows[0]["rejected_reason"] is None
-    assert said(group, TEXTS[1], depth=11)[0]["rejected_reason"] == "runaway"
 
 
 def test_a_placeholder_sets_the_flag_of_a_pending_claim(group: str) -> None:

@@ -20,7 +20,7 @@ from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.operations import prune
+from models.operations import upkeep as prune
 from models.queue import stream
 from models.tiers import actions, quarantine, quarantine_reads, reads, working
 from tests.integration.memory.test_inbox import rows, save
@@ -196,8 +196,10 @@ def rows_ids(group: str, content: str) -> Any:
     return rows("SELECT entry_id FROM quarantine_logs WHERE group_id = :g AND content = :c", g=group, c=content)[0]["entry_id"]
 
 
-def test_the_filters_are_settings(group: str) -> None:
-    with environment(wm_min_chars="1", wm_confidence="0.5", wm_pending_claims="flag", wm_max_similarity="1.1"):
+def test_pending_claims_may_enter_with_a_flag(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WM_MIN_CHARS": 1, "WM_CONFIDENCE": 0.5, "WM_MAX_SIMILARITY": 1.1}.items():
+        monkeypatch.setattr(quarantine, name, value)
+    with environment(wm_pending_claims="flag"):
         pending = TEXTS[1] + " [citation needed]"
         ids = say(group, "ok", pending, TEXTS[0], TEXTS[0] + " !", confidence=0.6)
         assert [entry(one)["rejected_reason"] for one in ids] == [None] * 4

@@ -17,7 +17,7 @@ from jiyi.protocol.tiers.query import MemoryQuery
 from models.db import rate_limits, valkey_keys
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.erasure import caches
+from models.erasure import cache_invalidation
 from models.tiers import query as memory
 from models.tiers import query as web_search
 from models.tiers.query import SESSION_SECONDS, searcher
@@ -145,5 +145,5 @@ def test_without_valkey_nobody_searches(group: str, engine: Engine, monkeypatch:
 def test_what_is_kept_of_a_search_is_found_by_an_erasure(group: str, engine: Engine) -> None:
     ask(group, "Where does Wilhelmine Grosz live?", web_results=1)
     assert any(b"Grosz" in (valkey().get(key) or b"") for key in valkey().scan_iter(match="jiyi:search:*"))
-    assert caches.clear(group, [], [], Whom(["Wilhelmine Grosz"]))["searches"] == 1
+    assert cache_invalidation.clear(group, [], [], Whom(["Wilhelmine Grosz"]))["searches"] == 1
     assert not any(b"Grosz" in (valkey().get(key) or b"") for key in valkey().scan_iter(match="jiyi:search:*"))

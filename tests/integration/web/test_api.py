@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, text
 from uuid6 import uuid7
 
 from jiyi import Client
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -368,7 +369,7 @@ def test_a_body_that_is_too_large_is_refused(web_app: Flask, api: Program, monke
     limit = get_settings().max_message_bytes
     body = b'{"agent_id": "a", "description": "' + b"x" * limit + b'"}'
     api.ask("POST", "/events", 413, data=body, content_type="application/json")
-    many = {"events": [{"agent_id": "a", "description": "d"}] * (get_settings().max_events_per_message + 1)}
+    many = {"events": [{"agent_id": "a", "description": "d"}] * (limits.MAX_EVENTS_PER_MESSAGE + 1)}
     assert "events" in api.post("/events", many, 422)["detail"]
 
 

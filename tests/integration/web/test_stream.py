@@ -26,9 +26,10 @@ from models.db.valkey import valkey
 from models.memory.work import EMBED
 from models.queue import stream
 from models.queue import stream_hub as hubs
-from models.queue.pending_work import owe
+from models.queue.pending_work import enqueue
 from models.queue.stream_hub import hub
 from tasks.framework import work as tasks
+from tasks.framework.work import MAX_ATTEMPTS
 from web.stream import routes as pages
 from web.stream import sending
 from workers import ephemeral
@@ -83,16 +84,16 @@ def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
 def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_owed: None, group: str) -> None:
     import_module("tasks.memory.embedding")  # makes the kind known, and reads the settings, so not before they are there
     with unit_of_work() as connection:
-        owe(connection, EMBED, [(uuid4(), group)])
+        enqueue(connection, EMBED, [(uuid4(), group)])
 
     def handler(_batch: tasks.Batch) -> None:
         raise RuntimeError(SECRET)
 
-    for _ in range(get_settings().work_max_attempts):
+    for _ in range(MAX_ATTEMPTS):
         with unit_of_work() as connection:
             connection.exec_driver_sql("UPDATE pending_work SET due_at = now() WHERE group_id = %s", (group,))
         tasks.run_due(tasks.KINDS[EMBED], handler)
-    assert kinds_of(group) == ["work.failed"] * get_settings().work_max_attempts + ["letter.opened"]
+    assert kinds_of(group) == ["work.failed"] * MAX_ATTEMPTS + ["letter.opened"]
     assert told(group, "work.failed") == {"kind": EMBED, "error": "RuntimeError", "attempt": 1, "count": 1}
     assert told(group, "letter.opened") == {"kind": EMBED, "count": 1}
     assert SECRET not in "".join(entry.data for entry in stream.read(group, "0"))
@@ -311,8 +312,7 @@ def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: Make
 def test_too_many_from_one_address_are_turned_away_whoever_they_are(
     fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = get_settings().model_copy(update={"stream_clients": 9, "stream_clients_per_address": 2})
-    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    monkeypatch.setattr(hubs, "PER_ADDRESS", 2)
     client = web_app.test_client()
     kept = [get(client, "", api_key(group, "read")) for _ in range(2)]
     refused = get(client, "", api_key(group, "read"))
@@ -325,8 +325,7 @@ def test_too_many_from_one_address_are_turned_away_whoever_they_are(
 
 
 def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    short = get_settings().model_copy(update={"stream_seconds": 0.3})
-    monkeypatch.setattr(sending, "get_settings", lambda: short)
+    monkeypatch.setattr(sending, "STREAM_SECONDS", 0.3)
     reader = watch()
     reader.event()
     with pytest.raises(StopIteration):

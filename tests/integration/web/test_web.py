@@ -22,14 +22,14 @@ from jiyi.protocol.events import build
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import get_settings
 from models.db import connection as base
+from models.db.bounded_reads import Unanswered, from_database
 from models.db.connection import unit_of_work
-from models.db.sources import Unanswered, from_database
 from models.memory.inbox import store
-from models.operations.health import checks as health
+from models.operations import health_checks as health
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
-from models.queue.pending_work import settle
+from models.queue.pending_work import complete
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
@@ -319,8 +319,8 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
 
 def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.operations.health.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.operations.health.servers.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.overview.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.servers.valkey", lambda: nowhere)
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"
@@ -423,7 +423,7 @@ def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: s
         assert datetime.now(UTC) - datetime.fromisoformat(row["oldest"]) >= timedelta(hours=1)
     finally:
         with unit_of_work() as connection:
-            settle(connection, "test-late", [subject])
+            complete(connection, "test-late", [subject])
 
 
 def test_the_last_run_of_a_job_is_told_in_words() -> None:

@@ -12,7 +12,7 @@ from celery import current_app
 from jiyi import Client
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.erasure import orders
+from models.erasure import cache_invalidation as orders
 from models.operations import heartbeats
 from models.queue.broker_queues import task_queues
 from workers.celery.heartbeat import Heartbeat

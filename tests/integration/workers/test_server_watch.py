@@ -18,7 +18,7 @@ import redis
 from tests.integration.workers.test_stack import home, kept, processes_in, put, until
 from tests.integration.workers.test_up import READY_SECONDS, Up, answers, mentioning, place, start
 from workers.embedded.stack import Stack
-from workers.supervision import restarts
+from workers.supervision import respawn
 from workers.supervision.supervise import Supervisor, run
 
 __all__ = ["home", "place", "start"]
@@ -48,7 +48,7 @@ def works(stack: Stack, value: str) -> bool:
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(respawn, "BACKOFF_FIRST_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("_quick")

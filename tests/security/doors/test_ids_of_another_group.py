@@ -18,7 +18,7 @@ from flask import Flask
 from sqlalchemy import Connection
 
 from engine.tiers.digest import Digest
-from jiyi.client.transports.caller import Caller
+from jiyi.client.caller import Caller
 from jiyi.protocol.appointments.heartbeats import CorrectAgent
 from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.erasure import Erasure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from flask import Flask
 
-from models.operations.health import servers
-from models.operations.health.servers import ServerState
+from models.operations import servers
+from models.operations.servers import ServerState
 
 
 @pytest.mark.parametrize("reason", ["Error 2 connecting to unix socket: /srv/jiyi/run/valkey.sock.", "could not connect to 10.0.0.7:5432"])

@@ -16,8 +16,8 @@ from werkzeug.security import check_password_hash
 
 from jiyi.cli.accounts.keys import duration
 from jiyi.cli.shell import group_first
+from jiyi.client.broker import BrokerTransport
 from jiyi.client.client import Client
-from jiyi.client.transports.broker import BrokerTransport
 from jiyi.errors import SettingsError
 from jiyi.protocol import accounts
 from jiyi.protocol.passwords import hash_password, make_password, password_problem

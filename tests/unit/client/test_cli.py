@@ -23,9 +23,10 @@ from jiyi.cli.operations import embedders as embedding
 from jiyi.cli.operations import service
 from jiyi.cli.operations.stats import stats_tables
 from jiyi.client.client import Client
-from jiyi.client.transports import Transport
+from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 from jiyi.protocol.events import NodeType, build
 from jiyi.protocol.operations import GroupStats, ServiceStats
 from jiyi.protocol.providers import EmbedderReport
@@ -651,13 +652,14 @@ def test_a_folder_that_is_no_stanford_memory_is_an_ordinary_error(client, tmp_pa
     assert "no Stanford memory" in result.stderr
 
 
-def test_messages_stay_within_both_limits():
+def test_messages_stay_within_both_limits(monkeypatch):
     events = [
         build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}}) for _ in range(12)
     ]
-    by_count = [events for events, _ in wire.messages(events, Settings(max_events_per_message=5))]
-    assert [len(message) for message in by_count] == [5, 5, 2]
     by_size = [events for events, _ in wire.messages(events, Settings(max_message_bytes=2_100))]
+    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 5)
+    by_count = [events for events, _ in wire.messages(events, Settings())]
+    assert [len(message) for message in by_count] == [5, 5, 2]
     assert [event for message in by_size for event in message] == events
     assert max(len(message) for message in by_size) == 2
 

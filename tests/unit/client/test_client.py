@@ -25,6 +25,7 @@ from jiyi.client.arguments import (
 from jiyi.client.client import chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tiers.knowledge import IngestBody
 from jiyi.protocol.tiers.query import ContextBody, MemoryQuestion
@@ -34,8 +35,9 @@ NOBODY = "redis://127.0.0.1:1/0"
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1, max_events_per_message=3)
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1)
+    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
     with Client("group", settings=settings) as made:
         yield made
 

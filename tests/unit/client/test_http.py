@@ -1,4 +1,4 @@
-"""jiyi.client.transports.http without a service: what is sent, what is tried again, what is not loaded."""
+"""jiyi.client.http without a service: what is sent, what is tried again, what is not loaded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import pytest
 
 import jiyi
 from jiyi import AsyncClient, Client
-from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
-from jiyi.client.transports.requests import NewsReader
+from jiyi.client.http import AsyncHttpTransport, HttpTransport, NewsReader
 from jiyi.errors import BrokerUnavailable, NoAnswer, TooManyQuestions
 from jiyi.settings import Settings
 
@@ -154,9 +153,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr("jiyi.client.verbs.steps.time.sleep", taken.append)
-    monkeypatch.setattr("jiyi.client.verbs.steps.asyncio.sleep", sleep)
-    monkeypatch.setattr("jiyi.client.verbs.refusals.SPREAD", 0.0)
+    monkeypatch.setattr("jiyi.client.steps.time.sleep", taken.append)
+    monkeypatch.setattr("jiyi.client.steps.asyncio.sleep", sleep)
+    monkeypatch.setattr("jiyi.client.steps.SPREAD", 0.0)
     return taken
 
 

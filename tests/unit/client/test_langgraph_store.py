@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore, GetOp, MatchCondition, Op, PutOp, Se
 from langgraph.store.base import ListNamespacesOp as ListOp
 
 from jiyi import AsyncClient, Client
-from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
+from jiyi.client.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import InvalidRequest
 from jiyi.integrations.langgraph import JiyiStore
 from jiyi.settings import Settings

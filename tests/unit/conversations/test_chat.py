@@ -14,7 +14,7 @@ from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.loop import GuardStage, MemoryStage
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
-from jiyi.client.transports.outbox import Outbox
+from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.conversations.injection import InjectedContext
 from jiyi.protocol.conversations.types import Message

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
+from models.db.bounded_reads import Unanswered
 from models.db.scope import Scope, current
-from models.db.sources import Unanswered
 from models.memory import looks
 from models.memory.looks import Looks
 

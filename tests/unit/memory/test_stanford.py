@@ -14,6 +14,7 @@ import pytest
 from jiyi.cli.memory import stanford
 from jiyi.cli.memory.stanford import node_uuid
 from jiyi.errors import InvalidRequest
+from jiyi.protocol import limits
 from jiyi.protocol.events import AgentConfigured, MemoryObserved
 from jiyi.protocol.wire.vectors import to_array
 
@@ -234,8 +235,8 @@ def test_15_a_node_with_an_empty_keyword_only_has_none(save: Save) -> None:
     assert (event.payload.keywords, len(left_out)) == ([], 1)
 
 
-def test_15_keywords_beyond_the_limits_are_left_out_and_told(save: Save, configure: Callable[..., Any]) -> None:
-    configure(max_keywords=3)
+def test_15_keywords_beyond_the_limits_are_left_out_and_told(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_KEYWORDS", 3)
     (event,), left_out = imported(save(nodes={"node_1": node("event", "x", keywords=["a", "b" * 201, "c", "d", "e"])}))
     assert event.payload.keywords == ["a", "c", "d"]
     assert [sentence.partition(":")[0] for sentence in left_out] == ["node_1", "node_1"]

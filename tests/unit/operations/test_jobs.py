@@ -14,32 +14,17 @@ from hypothesis import strategies as st
 
 from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
 from jiyi.cli.operations.jobs import brief, upcoming
-from jiyi.errors import NotFound
+from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
-from models.operations.health import checks as health
+from models.operations import health_checks as health
 from tasks.framework import jobs
 from tasks.framework.jobs import Run, beat_schedule
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-#: What can be switched off, and with which value.
-OFF = {
-    "expire_minutes": 0,
-    "archive_hour": -1,
-    "recompute_kw_strength_hour": -1,
-    "prune_hour": -1,
-    "backup_hours": 0,
-    "verify_backup_hour": -1,
-    "warm_seconds": 0,
-    "snapshot_seconds": 0,
-    "reflect_minutes": 0,
-    "digest_hours": 0,
-    "wm_expire_minutes": 0,
-    "expire_items_minutes": 0,
-    "due_scan_seconds": 0,
-    "scan_stores_minutes": 0,
-}
+#: All that can be switched off.
+OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 
 
 @pytest.mark.parametrize(
@@ -66,10 +51,10 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
     assert schedule.slot(slot + timedelta(seconds=every)) == slot + timedelta(seconds=every)
 
 
-def test_every_job_has_a_setting_and_a_purpose() -> None:
+def test_every_job_has_a_time_or_a_setting_and_a_purpose() -> None:
     for name, job in JOBS.items():
         assert job.name == name
-        assert job.setting in Settings.model_fields
+        assert (job.setting in Settings.model_fields) != bool(job.when.every)
         assert job.purpose.endswith(".")
 
 
@@ -81,14 +66,25 @@ def test_a_job_that_there_is_not_is_named_with_those_that_there_are() -> None:
 def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure: Callable[..., Settings]) -> None:
     schedule = beat_schedule(configure(reconcile_seconds=7, **OFF))
     assert schedule == {"reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}}
-    on = beat_schedule(configure(backup_hours=24, archive_hour=0))
+    on = beat_schedule(configure(jobs_off="", backup_hours=24))
     assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
 
 
-@pytest.mark.parametrize("setting", OFF)
-def test_what_is_switched_off_says_so(configure: Callable[..., Settings], setting: str) -> None:
+@pytest.mark.parametrize("name", sorted(JOBS.keys() - {"reconcile"}))
+def test_what_is_switched_off_says_so(configure: Callable[..., Settings], name: str) -> None:
+    assert str(JOBS[name].schedule(configure(jobs_off=name))) == "off"
+
+
+@pytest.mark.parametrize("names", ["reconcile", "archive, sleep"])
+def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings], names: str) -> None:
+    with pytest.raises(SettingsError, match=r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"):
+        beat_schedule(configure(jobs_off=names))
+
+
+@pytest.mark.parametrize("setting", ["backup_hours", "reflect_minutes"])
+def test_an_interval_of_0_is_off(configure: Callable[..., Settings], setting: str) -> None:
     (job,) = [job for job in JOBS.values() if job.setting == setting]
-    assert str(job.schedule(configure(**{setting: OFF[setting]}))) == "off"
+    assert str(job.schedule(configure(**{setting: 0}))) == "off"
 
 
 @pytest.mark.parametrize(
@@ -150,13 +146,13 @@ def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: py
 
 def test_a_job_needs_a_setting_that_says_its_unit() -> None:
     with pytest.raises(KeyError):
-        Job("x", "Nothing.", "group").schedule(get_settings().model_copy(update={"group": "5"}))
+        Job("x", "Nothing.", setting="group").schedule(get_settings().model_copy(update={"group": "5"}))
 
 
 def test_every_job_and_its_setting_is_in_the_document() -> None:
     text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
     for job in JOBS.values():
-        assert re.search(rf"^\| `{job.name}` \|.*`JIYI_{job.setting.upper()}`", text, re.MULTILINE), job.name
+        assert re.search(rf"^\| `{job.name}` \|.*{job.setting.upper()}", text, re.MULTILINE), job.name
 
 
 def test_a_job_that_failed_needs_attention() -> None:

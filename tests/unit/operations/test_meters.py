@@ -17,7 +17,7 @@ from models.operations.series import BOUNDS_MS, quantile
 from models.queue import news, stream
 from models.queue.stream import place
 from web.stream.sending import CHUNK, event, gathered
-from workers.celery.task_meters import Watch
+from workers.celery.worker_setup import Watch
 
 
 def classes(**counts: float) -> list[float]:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models.db.sources import Reading
+from models.db.bounded_reads import Reading
+from models.operations import health_checks as checks
 from models.operations.canaries import Canary
-from models.operations.health import checks
-from models.operations.health.checks import STOPPED_SECONDS, State
+from models.operations.health_checks import STOPPED_SECONDS, State
 from models.operations.heartbeats import Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues

@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from engine.memory.nodes import derive
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
+from jiyi.protocol import limits
 
 MISSING = object()
 
@@ -232,8 +232,9 @@ def test_what_is_just_within_the_limits_is_accepted(event: dict[str, Any]) -> No
     assert len(decoded.events) == 1
 
 
-def test_limits_follow_the_settings(configure: Callable[..., Any]) -> None:
-    configure(max_description_chars=100, max_keywords=1, max_evidence=1, max_vector_dimensions=2)
+def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, few in {"DESCRIPTION_CHARS": 100, "KEYWORDS": 1, "EVIDENCE": 1, "VECTOR_DIMENSIONS": 2}.items():
+        monkeypatch.setattr(limits, f"MAX_{name}", few)
     for field, value in [("description", "x" * 101), ("keywords", ["a", "b"]), ("utterances", [["a", "b"]] * 2), ("vector", [1, 2, 3])]:
         extra = {"embedding_model": "m"} if field == "vector" else {}
         with pytest.raises(InvalidEvent, match=f"payload.{field}: "):
@@ -381,8 +382,8 @@ def test_an_empty_list_of_events_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("form", [b'{"events":[%s]}', b'{ "events": [%s] }'])
-def test_too_many_events_in_a_message_are_refused(form: bytes, configure: Callable[..., Any]) -> None:
-    configure(max_events_per_message=3)
+def test_too_many_events_in_a_message_are_refused(form: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
     assert len(wire.decode(form % b",".join([body_of(observed())] * 3)).events) == 3
     decoded = wire.decode(form % b",".join([body_of(observed())] * 4))
     assert decoded.events == []
@@ -404,8 +405,8 @@ def test_deep_nesting_in_a_bad_event_does_not_crash(depth: int) -> None:
     assert_can_be_buried(*decoded.rejected[0])
 
 
-def test_a_message_of_a_thousand_bad_events_is_quick(configure: Callable[..., Any]) -> None:
-    configure(max_events_per_message=1_000)
+def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 1_000)
     start = time.thread_time()
     decoded = wire.decode(body_of({"events": [observed(description="")] * 1_000}))
     assert len(decoded.rejected) == 1_000

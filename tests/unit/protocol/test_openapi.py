@@ -13,10 +13,10 @@ import pytest
 from flask import Flask
 from pydantic import ValidationError
 
+from jiyi.protocol import limits
 from jiyi.protocol.events import EVENT_TYPES
 from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
-from jiyi.settings import get_settings
 from web.accounts import rate_limits
 from web.api import OPERATIONS
 from web.api.docs import blueprint, type_of
@@ -123,14 +123,14 @@ def test_examples_are_in_two_languages() -> None:
     assert len(chinese) >= 2
 
 
-def test_limits_are_those_of_the_settings(document: Any) -> None:
-    settings, schemas = get_settings(), document["components"]["schemas"]
+def test_limits_are_in_the_document(document: Any) -> None:
+    schemas = document["components"]["schemas"]
     top_k = schemas["RetrieveBody"]["properties"]["top_k"]
-    assert (top_k["minimum"], top_k["maximum"]) == (1, settings.max_top_k)
-    assert schemas["EventList"]["properties"]["events"]["maxItems"] == settings.max_events_per_message
-    assert schemas["Observation"]["properties"]["description"]["maxLength"] == settings.max_description_chars
+    assert (top_k["minimum"], top_k["maximum"]) == (1, limits.MAX_TOP_K)
+    assert schemas["EventList"]["properties"]["events"]["maxItems"] == limits.MAX_EVENTS_PER_MESSAGE
+    assert schemas["Observation"]["properties"]["description"]["maxLength"] == limits.MAX_DESCRIPTION_CHARS
     limit = next(one for one in document["paths"]["/api/v1/nodes"]["get"]["parameters"] if one["name"] == "limit")
-    assert limit["schema"]["maximum"] == settings.max_page
+    assert limit["schema"]["maximum"] == limits.MAX_PAGE
 
 
 def test_every_type_of_event_can_be_posted(document: Any) -> None:

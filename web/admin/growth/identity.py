@@ -8,8 +8,8 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
-from jiyi.settings import get_settings
 from models.db.actions import Action
 from models.growth import identity, identity_actions
 from models.memory import agent_reads
@@ -55,7 +55,7 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
         "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
         "proposals": [_shown(connection, group, proposal) for proposal in latest],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
-        "max_chars": get_settings().identity_max_chars,
+        "max_chars": limits.MAX_IDENTITY_CHARS,
     }
 
 

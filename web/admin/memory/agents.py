@@ -16,7 +16,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
-from models.db.sources import from_database
+from models.db.bounded_reads import from_database
 from models.memory import actions, agent_reads
 from models.memory.agent_reads import Span, TimelineSpan
 from models.memory.search import FoundMemory, MemoryFilter, search

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from engine.text import marking
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import ExportQuery
-from models.db.sources import attempt, from_database
+from models.db.bounded_reads import attempt, from_database
 from models.memory import actions, agent_reads, questions
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.protocol.reflection import Reason, Reasons
-from models.db.sources import attempt, from_database
+from models.db.bounded_reads import attempt, from_database
 from models.erasure.actions import request_erasure
 from models.memory import actions, events, reads
 from models.reflection.reads import why

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, render_template
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
-from models.db.sources import source
-from models.operations import rates
-from models.operations.health.overview import overview
+from models.db.bounded_reads import source
+from models.operations import overview as reads
+from models.operations.overview import overview
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
@@ -41,7 +41,7 @@ def series() -> Response:
     """Figures of the whole service over time."""
     need("operator")
     minutes = min(inputs.whole("minutes", MAX_MINUTES) or 60, MAX_MINUTES)
-    return json_answer(source("Valkey").ask(lambda: rates.series(minutes)))
+    return json_answer(source("Valkey").ask(lambda: reads.series(minutes)))
 
 
 def gather(group: str, after: str) -> Context:

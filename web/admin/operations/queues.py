@@ -6,8 +6,8 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 
 from jiyi.settings import get_settings
-from models.db.sources import source
-from models.operations.health import liveness
+from models.db.bounded_reads import source
+from models.operations import liveness
 from models.queue import broker_queues
 from web.admin.frame import Page
 from web.admin.pages import Context, page

@@ -15,12 +15,13 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
-from models.db.sources import Reading, attempt, from_database, source
+from models.db.bounded_reads import Reading, attempt, from_database, source
 from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
@@ -182,7 +183,7 @@ def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
     focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
     defaults = _defaults(None)
-    settings = {**defaults, **_given("a", defaults), "top_k": get_settings().max_top_k}
+    settings = {**defaults, **_given("a", defaults), "top_k": limits.MAX_TOP_K}
     for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
         if f"a.{name}" not in request.args:
             del settings[name]  # as the agent has it

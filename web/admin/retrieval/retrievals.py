@@ -23,5 +23,5 @@ PER_PAGE = 30
 def some(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
     rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
-    kept = {"retrievals": settings.retrievals_kept, "days": settings.retrievals_days}
+    kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
     return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from engine.operations.jobs import HOUR, JOBS
 from jiyi.protocol.tiers.knowledge import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
@@ -32,7 +33,12 @@ DIGEST_TIMEOUT = 60.0
 NONE = lazy_gettext("There is no digest %(id)s in the group “%(group)s”.")
 
 
-@page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=lambda _data: get_settings().digest_hours)
+def _interval(_data: object) -> float:
+    """Hours from one digest to the next; 0: the job is switched off."""
+    return JOBS["digest"].schedule(get_settings()).every / HOUR
+
+
+@page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
 def some(connection: Connection, group: str) -> Context:
     found = stored.listed(connection, group, before=inputs.identifier("before"), limit=PER_PAGE + 1)
     return listed("digests", found, PER_PAGE, "digest_id")

@@ -10,11 +10,11 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.settings import get_settings
-from models.db.sources import Reading, attempt, from_database
+from models.db.bounded_reads import Reading, attempt, from_database
 from models.tiers import guards, quarantine, quarantine_reads
 from models.tiers.guards import RunningAway
 from models.tiers.quarantine_reads import Counts, Entry
+from models.tiers.working import WM_ENTRIES, WM_HOURS
 from web.admin import inputs
 from web.admin.frame import Page
 from web.admin.pages import Context, page
@@ -71,7 +71,7 @@ def gather(group: str) -> Context:
         "tiers": _states(stored, notes),
         "outcomes": _outcomes(found.screened),
         **vars(found),
-        "limits": {"entries": get_settings().wm_entries, "hours": get_settings().wm_hours},
+        "limits": {"entries": WM_ENTRIES, "hours": WM_HOURS},
     }
 
 

@@ -9,12 +9,13 @@ from flask_babel import lazy_gettext
 from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
+from jiyi.protocol import limits
 from jiyi.protocol.tiers.query import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import NodeProperties, format_history
-from models.db.sources import Reading, attempt, source
+from models.db.bounded_reads import Reading, attempt, source
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.admin import inputs
@@ -42,10 +43,10 @@ MAX_DAYS = 36_500
     languages_of_heading=LANGUAGES,
     most=MAX_RESULTS,
     most_web=MAX_WEB_RESULTS,
-    longest=lambda _data: get_settings().max_focal_chars,
+    longest=lambda _data: limits.MAX_FOCAL_CHARS,
 )
 def answered(group: str) -> Context:
-    query, wanted = (asked("query", get_settings().max_focal_chars) or "").strip(), _wanted()
+    query, wanted = (asked("query", limits.MAX_FOCAL_CHARS) or "").strip(), _wanted()
     got = _ask(group, query, wanted) if query else None
     text = format_history(got.value.results, wanted["language"]) if got and got.value else None
     unknown = (got and got.reason) or None

@@ -9,12 +9,11 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.settings import get_settings
-from models.db.sources import Reading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
 from models.tiers import quarantine_reads
 from models.tiers import working as kept
 from models.tiers.quarantine_reads import EntryWithOrigin
-from models.tiers.working import Entry
+from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 
@@ -25,15 +24,14 @@ PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
 @page(blueprint, "/working", "working.html", live="_working.html")
 def gather(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
-    settings = get_settings()
     cached = source("Valkey").begin(lambda: kept.read(group))
 
     def question(connection: Connection) -> list[EntryWithOrigin]:
-        return quarantine_reads.working(connection, group, settings.wm_entries)
+        return quarantine_reads.working(connection, group, WM_ENTRIES)
 
     stored = attempt(lambda: from_database(question))
     entries, notes = together(attempt(cached), stored)
-    return {"entries": entries, "notes": notes, "most": settings.wm_entries, "hours": settings.wm_hours, "as_of": datetime.now(UTC)}
+    return {"entries": entries, "notes": notes, "most": WM_ENTRIES, "hours": WM_HOURS, "as_of": datetime.now(UTC)}
 
 
 def together(cached: Reading[list[Entry] | None], stored: Reading[list[EntryWithOrigin]]) -> tuple[list[EntryWithOrigin], list[str]]:

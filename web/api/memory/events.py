@@ -12,7 +12,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.openapi.operations import PREFIX
-from models.db.sources import from_database
+from models.db.bounded_reads import from_database
 from models.memory import events as stored
 from models.memory import questions
 from models.memory.agents import key_of

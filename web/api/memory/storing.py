@@ -9,7 +9,7 @@ import psycopg
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
-from models.db.sources import FAILURES, PATIENCE, Unanswered, one_line
+from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory import inbox
 from models.memory.ingest import Kept, group_commit
 from models.memory.own_vectors import FIELD, MisfitVectors

@@ -1,0 +1,173 @@
+"""``client.jobs``: the service's scheduled jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import RootModel
+
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.steps import Steps, polled, verb
+from jiyi.protocol.operations import (
+    DeadLetter,
+    DeadLetterPage,
+    EmbeddersRequest,
+    JobsRequest,
+    JobState,
+    LetterRequest,
+    LettersRequest,
+    LetterState,
+    LLMsRequest,
+    RecallRequest,
+    ResolveBody,
+    Resolved,
+    Retried,
+    RetryWork,
+    RunJob,
+    ServiceStats,
+    StatsRequest,
+    Tick,
+    TickRequest,
+)
+from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep
+
+#: What a job that is run now may take, in seconds.
+JOB_SECONDS = 600.0
+States = list[JobState]
+
+
+class Known(RootModel[Tick | None]):
+    """A run, unless there is none of that time."""
+
+
+class Jobs(Namespace[W]):
+    """Scheduled jobs. They are the whole service's, whatever the group."""
+
+    @verb
+    def list(self) -> Steps[States]:
+        """Every job with its last run and its next one."""
+        return self._ask("jobs.list", JobsRequest(), States)
+
+    @verb
+    def run(self, job: str, *, dry_run: bool = False, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[Tick]:
+        """Run a scheduled job now and wait for its end; or (``dry_run``) tell what it would do.
+
+        Raises:
+            NotFound: there is no such job.
+            NoAnswer: it has not ended within ``timeout`` seconds, but goes on.
+        """
+        request = checked(RunJob, job=job, whole_service=whole_service)
+        if dry_run:
+            return (yield from self._ask("jobs.preview", request, Tick, timeout))
+        begun = yield from self._act("jobs.run", request, Tick)
+        slot = checked(TickRequest, job=job, slot=begun.slot)
+
+        def look() -> Steps[Tick]:
+            return (yield from self._ask("jobs.tick", slot, Known)).root or begun
+
+        late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs`"
+        return (yield from polled(look, lambda tick: tick.ended, timeout, lambda _: late))
+
+
+class DeadLetters(Namespace[W]):
+    """Dead letters: what could not be done, kept with the reason until somebody decides."""
+
+    @verb
+    def list(
+        self,
+        *,
+        state: LetterState = "open",
+        kind: str | None = None,
+        words: str | None = None,
+        before: Id | None = None,
+        limit: int = DEFAULT_PAGE,
+    ) -> Steps[DeadLetterPage]:
+        """A page, newest first. ``words`` stand in the reason; ``before`` is the last page's ``next``."""
+        request = checked(LettersRequest, state=state, kind=kind, words=words, before=before, limit=limit)
+        return self._ask("dead_letters.list", request, DeadLetterPage)
+
+    @verb
+    def get(self, letter_id: Id) -> Steps[DeadLetter]:
+        """One letter, with its whole message. Raises :class:`jiyi.errors.NotFound`."""
+        return self._ask("dead_letters.get", checked(LetterRequest, letter_id=letter_id), DeadLetter)
+
+    @verb
+    def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[Resolved]:
+        """Try again: those named, or up to 1,000 open ones of a kind. What is still wrong comes back as new letters.
+
+        Raises:
+            NotFound: none of those named is open.
+        """
+        return self._resolve("replay", letter_ids, kind)
+
+    @verb
+    def discard(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[Resolved]:
+        """Give up on those named, or on up to 1,000 open ones of a kind. Raises as :meth:`replay` does."""
+        return self._resolve("discard", letter_ids, kind)
+
+    def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None) -> Steps[Resolved]:
+        request = checked(ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind)
+        return self._act("dead_letters.resolve", request, Resolved)
+
+
+#: Seconds that a check of an agent's search may take: all of its memories are read for the comparison.
+CHECK_SECONDS = 60.0
+
+
+class Service(Namespace[W]):
+    """The service's counts, its LLM, its pending work."""
+
+    @verb
+    def stats(self) -> Steps[ServiceStats]:
+        """Counts of the group; pending work, counters and agent indexes of the whole service."""
+        return self._ask("stats.show", StatsRequest(), ServiceStats)
+
+    @verb
+    def llms(self, days: int = 30) -> Steps[LLMReport]:
+        """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
+        return self._ask("llms.show", checked(LLMsRequest, days=days), LLMReport)
+
+    @verb
+    def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> Steps[int]:
+        """Make pending work of a kind due now: of the subjects named, or up to 10,000 of them. Returns how many."""
+        request = checked(RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
+        done = yield from self._act("pending_work.retry", request, Retried)
+        return done.retried
+
+    @verb
+    def check_recall(self, agent_id: str, *, questions: int = 20, top_k: int = 10, timeout: float = CHECK_SECONDS) -> Steps[RecallReport]:
+        """How much of the exact answer the search in a large agent's memories finds."""
+        request = checked(RecallRequest, agent_id=agent_id, questions=questions, top_k=top_k)
+        return self._ask("retrieval.check_recall", request, RecallReport, timeout)
+
+
+class Embeddings(Namespace[W]):
+    """The deployment's embedding models."""
+
+    @verb
+    def show(self) -> Steps[EmbedderReport]:
+        """Which embedders there are, which is in use, and how many memories each model has embedded."""
+        return self._ask("embedders.show", EmbeddersRequest(), EmbedderReport)
+
+    @verb
+    def move(
+        self,
+        to: str | None = None,
+        *,
+        batch: int = DEFAULT_BATCH,
+        everything: bool = False,
+        count: bool = False,
+        cancel: bool = False,
+        timeout: float = STEP_SECONDS,
+    ) -> Steps[MoveState]:
+        """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.reembedding.ReembeddingStep`).
+
+        Repeat it until its ``phase`` is ``done``.
+
+        Raises:
+            EmbeddingUnavailable, TextRefused: the new model's provider; the step may be repeated.
+        """
+        request = checked(ReembeddingStep, to=to, batch=batch, everything=everything, count=count, cancel=cancel)
+        return self._act("reembedding.step", request, MoveState, timeout, queue=QUEUE)

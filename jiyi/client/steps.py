@@ -1,0 +1,292 @@
+"""How a verb is said once for both clients: it yields what is to be sent, and gets back what was answered.
+
+A verb's function is a generator of steps: calls, messages of events, pauses. It knows no transport, no thread and no event loop.
+:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each. The decorators
+``verb`` and ``rows`` tell type checkers what comes of that: ``T`` here, an awaitable of ``T`` there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from jiyi.client.transport import AsyncTransport, Transport
+from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
+from jiyi.polling import FIRST_POLL, LAST_POLL
+
+if TYPE_CHECKING:
+    from jiyi.client.calls import Namespace
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+#: Nothing came of it, so that it may be tried again.
+AWAY = (BrokerUnavailable, DatabaseUnavailable)
+
+
+class Blocking:
+    """Marks namespaces whose verbs return when they are done."""
+
+
+class Awaiting:
+    """Marks namespaces whose verbs are awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A question or a change, as :meth:`jiyi.client.transport.Transport.call` takes it; its answer is JSON."""
+
+    name: str
+    queue: str
+    request: dict[str, Any]
+    timeout: float | None
+    #: It changes nothing: if the service cannot be reached it is asked again.
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of events. Each has an id, so that sending it again is harmless."""
+
+    body: bytes
+    routing_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Seconds to wait."""
+
+    seconds: float
+
+
+Step = Call | Message | Pause
+#: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns its result.
+Steps = Generator[Step, Any, T]
+#: Of a list: the steps to a page, given where the page before ended (None: the first); its rows, and where it ends (None: the last).
+PageFetcher = Callable[[Any], Steps[tuple[list[T], Any]]]
+
+
+def run(steps: Steps[T], transport: Transport) -> T:
+    """The result of a verb, when it is there."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = _taken(step, transport)
+            except Exception as error:  # noqa: BLE001 – the verb says what to make of it
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def run_async(steps: Steps[T], transport: AsyncTransport) -> T:
+    """The same in asyncio. Cancelling it takes effect at once: nothing further is sent."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = await _taken_async(step, transport)
+            except Exception as error:  # noqa: BLE001 – the verb says what to make of it
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        steps.close()
+
+
+def _taken(step: Step, transport: Transport) -> Any:
+    """What a step gives, tried again where it may be."""
+    patience = _patience(step, transport)
+    while True:
+        try:
+            return _found(step, transport)
+        except TooManyQuestions as refusal:
+            time.sleep(patience.pause(refusal))
+        step = _within(step, patience)
+
+
+async def _taken_async(step: Step, transport: AsyncTransport) -> Any:
+    patience = _patience(step, transport)
+    while True:
+        try:
+            return await _found_async(step, transport)
+        except TooManyQuestions as refusal:
+            pause = patience.pause(refusal)
+        await asyncio.sleep(pause)
+        step = _within(step, patience)
+
+
+def _patience(step: Step, transport: Transport | AsyncTransport) -> RetryPolicy:
+    """For a step that is refused: what the deployment has, and no more than the time that the caller gave the call."""
+    seconds: float = getattr(transport, "patience", 0.0)
+    return RetryPolicy(seconds if not isinstance(step, Call) or step.timeout is None else min(seconds, step.timeout))
+
+
+def _within(step: Step, patience: RetryPolicy) -> Step:
+    """The step again, in what is left of the time that the caller gave it."""
+    return step if not isinstance(step, Call) or step.timeout is None else replace(step, timeout=min(step.timeout, patience.left))
+
+
+def _found(step: Step, transport: Transport) -> Any:
+    """What a step gives, tried again where it may be when the service is away."""
+    for pause in _retries(step, transport):
+        with suppress(*AWAY):
+            return _take(step, transport)
+        time.sleep(pause)
+    return _take(step, transport)
+
+
+async def _found_async(step: Step, transport: AsyncTransport) -> Any:
+    for pause in _retries(step, transport):
+        with suppress(*AWAY):
+            return await _take_async(step, transport)
+        await asyncio.sleep(pause)
+    return await _take_async(step, transport)
+
+
+def _take(step: Step, transport: Transport) -> Any:
+    match step:
+        case Call():
+            return transport.call(step.name, step.queue, step.request, step.timeout)
+        case Message():
+            return transport.publish(step.body, step.routing_key)
+        case Pause():
+            return time.sleep(step.seconds)
+
+
+async def _take_async(step: Step, transport: AsyncTransport) -> Any:
+    match step:
+        case Call():
+            return await transport.call(step.name, step.queue, step.request, step.timeout)
+        case Message():
+            return await transport.publish(step.body, step.routing_key)
+        case Pause():
+            return await asyncio.sleep(step.seconds)
+
+
+def _retries(step: Step, transport: Transport | AsyncTransport) -> tuple[float, ...]:
+    """Seconds before each further try: of what reads, and of events, which count once however often they come."""
+    pauses: tuple[float, ...] = getattr(transport, "retries", ())
+    return pauses if isinstance(step, Message) or (isinstance(step, Call) and step.reads) else ()
+
+
+def polled(look: Callable[[], Steps[T]], final: Callable[[T], bool], seconds: float, late: Callable[[T], str] | None = None) -> Steps[T]:
+    """:func:`jiyi.polling.poll` in steps. Raises :class:`NoAnswer` as it does."""
+    deadline, pause = time.monotonic() + seconds, FIRST_POLL
+    while not final(result := (yield from look())):
+        if time.monotonic() > deadline:
+            if late is not None:
+                raise NoAnswer(late(result))
+            break
+        yield Pause(pause)
+        pause = min(pause * 2, LAST_POLL)
+    return result
+
+
+class verb(Generic[P, T]):  # noqa: N801 – a decorator
+    """Makes a function of steps a method of both clients."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        #: The steps themselves, for other verbs: ``yield from Memory.event_states.steps(memory, ids)``.
+        self.steps = function
+
+        @wraps(function)
+        def perform(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            return namespace._calls.do(lambda: function(namespace, *args, **kwargs))  # noqa: SLF001 – a method of its
+
+        self._perform = perform
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, namespace: None, owner: Any = None) -> verb[P, T]: ...
+    @overload
+    def __get__(self, namespace: Namespace[Blocking], owner: Any = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, namespace: Namespace[Awaiting], owner: Any = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, namespace: Any, owner: Any = None) -> Any:
+        return self if namespace is None else MethodType(self._perform, namespace)
+
+
+class rows(Generic[P, T]):  # noqa: N801 – a decorator
+    """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages as they are needed."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], PageFetcher[T]]) -> None:
+        @wraps(function)
+        def iterate(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            turn = function(namespace, *args, **kwargs)  # now, so that wrong arguments are said now
+            return (_each_async if namespace._calls.awaits else _each)(namespace._calls.do, turn)  # noqa: SLF001 – a method of its
+
+        self._iterate = iterate
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, namespace: None, owner: Any = None) -> rows[P, T]: ...
+    @overload
+    def __get__(self, namespace: Namespace[Blocking], owner: Any = None) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, namespace: Namespace[Awaiting], owner: Any = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, namespace: Any, owner: Any = None) -> Any:
+        return self if namespace is None else MethodType(self._iterate, namespace)
+
+
+def _each(take: Callable[[Any], Any], turn: PageFetcher[T]) -> Iterator[T]:
+    place: Any = None
+    while True:
+        page, place = take(partial(turn, place))
+        yield from page
+        if place is None:
+            return
+
+
+async def _each_async(take: Callable[[Any], Any], turn: PageFetcher[T]) -> AsyncIterator[T]:
+    place: Any = None
+    while True:
+        page, place = await take(partial(turn, place))
+        for row in page:
+            yield row
+        if place is None:
+            return
+
+
+#: Tries of one request beyond the first: what the pauses below come to in two minutes.
+MOST = 16
+#: Seconds before the next try: as many as the service names, and at least the first, doubled up to the last with each refusal.
+FIRST, LAST = 1.0, 8.0
+#: Seconds, at most, that are added at random, so that callers that were refused together do not come back together.
+SPREAD = 0.5
+
+
+class RetryPolicy:
+    """How long one request may still be sent again. ``seconds``: for all pauses together, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._refusals = 0
+
+    def pause(self, refusal: TooManyQuestions) -> float:
+        """Seconds to wait before the next try. Raises the refusal if there would be no time left for one."""
+        least = min(FIRST * 2.0**self._refusals, LAST)
+        self._refusals += 1
+        told = 0.0 if refusal.retry_after is None else refusal.retry_after
+        seconds = max(told, least) + random.uniform(0, SPREAD)  # noqa: S311 – no secret
+        if self._refusals > MOST or seconds >= self.left:
+            raise refusal
+        return seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds, at least 0."""
+        return max(0.0, self._until - time.monotonic())

@@ -1,0 +1,160 @@
+"""``client.stores``: stores that graphs declare (``docs/workflows.md``)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.steps import Steps, verb
+from jiyi.protocol import stores as protocol
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.stores import Snapshot
+
+
+class Stores(Namespace[W]):
+    """The group's stores. ``run_id`` names the store of one run of a graph; without it, and if the run has none, it is the group's."""
+
+    @verb
+    def apply(
+        self, graph: str, memory: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]] = (), *, run_id: str = ""
+    ) -> Steps[protocol.AppliedGraph]:
+        """Declare a graph's stores and which of its nodes use them (:class:`jiyi.stores.graph.Graph` reads them from a file).
+
+        Raises:
+            ConfigError: with the path of what is wrong; nothing is changed.
+        """
+        request = checked(protocol.ApplyGraph, graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id)
+        return self._act("stores.apply", request, protocol.AppliedGraph)
+
+    @verb
+    def schema(self) -> Steps[dict[str, Any]]:
+        """The JSON Schema of declarations."""
+        answer = yield from self._ask("stores.schema", protocol.SchemaQuery(), protocol.StoreSchema)
+        return answer.document
+
+    @verb
+    def list(self, *, run_id: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None) -> Steps[protocol.StorePage]:
+        """A page of stores, newest first."""
+        return self._ask("stores.list", checked(protocol.StoresQuery, run_id=run_id, limit=limit, after=after), protocol.StorePage)
+
+    @verb
+    def show(self, name: str, *, run_id: str = "") -> Steps[protocol.StoreState]:
+        """A store, what is in it, and how far its index is."""
+        return self._ask("stores.show", checked(protocol.StoreName, name=name, run_id=run_id), protocol.StoreState)
+
+    @verb
+    def items(self, name: str, *, run_id: str = "", limit: int = DEFAULT_PAGE, before: int | None = None) -> Steps[protocol.ItemPage]:
+        """A page of a store's items, newest first."""
+        query = checked(protocol.ItemsQuery, name=name, run_id=run_id, limit=limit, before=before)
+        return self._ask("stores.items", query, protocol.ItemPage)
+
+    @verb
+    def files(
+        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None
+    ) -> Steps[protocol.FilePage]:
+        """A page of a store's files in the order of their paths: how far their indexes are, what is the matter with them."""
+        query = checked(protocol.FilesQuery, name=name, run_id=run_id, state=state, limit=limit, after=after)
+        return self._ask("stores.files", query, protocol.FilePage)
+
+    @verb
+    def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> Steps[bytes]:
+        """The bytes of an attachment, as they came."""
+        query = checked(protocol.AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
+        answer = yield from self._ask("stores.attachment", query, protocol.AttachmentBytes)
+        return base64.b64decode(answer.data)
+
+    @verb
+    def load(self, name: str, *, run_id: str = "") -> Steps[protocol.StoreState]:
+        """Make a store ready; work that brings its index up to date is owed, and not waited for."""
+        return self._act("stores.load", checked(protocol.StoreName, name=name, run_id=run_id), protocol.StoreState)
+
+    @verb
+    def retrieve(
+        self,
+        name: str,
+        query: str,
+        *,
+        role: str = "",
+        top_k: int = 3,
+        similarity_threshold: float = -1,
+        search: str | None = None,
+        run_id: str = "",
+        timeout: float | None = None,
+    ) -> Steps[protocol.FoundItems]:
+        """The items of a store that fit a question best, with the parts of their scores.
+
+        ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
+        """
+        request = checked(
+            protocol.RetrieveItems,
+            name=name,
+            run_id=run_id,
+            role=role,
+            query=query,
+            top_k=top_k,
+            similarity_threshold=similarity_threshold,
+            search=search,
+        )
+        return self._ask("stores.retrieve", request, protocol.FoundItems, timeout)
+
+    @verb
+    def update(
+        self,
+        name: str,
+        *,
+        role: str,
+        inputs_text: str = "",
+        input_snapshot: Snapshot | None = None,
+        output_snapshot: Snapshot | str | None = None,
+        run_id: str = "",
+    ) -> Steps[protocol.WrittenItem]:
+        """Store what a node said."""
+        output = {"text": output_snapshot} if isinstance(output_snapshot, str) else output_snapshot
+        request = checked(
+            protocol.UpdateStore,
+            name=name,
+            run_id=run_id,
+            role=role,
+            inputs_text=inputs_text,
+            input_snapshot=input_snapshot,
+            output_snapshot=output,
+        )
+        return self._act("stores.update", request, protocol.WrittenItem)
+
+    @verb
+    def save(self, name: str, *, run_id: str = "") -> Steps[protocol.SavedStore]:
+        """Write a store to the file of its path, in the original's format."""
+        return self._act("stores.save", checked(protocol.StoreName, name=name, run_id=run_id), protocol.SavedStore)
+
+    @verb
+    def reindex(self, name: str, *, run_id: str = "") -> Steps[int]:
+        """Have a store's index made anew; how many items or files that are."""
+        answer = yield from self._act("stores.reindex", checked(protocol.StoreName, name=name, run_id=run_id), protocol.ReindexedStore)
+        return answer.owed
+
+    @verb
+    def delete(self, name: str, *, run_id: str = "") -> Steps[int]:
+        """Delete a store with all that it holds; how many items that were."""
+        answer = yield from self._act("stores.delete", checked(protocol.StoreName, name=name, run_id=run_id), protocol.DeletedStore)
+        return answer.items
+
+    @verb
+    def map(self, graph: str | None = None) -> Steps[protocol.StoreMap]:
+        """Which node uses which store."""
+        return self._ask("stores.map", checked(protocol.MapQuery, graph=graph), protocol.StoreMap)
+
+    @verb
+    def log(self, operation: protocol.LogOperation) -> Steps[None]:
+        """Note what a node did with its stores."""
+        yield from self._act("stores.log", operation, object)
+
+    @verb
+    def operations(
+        self, graph: str | None = None, *, limit: int = DEFAULT_PAGE, before: UUID | None = None
+    ) -> Steps[protocol.OperationPage]:
+        """A page of what nodes did with stores, newest first."""
+        query = checked(protocol.OperationsQuery, graph=graph, limit=limit, before=before)
+        return self._ask("stores.operations", query, protocol.OperationPage)

@@ -1,0 +1,246 @@
+"""The verbs that tell the service something: events, published one by one or many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Unpack
+from uuid import UUID
+
+from jiyi.client.arguments import AgentArguments, EndingArguments, Envelope, EventArguments, IngestArguments, ObservationArguments
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.memory import Memory
+from jiyi.client.observations import configuration, ending, many, observation, turn
+from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.client.steps import Message, Steps, polled, verb
+from jiyi.client.tiers import Tiers
+from jiyi.errors import EventRejected, IdReused, join_problems
+from jiyi.protocol import events as wire
+from jiyi.protocol.conversations.types import Role
+from jiyi.protocol.events import Event
+from jiyi.protocol.events.content import digests_of
+from jiyi.protocol.events.states import EventState
+from jiyi.protocol.tiers.knowledge import IngestBody, IngestState, ingest_event
+from jiyi.protocol.wire.json_values import JsonMapping
+
+#: Ids in one question about states.
+STATES_A_CALL = 500
+
+
+class WriteMethods(Namespace[W]):
+    """What happened, what was said, how agents are set."""
+
+    memory: Memory[W]
+    tiers: Tiers[W]
+
+    @verb
+    def observe(
+        self,
+        agent_id: str,
+        description: str,
+        *,
+        importance: float | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+        **fields: Unpack[ObservationArguments],
+    ) -> Steps[UUID]:
+        """Publish one ``memory.observed`` event; returns its id, which is also its memory's.
+
+        Args:
+            agent_id: whose memory.
+            description: what happened, one statement.
+            importance: another name of ``poignancy``: how much it matters, 1 … 10.
+            wait: return only when the memory is retrievable.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: other fields of the event (``occurred_at``, ``session_id``, ``event_id``, …) and of its
+                payload (``node_type``, ``keywords``, ``poignancy``, ``evidence``, …; see ``docs/events.md``).
+
+        Raises:
+            InvalidEvent: with a sentence per wrong field; nothing was published.
+            BrokerUnavailable: nothing was published.
+            EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is one: another event has
+                its ``event_id``, and says something else.
+            NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
+        """
+        given = {"agent_id": agent_id, "description": description, **fields}
+        event = observation(self._group, given if importance is None else {**given, "importance": importance})
+        return self._tell(event, wait=wait, timeout=timeout)
+
+    @verb
+    def observe_many(
+        self, observations: Iterable[JsonMapping | Event], /, *, wait: bool = False, timeout: float | None = None
+    ) -> Steps[list[UUID]]:
+        """Publish many observations, up to ``limits.MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
+
+        Each is a dict of :meth:`observe`'s arguments, or an event. All are checked before any is published.
+        Raises as :meth:`observe` does; the field names then begin with the position of the observation.
+        """
+        return self._publish(list(many(self._group, observations)), wait=wait, timeout=timeout)
+
+    @verb
+    def add_turn(
+        self,
+        agent_id: str,
+        role: Role,
+        text: str,
+        session_id: str,
+        *,
+        name: str | None = None,
+        provenance: JsonMapping | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+        **fields: Unpack[EventArguments],
+    ) -> Steps[UUID]:
+        """Publish one ``turn.recorded`` event: something that was said in a conversation with the agent; returns its id.
+
+        Args:
+            agent_id: with whom.
+            role: who said it: ``user``, ``assistant``, ``system`` or ``tool``.
+            text: what was said. Passwords and keys in it are masked.
+            session_id: which conversation it is.
+            name: of the speaker.
+            provenance: where it comes from: any small JSON object.
+            wait: return only when the turn is retrievable; what it tells is extracted later.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: ``event_id``, ``occurred_at`` …
+
+        Raises as :meth:`observe` does.
+        """
+        event = turn(self._group, agent_id, role, text, session_id, name=name, provenance=provenance, **fields)
+        return self._tell(event, wait=wait, timeout=timeout)
+
+    @verb
+    def perceive(
+        self,
+        agent_id: str,
+        seen: Iterable[Seen | tuple[Any, ...]],
+        *,
+        utterances: Sequence[tuple[str, str]] = (),
+        att_bandwidth: int = ATT_BANDWIDTH,
+        retention: int = RETENTION,
+        stanford: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
+        **fields: Unpack[Envelope],
+    ) -> Steps[list[UUID]]:
+        """Observe what an agent sees around it: the closest, and of that only what is new (:mod:`jiyi.client.perceive`).
+
+        Args:
+            agent_id: whose memory; also its name among the subjects.
+            seen: (subject, predicate, object, description, distance) each.
+            utterances: what was said, (speaker, text) each, if the agent is seen chatting with somebody.
+            att_bandwidth: how many of the things seen come to attention.
+            retention: how many of the agent's latest events they are compared with.
+            stanford: texts exactly as the original makes them.
+            wait: return only when the memories are retrievable.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: of all the events (``occurred_at``, ``session_id``, …).
+
+        Returns:
+            The events' ids; with ``wait`` only of those that were new.
+        """
+        made = observations(
+            agent_id, (Seen(*item) for item in seen), utterances=utterances, bandwidth=att_bandwidth, retention=retention, stanford=stanford
+        )
+        if not made:
+            return []
+        fields.setdefault("occurred_at", datetime.now(UTC))  # one look, one moment
+        events = list(many(self._group, [{**item, **fields} for item in made]))
+        published = yield from self._publish(events, wait=wait, timeout=timeout)
+        ids = [event_id for event_id, item in zip(published, made, strict=True) if item.get("node_type") != "chat"]
+        if not wait:
+            return ids
+        states = yield from self._states(ids, timeout)
+        return [state.event_id for state in states if state.state != "duplicate"]
+
+    @verb
+    def configure(
+        self, agent_id: str, *, wait: bool = False, timeout: float | None = None, **settings: Unpack[AgentArguments]
+    ) -> Steps[UUID]:
+        """Publish ``agent.configured``: set an agent's ``mode``, weights, ``recency_decay``, ``dedupe``, …
+
+        What is not given stays as it is; None takes the agent's own setting back.
+        """
+        return self._tell(configuration(self._group, agent_id, {**settings}), wait=wait, timeout=timeout)
+
+    @verb
+    def end_session(self, agent_id: str, session_id: str | None = None, **fields: Unpack[EndingArguments]) -> Steps[UUID]:
+        """Publish ``session.ended``: the agent keeps two thoughts of the conversation. Returns the event's id, which is
+        also that of the reflection.
+
+        ``fields`` are ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
+        """
+        return self._tell(ending(self._group, agent_id, {"session_id": session_id, **fields}))
+
+    @verb
+    def ingest(
+        self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
+    ) -> Steps[IngestState | UUID]:
+        """A text for the group's quarantine, and for working memory if the filters let it in.
+
+        Args:
+            content: what was said.
+            wait: return the filters' verdict; else at once the entry's id.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: the other ones of :class:`jiyi.protocol.tiers.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+                Give an ``event_id`` of your own, and the call may be repeated whatever it raised: the text is taken once.
+
+        Raises:
+            InvalidRequest: with a sentence per wrong field; nothing was published.
+            BrokerUnavailable: nothing was published.
+            EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
+        """
+        body = checked(IngestBody, content=content, **fields)
+        entry_id = yield from self._tell(wire.build(ingest_event(self._group, body)), wait=wait, timeout=timeout)
+        if not wait:
+            return entry_id
+        return (yield from Tiers.screened.steps(self.tiers, entry_id, timeout))
+
+    @verb
+    def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
+        """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
+        return self._wait_for(event_ids, {}, timeout)
+
+    def _tell(self, event: Event, *, wait: bool = False, timeout: float | None = None) -> Steps[UUID]:
+        ids = yield from self._publish([event], wait=wait, timeout=timeout)
+        return ids[0]
+
+    def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
+        for message, body in list(wire.messages(events, self._settings)):
+            yield Message(body, message[0].type)
+        ids = [event.event_id for event in events]
+        if wait:
+            yield from self._wait_for(ids, digests_of(events), timeout)
+        return ids
+
+    def _states(
+        self, ids: Sequence[UUID], timeout: float | None = None, digests: Mapping[UUID, str] | None = None
+    ) -> Steps[list[EventState]]:
+        return Memory.event_states.steps(self.memory, ids, timeout, digests=digests)
+
+    def _wait_for(self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None) -> Steps[None]:
+        limit = self._wait(timeout)
+        left = list(event_ids)
+
+        def look() -> Steps[int]:
+            """Events without effect yet; asks on at once while whole pages are done."""
+            while left:
+                page = left[:STATES_A_CALL]
+                states = yield from self._states(page, digests=digests)
+                if refused := refusal(states):
+                    raise refused
+                left[: len(page)] = [state.event_id for state in states if not state.final]
+                if not all(state.final for state in states):
+                    break
+            return len(left)
+
+        late = f"of {len(event_ids)} events are not retrievable after {limit:g} s; they are not lost"
+        yield from polled(look, lambda count: not count, limit, lambda count: f"{count} {late}")
+
+
+def refusal(states: Sequence[EventState]) -> EventRejected | None:
+    """The error that says which events were refused; None if none was."""
+    if dead := [f"{state.event_id}: {state.reason}" for state in states if state.state == "dead"]:
+        return EventRejected(join_problems(dead))
+    reused = [f"{state.event_id}: {state.reason}" for state in states if state.state == "id_reused"]
+    return IdReused(reused) if reused else None

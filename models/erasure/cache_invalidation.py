@@ -1,0 +1,195 @@
+"""Orders to all workers to drop what their memory has of what is erased: given in Valkey, carried out and answered there.
+
+Each worker looks for orders with its heartbeat. An order names agents, so whoever gave it withdraws it when it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import cast
+from uuid import uuid4
+
+from engine.erasure.names import Whom
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.erasure import tiers
+from models.erasure.matching import UUIDS
+from models.memory import access
+from models.operations import heartbeats
+
+#: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives it anew.
+ORDER_LIVES = 600
+
+#: What carries an order out: group, agents → what was dropped.
+Forget = Callable[[str, list[str]], dict[str, int]]
+
+
+def give(group_id: str, agents: Collection[str]) -> str:
+    """Have every worker drop what it has of the agents, and all questions; returns the order's id."""
+    order_id = uuid4().hex
+    with valkey().pipeline(transaction=True) as pipe:
+        pipe.hset(valkey_keys.ORDERS, order_id, json.dumps({"group_id": group_id, "agents": sorted(agents)}))
+        pipe.expire(valkey_keys.ORDERS, ORDER_LIVES)
+        pipe.execute()
+    return order_id
+
+
+def withdraw(order_id: str) -> None:
+    """The order and its answers are no longer needed."""
+    with valkey().pipeline(transaction=True) as pipe:
+        pipe.hdel(valkey_keys.ORDERS, order_id)
+        pipe.delete(valkey_keys.order_answers(order_id))
+        pipe.execute()
+
+
+def answers(order_id: str) -> dict[str, dict[str, int]]:
+    """Worker → what it dropped, of those that have carried the order out."""
+    entries = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.order_answers(order_id)))
+    return {worker.decode(): json.loads(dropped) for worker, dropped in entries.items()}
+
+
+def missing_workers(answered: Iterable[str]) -> list[str]:
+    """Workers that live and have not answered yet.
+
+    One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops all that it has before it
+    looks for orders again (``workers.celery.heartbeat``).
+    """
+    alive = {worker.worker_id for worker in heartbeats.workers() if worker.counts}
+    return sorted(alive - set(answered))
+
+
+def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:
+    """Do what this worker has not done yet; ``known`` are the orders that it did. Returns those among them that still stand."""
+    standing = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.ORDERS))
+    for order_id, order in ((name.decode(), told) for name, told in standing.items()):
+        if order_id in known:
+            continue
+        asked = json.loads(order)
+        dropped = forget(asked["group_id"], asked["agents"])
+        with valkey().pipeline(transaction=True) as pipe:
+            pipe.hset(valkey_keys.order_answers(order_id), worker_id, json.dumps(dropped))
+            pipe.expire(valkey_keys.order_answers(order_id), ORDER_LIVES)
+            pipe.execute()
+    return {name.decode() for name in standing}
+
+
+#: Keys read with one SCAN, and at most looked through.
+SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000
+#: Elements of a key read at once, and at most.
+ELEMENTS, MAX_ELEMENTS = 1_000, 1_000_000
+#: Characters of a value that are looked at: none of ours is longer but messages in hand.
+MAX_VALUE = 16 * 1024 * 1024
+
+#: What holds texts of users, or names: anything else under ``jiyi:`` holds numbers and names of our own.
+REPLIES, STREAMS, BREAKERS = "jiyi:reply:", "jiyi:stream:", "jiyi:breaker:"
+
+
+def worker_id() -> str:
+    """As ``models.retrieval.index_cache`` reports it."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom: Whom) -> dict[str, int]:
+    """Take the memories and the agents' names out of every buffer. Safe to repeat: what is gone is not found.
+
+    The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
+    """
+    access.flush()
+    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0, "retrievals": 0}
+    ids = list(node_ids)
+    for start in range(0, len(ids), ELEMENTS):
+        gone["access_buffer"] += _take_out([access.member(group_id, entry) for entry in ids[start : start + ELEMENTS]])
+    for agent_id in touched:
+        gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
+    gone["stream"] = _clear_stream(group_id, set(ids), whom)
+    gone["replies"] = _delete_found(REPLIES, set(ids), whom)
+    gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
+    gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
+    gone["retrievals"] = _take_notes_out(set(ids), whom)
+    gone["working_memory"] = tiers.clear_valkey(group_id)
+    return gone
+
+
+def _take_out(members: Sequence[str]) -> int:
+    """Of the buffer of accesses, and of those that are being written."""
+    handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
+    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.EACH_SUFFIX))]
+    for key in times:
+        _take_out_of_each(key + valkey_keys.EACH_SUFFIX, set(members))
+    with valkey().pipeline(transaction=False) as pipe:
+        for key in times:
+            pipe.zrem(key, *members)
+        return sum(pipe.execute())
+
+
+def _take_out_of_each(key: str, members: set[str]) -> None:
+    """Of what was accessed together, leave the others."""
+    for entry in cast("list[bytes]", valkey().lrange(key, 0, -1)):
+        node_ids, at, group_id = entry.decode().split(":", 2)
+        left = [node_id for node_id in node_ids.split(",") if access.member(group_id, node_id) not in members]
+        if len(left) <= node_ids.count(","):
+            with valkey().pipeline(transaction=True) as pipe:
+                pipe.lrem(key, 1, cast("str", entry))
+                if left:
+                    pipe.rpush(key, access.together(group_id, left, at))
+                pipe.execute()
+
+
+def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
+    key = valkey_keys.stream(group_id)
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
+    gone = [place for place, fields in entries if any(mentions(entry, ids, whom) for pair in fields.items() for entry in pair)]
+    if gone:
+        valkey().xdel(key, *gone)
+    return len(gone)
+
+
+def _take_notes_out(ids: set[str], whom: Whom) -> int:
+    """Of what was asked and waits to be written."""
+    noted = cast("list[bytes]", valkey().lrange(valkey_keys.RETRIEVALS, 0, -1))
+    gone = [entry for entry in noted if mentions(entry, ids, whom)]
+    for entry in gone:
+        valkey().lrem(valkey_keys.RETRIEVALS, 0, cast("str", entry))
+    return len(gone)
+
+
+def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:
+    count = 0
+    for key in valkey().scan_iter(match=f"{pattern}*", count=SCAN_COUNT):
+        if any(mentions(value, ids, whom) for value in contents(key)):
+            count += valkey().delete(key)
+    return count
+
+
+def mentions(value: bytes, ids: set[str], whom: Whom) -> bool:
+    """Whether a value has one of the ids in it, or names whom it is about."""
+    text = value[:MAX_VALUE].decode("utf-8", "replace")
+    return whom.is_named_in(text) or any(text_id in ids for text_id in UUIDS.findall(text))
+
+
+def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after another, each simple
+    """Everything that a key holds, whatever its type: names of fields, members, values."""
+    client = valkey()
+    match cast("bytes", client.type(key)):
+        case b"string":
+            yield cast("bytes | None", client.get(key)) or b""
+        case b"list":
+            for start in range(0, MAX_ELEMENTS, ELEMENTS):
+                entries = cast("list[bytes]", client.lrange(key, start, start + ELEMENTS - 1))
+                yield from entries
+                if len(entries) < ELEMENTS:
+                    return
+        case b"hash":
+            for field, value in client.hscan_iter(key, count=ELEMENTS):
+                yield from (field, value)
+        case b"set":
+            yield from client.sscan_iter(key, count=ELEMENTS)
+        case b"zset":
+            yield from (member for member, _ in client.zscan_iter(key, count=ELEMENTS))
+        case b"stream":
+            for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)):
+                for pair in fields.items():
+                    yield from pair

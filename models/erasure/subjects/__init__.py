@@ -1,1 +1,0 @@
-"""What an erasure deletes and changes of each subject."""

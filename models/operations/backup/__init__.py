@@ -1,1 +1,0 @@
-"""Copies of the whole database: made, proven, restored."""

@@ -1,0 +1,231 @@
+"""Is it healthy? Each part gets one of four states with a sentence, and what is not known is called unknown, not down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from engine.providers.health import ProviderHealth
+from jiyi.protocol.operations import Tick, WorkOwed
+from jiyi.settings import Settings
+from jiyi.text.translatable import Translatable, age
+from models.db.bounded_reads import Reading
+from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
+from models.operations.servers import ServerState
+from models.queue.broker_queues import Depths, task_queues
+
+State = Literal["ok", "unknown", "attention", "unreachable"]
+#: From harmless to worst: the whole is as healthy as its worst part.
+STATES: tuple[State, ...] = ("ok", "unknown", "attention", "unreachable")
+
+#: Messages. The intake takes thousands of events a second, so that more than this is no passing burst.
+MAX_INTAKE_WAITING = 1_000
+#: A tick may be late by as much before the schedule needs attention.
+LATE_TICKS = 3
+#: … and by at least so many seconds: the upkeep worker may be at something else.
+LATE_SECONDS = 60
+#: Seconds that work may be due: several rounds of the reconciler, which wakes what was forgotten.
+MAX_DUE_SECONDS = 180
+#: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
+BUSY_SECONDS = {"reflection": 960}
+MAX_BUSY_SECONDS = 240
+#: Seconds of silence after which whoever reads a queue counts as stopped: fifteen heartbeats of a worker, whether it is at work or idle.
+STOPPED_SECONDS = 15
+#: Seconds since its last canary was run in which a queue counts as read where no heartbeats are known.
+CANARY_SECONDS = 120
+#: Seconds since its last sign of life in which beat counts as alive: several canaries.
+BEAT_SECONDS = 60
+#: The job whose ticks show that the schedule runs.
+PULSE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Whether a queue is read. ``silent_seconds``: since the last sign of life of whoever reads it; None: there was none."""
+
+    queue: str
+    state: State
+    silent_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    state: State
+    detail: str
+
+
+def worst(checks: Sequence[Check]) -> State:
+    return max((check.state for check in checks), key=STATES.index, default="unknown")
+
+
+def reachable(name: str, reading: Reading[Any], detail: str) -> Check:
+    return Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
+
+
+def server(name: str, found: ServerState, detail: str) -> Check:
+    """A server that the service stands on."""
+    if found.state == "ok":
+        return Check(name, "ok", detail)
+    return Check(name, "unreachable", f"{found.state}: {found.reason}")
+
+
+def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None, oldest: float | None = None) -> Check:
+    """``living``: seconds since the last word of each intake that is known to live; None: not known.
+
+    ``oldest``: seconds since the message was sent that is next.
+    """
+    name = Translatable("Intake")
+    if depths.value is None:
+        return Check(name, "unknown", depths.reason)
+    waiting, flight = depths.value.waiting[settings.intake_queue], depths.value.intake
+    read = intake_reader(settings.intake_queue, living, waiting, oldest)
+    if read.state == "unreachable":
+        told = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
+        return Check(name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told))
+    if waiting > MAX_INTAKE_WAITING:
+        detail = Translatable("%(count)s messages wait: is the intake running and keeping up?", count=f"{waiting:,}")
+        return Check(name, "attention", detail)
+    if flight.oldest_seconds is not None and flight.oldest_seconds > settings.intake_redelivery_seconds:
+        return Check(name, "attention", Translatable("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)))
+    if waiting and not flight.count and not living:  # an intake at work always holds what it reads
+        detail = Translatable("%(count)s waiting, none in flight: is the intake running?", count=f"{waiting:,}")
+        return Check(name, "unknown", detail)
+    detail = Translatable("%(waiting)s waiting, %(flight)s in flight", waiting=f"{waiting:,}", flight=f"{flight.count:,}")
+    return Check(name, "ok", detail)
+
+
+def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) -> Reader:
+    """Whether anybody reads one of Celery's queues.
+
+    A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also be at a long task. What
+    nobody was ever seen to read is unknown: its worker may just be starting. ``workers`` None: heartbeats are not known.
+    """
+    mine = [worker.seen_seconds_ago for worker in workers or [] if queue in worker.queues]
+    sung = [] if canary is None or canary.age is None else [canary.age]
+    silent = min([*mine, *sung], default=None)
+    deaf = canary is not None and _is_silent(canary)
+    if any(seconds <= STOPPED_SECONDS for seconds in mine):
+        return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
+    if silent is None:
+        return Reader(queue, "unknown", None)
+    if silent <= STOPPED_SECONDS:
+        return Reader(queue, "ok", silent)
+    if workers is not None:
+        return Reader(queue, "unreachable", silent)
+    return Reader(queue, "attention" if deaf else "ok" if silent <= CANARY_SECONDS else "unknown", silent)
+
+
+def intake_reader(queue: str, living: Sequence[float] | None, waiting: int | None, oldest: float | None) -> Reader:
+    """The same of the intake's queue. ``living``: seconds since the last word of each intake; those that died are not among them."""
+    if living is None:
+        return Reader(queue, "unknown", None)
+    silent = min(living, default=None)
+    if silent is not None:
+        return Reader(queue, "ok" if silent <= STOPPED_SECONDS else "unreachable", silent)
+    abandoned = bool(waiting) and oldest is not None and oldest > STOPPED_SECONDS
+    return Reader(queue, "unreachable" if abandoned else "unknown", oldest if abandoned else None)
+
+
+def workers(
+    found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None, oldest: Mapping[str, float | None] | None = None
+) -> Check:
+    """As well off as the queue that is read worst. ``oldest``: seconds since the message was sent that is next, by queue."""
+    name = Translatable("Workers")
+    readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
+
+    def those(state: State) -> list[Reader]:
+        return [one for one in readers if one.state == state]
+
+    if stopped := those("unreachable"):
+        return Check(name, "unreachable", _stopped(stopped, oldest or {}))
+    if deaf := those("attention"):
+        named, since = _named(deaf), age(min(one.silent_seconds or 0 for one in deaf))
+        return Check(name, "attention", Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
+    if unseen := those("unknown"):
+        if found.value is None:
+            return Check(name, "unknown", found.reason)
+        return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)))
+    if not (alive := [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]):
+        return Check(name, "ok", Translatable("every queue is read"))
+    return Check(name, "ok", Translatable("%(count)s live, every queue is read", count=len(alive)))
+
+
+def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
+    """Which queues nobody reads any more, since when, and how long the message has waited that would be next."""
+    told = {"queues": _named(readers), "age": age(max(one.silent_seconds or 0 for one in readers))}
+    waits = max((seconds for one in readers if (seconds := oldest.get(one.queue)) is not None), default=None)
+    if waits is None:
+        return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **told)
+    return Translatable(
+        "nobody reads %(queues)s: its worker has been silent for %(age)s, the oldest message waits for %(oldest)s",
+        **told,
+        oldest=age(waits),
+    )
+
+
+def _named(readers: Sequence[Reader]) -> str:
+    return ", ".join(one.queue for one in readers)
+
+
+def _is_silent(canary: Canary) -> bool:
+    """For longer than a task of the queue may take, though it was sent something to answer."""
+    limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS)
+    return canary.outstanding > 0 and canary.age is not None and canary.age > limit
+
+
+def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
+    name = Translatable("Work")
+    if pending is None:
+        return Check(name, "unknown", reason)
+    oldest = min((row for row in pending if row.overdue), key=lambda row: row.oldest, default=None)
+    if oldest is not None and _seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
+        detail = Translatable("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(_seconds_since(oldest.oldest)))
+        return Check(name, "attention", detail)
+    return Check(name, "ok", Translatable("%(count)s due now", count=f"{sum(row.overdue for row in pending):,}"))
+
+
+def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None) -> Check:
+    name = Translatable("Schedule")
+    if runs is None:
+        return Check(name, "unknown", reason)
+    pulse = runs.get(PULSE)
+    if pulse is None:
+        return Check(name, "unknown", Translatable("%(job)s has not run yet", job=PULSE))
+    since = _seconds_since(pulse.slot)
+    if since > max(LATE_TICKS * settings.reconcile_seconds, LATE_SECONDS):
+        detail = Translatable("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
+        if beat_age is not None and beat_age <= BEAT_SECONDS:
+            detail = Translatable("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
+        return Check(name, "attention", detail)
+    failed = [job for job, run in runs.items() if run.state == "failed"]
+    if failed:
+        return Check(name, "attention", Translatable("failed: %(jobs)s", jobs=", ".join(failed)))
+    return Check(name, "ok", Translatable("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
+
+
+def provider(found: ProviderHealth) -> Check:
+    """The embedder, the LLM, the reranker or the web search: one that is switched off is no reason to look."""
+    names = {
+        "embedder": Translatable("Embedder"),
+        "llm": Translatable("LLM"),
+        "reranker": Translatable("Reranker"),
+        "search": Translatable("Web search"),
+    }
+    name = names[found.name]
+    state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
+    return Check(name, state, Translatable("switched off") if found.state == "off" else found.detail)
+
+
+def dead_letters(count: int | None, reason: str) -> Check:
+    name = Translatable("Dead letters")
+    if count is None:
+        return Check(name, "unknown", reason)
+    return Check(name, "attention" if count else "ok", Translatable("%(count)s open", count=f"{count:,}"))
+
+
+def _seconds_since(then: datetime) -> float:
+    return max(0.0, (datetime.now(UTC) - then).total_seconds())
