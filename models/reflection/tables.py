@@ -50,7 +50,7 @@ class Reflection(Base):
     focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     #: How many came of it.
     thoughts: Mapped[int] = mapped_column(server_default=text("0"))
-    #: What a look at itself gave: patterns, improvements, proposals; NULL where there was none.
+    #: What a self-review gave: patterns, improvements, proposals; NULL where there was none.
     findings: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
     llm: Mapped[str | None] = mapped_column(Text)
     error: Mapped[str | None] = mapped_column(Text)
