@@ -1,6 +1,7 @@
 """Signs of life: beat sends each of Celery's queues a tiny task again and again, and its worker notes that it ran.
 
-What is not known is None. A busy worker runs its canary later: how long a silence is normal is decided in ``web.operations.health``.
+What is not known is None. A busy worker runs its canary later: how long a silence is normal is decided in
+``models.operations.health_checks``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
 INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
 BROKER = {
-    *(f"jiyi.client.transport.{name}" for name in ("broker", "broker_async", "caller", "publishing", "task_messages")),
+    *(f"jiyi.client.{name}" for name in ("broker", "broker_async", "caller", "publishing")),
     *(f"jiyi.protocol.wire.{name}" for name in ("bindings", "broker", "redis_transport")),
 }
 IMPORT_ALL = """
