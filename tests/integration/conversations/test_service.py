@@ -78,5 +78,5 @@ def test_commands_through_the_client(client: Client) -> None:
     assert done.model_dump()["new"]
     listed = client.command("resources.list", uri="agent://小伴")
     assert listed.model_dump()["resources"][0]["name"] == "knowledge"
-    with pytest.raises(InvalidRequest, match="unknown command"):
+    with pytest.raises(InvalidRequest, match="unknown action"):
         client.command("viking_fly")

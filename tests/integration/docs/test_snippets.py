@@ -86,6 +86,8 @@ def served(_workers: None, database: Stack) -> Iterator[int]:
     with Client(GROUP) as client:
         run(["jiyi", "--group", GROUP, "import", "jsonl", str(ROOT / "examples" / "diary" / "events.jsonl")], {}, ROOT)
         assert len(client.agents.list().rows) == 2
+    with Client("default") as client:  # the stream that a snippet reads has something to tell
+        client.observe("klaus", "Klaus is reading", importance=3)
     with ephemeral.served(database.log_dir) as (port, _):
         yield port
 

@@ -30,7 +30,7 @@ from models.stores.backends import INDEX
 from tasks.framework.work import run_until_idle
 from tasks.stores.index_files import index_file
 
-written, real = [], rows.write_outcome
+written, real = [], file_rows.write_outcome
 
 def dying(*arguments):
     written.append(1)
@@ -38,7 +38,7 @@ def dying(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     real(*arguments)
 
-rows.write_outcome = dying
+file_rows.write_outcome = dying
 with whole_service():
     run_until_idle(INDEX, index_file)
 """

@@ -31,9 +31,6 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 SEARCHES = """
 import sys
 from engine.providers.web_search import SearchOptions
-from engine.tiers.gathering import Skipped
-from models.tiers.web_search import searcher
-from engine.providers.websearch import SearchOptions
 from engine.tiers.answer import Skipped
 from models.tiers.query import searcher
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
