@@ -46,7 +46,7 @@ QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context
 HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
 RECORDS: dict[Language, str] = {"zh": "### 记录 {number} (相关度: {score:.2f})", "en": "### Record {number} (relevance: {score:.2f})"}
 #: Behind the line of an item of working memory that nobody has verified.
-UNVERIFIED: dict[Language, str] = {"zh": " ⚡️ 临时，未验证", "en": " ⚡️ temporary, unverified"}
+UNVERIFIED: dict[Language, str] = {"zh": " ⚡ 临时，未验证", "en": " ⚡ temporary, unverified"}
 MAX_HEADING_CHARS = 200
 
 

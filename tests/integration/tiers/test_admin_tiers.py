@@ -432,7 +432,7 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
     assert asked[0].max_results == 5
     assert asked[0].time_range_days == 7
     html = page(viewer, "/ask", group=group, query="kiln", relevance_threshold="-1")
-    assert '### 记录 1 (相关度: 1.00) ⚡️ 临时，未验证\n"' + TEXTS[0] in unescape(html)
+    assert '### 记录 1 (相关度: 1.00) ⚡ 临时，未验证\n"' + TEXTS[0] in unescape(html)
     assert "temporary · unverified" in html
     data(viewer, "/ask.json", group=group, query="kiln", sent="1", order="score", session="s1", agent="a")
     last = asked[-1]

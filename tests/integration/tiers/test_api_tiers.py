@@ -154,7 +154,7 @@ def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(
     assert done["outputs"] == {
         "topic": "釉面",
         **inputs,
-        "history_context": f'## 历史上下文\n\n{PREFACE["zh"]}\n\n### 记录 1 (相关度: 1.00) ⚡️ 临时，未验证\n"{SAID}"\n\n',
+        "history_context": f'## 历史上下文\n\n{PREFACE["zh"]}\n\n### 记录 1 (相关度: 1.00) ⚡ 临时，未验证\n"{SAID}"\n\n',
     }
     assert [(event["event"], event["node_id"]) for event in done["events"]] == [
         ("node_state_change", "load"),

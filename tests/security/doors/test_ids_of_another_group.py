@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 
 from engine.tiers.digest import Digest
 from jiyi.client.caller import Caller
+from jiyi.protocol.actions import name_of
 from jiyi.protocol.appointments.heartbeats import CorrectAgent
 from jiyi.protocol.appointments.schedules import CreateSchedule
 from jiyi.protocol.erasure import Erasure
@@ -77,6 +78,8 @@ WRITING = {
     "viking_load_industry_keywords",
     *("schedule_create", "heartbeat_configure", "heartbeat_enable", "heartbeat_disable", "heartbeat_interact", "heartbeat_correct"),
 }
+#: The same by the names of actions.
+WRITING_ACTIONS = {*map(name_of, WRITING), "items.put", "stores.log"}
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
 SILENT = {403, 404, 422, 503, 504}
 
@@ -294,7 +297,7 @@ def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, 
     """An action asked by its name, for each kind of id that its request may have, with what it must have besides."""
     ids: dict[str, Any] = {name: str(values[0]) for name, values in other.ids.items()}
     ids |= {f"{name}s": [str(value) for value in values] for name, values in other.ids.items()}
-    if action.name in WRITING:
+    if action.name in WRITING_ACTIONS:
         ids["agent_id"] = "own"
     fitting = {**ids, "proposal": "What?", "content": "x", "verdict": "refuted", "action": "discard", "kind": "intake"}
     fields = action.request.model_fields

@@ -310,12 +310,12 @@ DOORS = {
     "history": Door(
         "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), MAX_BUDGET, "en")[0],
-        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡️ temporary, unverified"), PREFACE["en"]),
+        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡ temporary, unverified"), PREFACE["en"]),
     ),
     "历史": Door(
         "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), None)[0],
-        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡️ 临时，未验证"), PREFACE["zh"]),
+        Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡ 临时，未验证"), PREFACE["zh"]),
     ),
     "the tiers' context": Door("jiyi.text.prompt", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
     "stores": Door(
@@ -423,7 +423,16 @@ NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
     **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
     **dict.fromkeys(
-        ("engine.stores.files", "models.operations", "models.db", "jiyi.settings", "engine.operations"), "files, backups, SQL, logs"
+        (
+            "engine.stores.file_texts",
+            "engine.stores.chunks",
+            "engine.stores.saved_files",
+            "models.operations",
+            "models.db",
+            "jiyi.settings",
+            "engine.operations",
+        ),
+        "files, backups, SQL, logs",
     ),
     **dict.fromkeys(
         ("engine.providers.embedders", "engine.providers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
@@ -437,6 +446,7 @@ NOT_FOR_PROMPTS = {
     "engine.memory": "a memory's own text, and files in the original's format",
     "engine.reflection": "the language is looked for in it",
     "engine.stores.items": "an item's own text",
+    "jiyi.tiers.retrieval_node": "the sections that it names are quoted by jiyi.text.prompt",
     "jiyi.stores.snapshots": "a message's own text",
     "engine.tiers.digest": "keywords are looked for in it",
     "models.growth.self_review": "a field of a question, which blocks quotes",
