@@ -31,11 +31,11 @@ START = (
 )
 FAULTS = {
     # … with all runs written and not committed,
-    "firing": "real = s.schedules.ran; s.schedules.ran = lambda *given: (real(*given), die())",
+    "firing": "real = s.schedules.note_runs; s.schedules.note_runs = lambda *given: (real(*given), die())",
     # … with one tick written and not committed,
-    "beating": "real = h.beating.tick; h.beating.tick = lambda *given: (real(*given), die())",
+    "beating": "real = h.heartbeats.tick; h.heartbeats.tick = lambda *given: (real(*given), die())",
     # … with all committed and nobody told.
-    "told": "s.alerts.tell = lambda group, told, now: die() if told else None",
+    "told": "s.alerts.publish_delivered = lambda group, told, now: die() if told else None",
 }
 
 
