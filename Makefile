@@ -23,7 +23,7 @@ run: setup
 
 # Unit tests first, which want no service in their environment and keep every core busy. Integration tests have a service for each
 # core, but wait for it, and so have attacks, which come after them; beside both go, one after the other, the tests that mostly wait
-# for processes which they kill and restart, and the browser's, whose output comes at the end.
+# for processes which they kill and restart, and the browser's, whose output comes at the end: one at a time, so that nothing waits too long.
 test: setup
 	@$(PYTEST) tests/unit -n auto $(ARGS)
 	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
@@ -34,7 +34,7 @@ test: setup
 	exit $$((integration ? integration : security ? security : beside))
 
 test-smoke: setup
-	@$(PYTEST) tests/smoke -n 2 $(ARGS)
+	@$(PYTEST) tests/smoke -n 1 $(ARGS)
 
 # The faults that say most, once more over RabbitMQ where it is installed; `make test-long` has them all.
 test-rabbitmq: setup
