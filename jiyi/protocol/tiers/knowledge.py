@@ -22,6 +22,20 @@ Layer = Literal["quarantine", "working", "longterm"]
 LayerFilter = Literal["all", "quarantine", "working", "longterm"]
 
 MAX_OFFSET = 10_000
+#: Entries, or pieces of knowledge, that one request may name.
+MAX_IDS = 100
+MAX_REASON_CHARS = 1_000
+
+#: Flags of an output that the fact check, or the guard against runaway loops, has set.
+VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
+#: Somebody vouches for it: its claims are true, and it comes from no loop.
+CHECKED = "checked"
+#: Flags that the filters add.
+UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
+
+#: Why somebody did something, for the history and the audit log.
+Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
+Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class PromoteBody(Request):
@@ -165,22 +179,6 @@ class Change(BaseModel):
     reason: str = ""
     before: str | None = None
     after: str | None = None
-
-
-#: Entries, or pieces of knowledge, that one request may name.
-MAX_IDS = 100
-MAX_REASON_CHARS = 1_000
-
-#: Flags of an output that the fact check, or the guard against runaway loops, has set.
-VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
-#: Somebody vouches for it: its claims are true, and it comes from no loop.
-CHECKED = "checked"
-#: Flags that the filters add.
-UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
-
-#: Why somebody did something, for the history and the audit log.
-Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
-Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class IngestBody(Request):

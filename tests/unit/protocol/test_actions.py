@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from pydantic import BaseModel
@@ -49,6 +51,13 @@ def test_each_row_has_a_function_or_workers_and_is_described(name: str) -> None:
     assert known.doc
     assert issubclass(known.request, BaseModel)
     assert "group_id" not in known.request.model_fields, "the group is the actor's, not the request's"
+
+
+def test_the_fields_of_every_request_are_known_before_the_first_is_made() -> None:
+    """Forms read them: a name that a model's module defines only below it would leave them unresolved until then."""
+    program = "from models.actions import ACTIONS; print([n for n, a in ACTIONS.items() if not a.request.__pydantic_fields_complete__])"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert told.stdout.strip() == "[]"
 
 
 def test_a_function_has_the_request_and_the_result_of_its_row() -> None:
