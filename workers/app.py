@@ -10,6 +10,7 @@ from kombu import Exchange, Queue
 from engine.heads import local
 from engine.operations import log_redaction
 from engine.providers import embedder_specs
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
@@ -36,6 +37,7 @@ TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 15,
+    **AMQP_TIMEOUTS,
 }
 
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.

@@ -20,7 +20,7 @@ from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.bindings import NotBoundError, read_bindings_only
-from jiyi.protocol.wire.broker import CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
 from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.protocol.wire.signatures import key_headers, service_headers
 from jiyi.settings import Settings
@@ -50,6 +50,7 @@ class EventPublisher:
                     "socket_keepalive": True,
                     "confirm_publish": True,
                     **CONNECT_RETRY,
+                    **AMQP_TIMEOUTS,
                 },
             )
         except (KeyError, ValueError) as error:
@@ -125,7 +126,7 @@ class TaskMessages:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
                 connect_timeout=settings.publish_timeout,
-                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY},
+                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY, **AMQP_TIMEOUTS},
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None

@@ -15,10 +15,12 @@ from itertools import islice
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
+import kombu
 import redis
 from kombu.transport.redis import Channel
 
 from jiyi.protocol.rest import Queues, QueueState
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -136,6 +138,21 @@ def lengths(client: redis.Redis, queues: Sequence[str]) -> dict[str, int]:
                 pipe.llen(name)
         counts = iter(pipe.execute())
     return {queue: sum(islice(counts, len(PRIORITIES))) for queue in queues}
+
+
+def messages_ready(broker_url: str, queues: Sequence[str], timeout: float) -> int:
+    """Messages of Celery's queues that no worker has taken, on any broker, by a connection of their own.
+
+    Raises :data:`jiyi.protocol.wire.broker.BROKER_ERRORS`, at the latest after ``timeout`` seconds for each answer.
+    """
+    address = redis_address(broker_url)
+    if address is not None:
+        with redis.Redis.from_url(address, socket_timeout=timeout, socket_connect_timeout=timeout) as client:
+            return sum(lengths(client, queues).values())
+    waits = dict.fromkeys(AMQP_TIMEOUTS, timeout)
+    with kombu.Connection(broker_url, connect_timeout=timeout, transport_options=waits) as connection:
+        connection.ensure_connection(max_retries=1, interval_start=0)
+        return sum(connection.default_channel.queue_declare(queue, passive=True).message_count for queue in queues)
 
 
 def states() -> Queues:

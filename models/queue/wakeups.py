@@ -11,7 +11,7 @@ from celery import Celery, current_app
 
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
-from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, BROKER_ERRORS, CONNECT_RETRY, stamp
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.outages import sentence_of_valkey
 from jiyi.protocol.wire.signed_calls import signer_of
@@ -135,6 +135,6 @@ def own_app() -> Celery:
     app.conf.update(
         task_create_missing_queues=True,
         broker_connection_timeout=CONNECT_SECONDS,
-        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY},
+        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY, **AMQP_TIMEOUTS},
     )
     return app

@@ -1,8 +1,8 @@
 """A worker that is connected but deaf ends itself, so that whoever supervises it starts it afresh.
 
-After its broker restarted, a Celery worker on Redis can believe that it is connected and yet receive nothing
-(celery #8030, #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it is
-idle while messages wait: exactly that is what this looks for, on a connection of its own.
+After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing (celery #8030,
+#9054 and others; our smoke test with two restarts in a row met it). Seen from outside it is idle while messages wait:
+exactly that is what this looks for, on a connection of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import redis
 from celery import signals
 
+from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import get_settings
-from models.queue.broker_queues import lengths, redis_address
+from models.queue.broker_queues import messages_ready
 
 log = logging.getLogger("jiyi.watchdog")
 
@@ -26,8 +26,8 @@ log = logging.getLogger("jiyi.watchdog")
 EX_TEMPFAIL = 75
 #: Looks within the time after which a worker counts as deaf.
 CHECKS_PER_TIMEOUT = 5
-#: Seconds; an answer takes a millisecond.
-SOCKET_TIMEOUT = 2.0
+#: Seconds; an answer takes milliseconds.
+ANSWER_SECONDS = 2.0
 
 
 class Watchdog:
@@ -51,15 +51,14 @@ class Watchdog:
             self._running -= 1
         self._heard = time.monotonic()
 
-    def watch(self, address: str, queues: Sequence[str], seconds: float) -> None:
+    def watch(self, broker_url: str, queues: Sequence[str], seconds: float) -> None:
         """Look until the worker is deaf for ``seconds``; then end the process."""
-        client = redis.Redis.from_url(address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
         waiting_since: float | None = None
         while True:
             time.sleep(seconds / CHECKS_PER_TIMEOUT)
             try:
-                waiting = any(lengths(client, queues).values())
-            except redis.RedisError:
+                waiting = messages_ready(broker_url, queues, ANSWER_SECONDS) > 0
+            except BROKER_ERRORS:
                 waiting = False  # away, not silent
             now = time.monotonic()
             if not waiting or self._running:
@@ -80,10 +79,8 @@ def install() -> None:
         signal.connect(handler, weak=False)
 
     def start(sender: Any, **_: Any) -> None:
-        address = redis_address(get_settings().need("broker_url"))
-        if address is not None:
-            queues = list(sender.app.amqp.queues.consume_from)
-            arguments = (address, queues, get_settings().deaf_worker_seconds)
-            threading.Thread(target=watchdog.watch, args=arguments, name="watchdog", daemon=True).start()
+        settings = get_settings()
+        arguments = (settings.need("broker_url"), list(sender.app.amqp.queues.consume_from), settings.deaf_worker_seconds)
+        threading.Thread(target=watchdog.watch, args=arguments, name="watchdog", daemon=True).start()
 
     signals.worker_ready.connect(start, weak=False)

@@ -23,7 +23,7 @@ import redis
 from kombu.transport.redis import Channel
 
 from jiyi.protocol.wire.bindings import member_of
-from jiyi.protocol.wire.broker import intake_queue
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue
 from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models.db import valkey_keys
@@ -45,6 +45,8 @@ COMPRESSED_BYTES = 64 * 1024
 MAX_INTAKES = 1_000
 #: Seconds; an answer takes a millisecond, blocking calls come on top.
 SOCKET_TIMEOUT = 5.0
+#: Seconds; RabbitMQ takes a consumer from which it heard nothing for twice as long for dead, and delivers its messages again.
+AMQP_HEARTBEAT = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Source(Protocol):
 def open_source(settings: Settings) -> Source:
     """The source for the configured broker, its exchange and queue declared."""
     address = redis_address(settings.need("broker_url"))
-    with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT) as connection:
+    with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT, transport_options=AMQP_TIMEOUTS) as connection:
         connection.ensure_connection(max_retries=1)
         with suppress(redis.OutOfMemoryError):  # a full Valkey knows its queue, or learns it with the intake's sign of life
             intake_queue(settings)(connection.default_channel).declare()
@@ -174,7 +176,7 @@ class KombuSource:
     def __init__(self, settings: Settings) -> None:
         compression.leave_to_intake()
         self._settings = settings
-        self._connection = kombu.Connection(settings.need("broker_url"))
+        self._connection = kombu.Connection(settings.need("broker_url"), heartbeat=AMQP_HEARTBEAT, transport_options=AMQP_TIMEOUTS)
         self._taken: list[kombu.Message] = []
         self._consumer = self._connection.Consumer(
             [intake_queue(settings)],
@@ -185,6 +187,7 @@ class KombuSource:
         self._consumer.consume()
 
     def take(self, limit: int, wait: float) -> Batch | None:
+        self._connection.heartbeat_check()  # an intake that is idle, and lives
         deadline = time.monotonic() + wait
         while len(self._taken) < limit and (left := deadline - time.monotonic()) > 0:
             try:

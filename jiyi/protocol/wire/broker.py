@@ -23,6 +23,10 @@ BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, redis
 #: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
 CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}
 
+#: Seconds for which RabbitMQ's answer is awaited, or for it to take what is sent: one that is just starting, or ending, may have
+#: accepted a connection and never answer. For ``transport_options``; what Redis's transport waits for has names of its own.
+AMQP_TIMEOUTS = {"read_timeout": 30.0, "write_timeout": 30.0}
+
 #: Header of every message: when it was sent, in epoch seconds by the sender's clock.
 PUBLISHED_AT = "published_at"
 
