@@ -66,6 +66,7 @@ def test_what_only_reads_is_asked_again(by: Callable[..., Any]) -> None:
     service = Service(UNKNOWN, httpx2.ConnectError("refused"), away())
     assert by(service, lambda client: client.retrieve("klaus", "tea")).status == "unknown_agent"
     assert len(service.asked) == 3
+    assert service.asked[0].headers["User-Agent"].startswith(f"jiyi-python/{jiyi.__version__} Python/3.")
 
 
 @BOTH
@@ -95,13 +96,6 @@ def test_in_the_end_it_is_given_up(by: Callable[..., Any]) -> None:
     with pytest.raises(NoAnswer):
         by(slow, lambda client: client.retrieve("klaus", "tea", timeout=1))
     assert len(slow.asked) == 1
-
-
-@BOTH
-def test_the_version_is_told(by: Callable[..., Any]) -> None:
-    service = Service(UNKNOWN)
-    by(service, lambda client: client.retrieve("klaus", "tea"))
-    assert service.asked[0].headers["User-Agent"].startswith(f"jiyi-python/{jiyi.__version__} Python/3.")
 
 
 def test_over_http_neither_celery_nor_kombu_is_loaded() -> None:
