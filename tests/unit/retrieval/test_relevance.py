@@ -594,11 +594,11 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
         measured, by_words = (hybrid(corpus, question, one, embed_by_text, NOW) for one in (query, None))
     assert measured.lexical is not None and measured.second_hop is not None and by_words.second_hop is not None
     assert measured.neighbours is not None and measured.named is not None
-    share = measured.lexical / corpus.lexicon.information(asked)
-    meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(share), corpus.has_vector
+    most = corpus.lexicon.information(asked)
+    meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(measured.lexical / most), corpus.has_vector
     focal = query / np.linalg.norm(query) - corpus.centre
     meaning[has] = relevance.standard((centred_rows(corpus) @ focal)[has])
-    told = relevance.LEXICAL_SCALE * share
+    told = relevance.LEXICAL_SCALE * measured.lexical / most
     first = (1 - relevance.LEXICAL_SHARE) * meaning + relevance.LEXICAL_SHARE * told
     for hop, score, shares in ((measured.second_hop, first, (0.25, 0.75)), (by_words.second_hop, told, (0, 1))):
         onward = hop_by_hand(corpus, score, asked, sorted(highest(corpus, score)[:size]), shares)
