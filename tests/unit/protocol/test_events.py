@@ -167,16 +167,6 @@ def test_what_is_just_within_the_limits_is_accepted(event: dict[str, Any]) -> No
     assert len(decoded.events) == 1
 
 
-def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, few in {"DESCRIPTION_CHARS": 100, "KEYWORDS": 1, "EVIDENCE": 1, "VECTOR_DIMENSIONS": 2}.items():
-        monkeypatch.setattr(limits, f"MAX_{name}", few)
-    for field, value in [("description", "x" * 101), ("keywords", ["a", "b"]), ("utterances", [["a", "b"]] * 2), ("vector", [1, 2, 3])]:
-        extra = {"embedding_model": "m"} if field == "vector" else {}
-        with pytest.raises(InvalidEvent, match=f"payload.{field}: "):
-            wire.build(observed(**{field: value}, **extra))
-    assert wire.build(observed(description="x" * 100))
-
-
 def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
     before = datetime.now(UTC)
     bare = observed(envelope={"event_id": MISSING})
@@ -184,31 +174,6 @@ def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
     assert first.event_id != second.event_id
     assert first.event_id.version == 7
     assert before <= first.occurred_at <= datetime.now(UTC)
-
-
-def test_defaults_of_an_observation() -> None:
-    payload = wire.build(observed()).payload
-    assert payload.model_dump(exclude={"description"}) == {
-        "node_type": "event",
-        "embedding_key": None,
-        "subject": None,
-        "predicate": None,
-        "object": None,
-        "keywords": None,
-        "poignancy": None,
-        "evidence": [],
-        "utterances": [],
-        "retention": None,
-        "expires_at": None,
-        "historic": False,
-        "vector": None,
-        "embedding_model": None,
-        "provenance": {},
-        "kind": None,
-        "uri": None,
-        "abstract": None,
-        "overview": None,
-    }
 
 
 def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:

@@ -23,8 +23,6 @@ from web.api.registry import Operation
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ROOT = "http://localhost:8765/"
-#: What an LLM may call a tool, by the strictest of the vendors.
-TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{2,63}")
 
 BY_ID = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 
@@ -59,19 +57,6 @@ def test_the_document_is_openapi_3_1_and_every_reference_leads_somewhere(documen
             found = found[part]
 
 
-def test_every_schema_is_a_schema(document: Any) -> None:
-    for name, schema in document["components"]["schemas"].items():
-        jsonschema_rs.validator_for({**schema, "components": document["components"]})
-        assert "``" not in json.dumps(schema), name
-        assert not re.search(r"\((GA|CN|DA|ZC|K)-", json.dumps(schema)), name
-
-
-def test_names_are_good_for_tools() -> None:
-    names = [operation.id for operation in OPERATIONS]
-    assert len(set(names)) == len(names)
-    assert all(TOOL_NAME.fullmatch(name) for name in names)
-
-
 @BY_ID
 def test_every_operation_says_what_it_does(document: Any, operation: Operation) -> None:
     found = told(document, operation)
@@ -103,19 +88,19 @@ def test_examples_are_true(document: Any, operation: Operation) -> None:
     holds(document, answer["schema"], answer["example"])
 
 
-def test_limits_are_in_the_document(document: Any) -> None:
+def test_schemas_are_schemas_have_limits_and_there_is_one_for_every_type_of_event(document: Any) -> None:
     schemas = document["components"]["schemas"]
+    for name, schema in schemas.items():
+        jsonschema_rs.validator_for({**schema, "components": document["components"]})
+        assert "``" not in json.dumps(schema), name
+        assert not re.search(r"\((GA|CN|DA|ZC|K)-", json.dumps(schema)), name
     top_k = schemas["RetrieveBody"]["properties"]["top_k"]
     assert (top_k["minimum"], top_k["maximum"]) == (1, limits.MAX_TOP_K)
     assert schemas["EventList"]["properties"]["events"]["maxItems"] == limits.MAX_EVENTS_PER_MESSAGE
     assert schemas["Observation"]["properties"]["description"]["maxLength"] == limits.MAX_DESCRIPTION_CHARS
     limit = next(one for one in document["paths"]["/api/v1/nodes"]["get"]["parameters"] if one["name"] == "limit")
     assert limit["schema"]["maximum"] == limits.MAX_PAGE
-
-
-def test_every_type_of_event_can_be_posted(document: Any) -> None:
-    schemas = document["components"]["schemas"].values()
-    posted = {schema["properties"]["type"].get("const") for schema in schemas if "type" in schema.get("properties", {})}
+    posted = {schema["properties"]["type"].get("const") for schema in schemas.values() if "type" in schema.get("properties", {})}
     assert posted >= set(EVENT_TYPES)
 
 
@@ -202,13 +187,12 @@ def test_the_page_shows_every_operation_and_has_no_script_and_both_documents_are
     assert client.get("/api/openapi.json?for=me").status_code == 400
 
 
-def test_the_map_of_addresses_leads_to_every_operation() -> None:
+def test_the_guides_name_every_operation_by_a_name_that_a_tool_may_have(for_dify: Any) -> None:
     section = (DOCS / "api.md").read_text(encoding="utf-8").partition("## Operations")[2].partition("\n## ")[0]
     for operation in OPERATIONS:
         assert re.search(rf"/{operation.path.strip('/').split('/')[0]}\b", section), operation.id
-
-
-def test_the_guide_for_dify_names_its_tools(for_dify: Any) -> None:
+        assert re.fullmatch(r"[a-z][a-z0-9_]{2,63}", operation.id)  # by the strictest of the vendors
+    assert len({operation.id for operation in OPERATIONS}) == len(OPERATIONS)
     text = (DOCS / "integrations.md").read_text(encoding="utf-8").partition("## Dify")[2]
     for methods in for_dify["paths"].values():
         for operation in methods.values():

@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import problems_of
-from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievalRequest, RetrieveBody
 
 NAIVE = datetime(2026, 3, 2, 7, 15)
@@ -79,15 +78,6 @@ def test_what_is_just_within_the_limits_is_accepted(fields: dict[str, Any]) -> N
     assert request(**fields)
 
 
-def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, few in {"MAX_TOP_K": 2, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 3}.items():
-        monkeypatch.setattr(limits, name, few)
-    for fields in ({"top_k": 3}, {"focal_texts": ["a", "b"]}, {"focal_texts": ["four"]}):
-        with pytest.raises(ValidationError):
-            request(**fields)
-    assert request(top_k=2, focal_texts=["tea"])
-
-
 def test_a_request_survives_json() -> None:
     asked = request(vectors=[[1, 2.5]], embedding_model="m", now="2026-03-02T07:15:00+08:00", filters={"keywords": ["茶"]}, mode="elapsed")
     assert RetrievalRequest.model_validate(asked.model_dump(mode="json", exclude_none=True)) == asked
@@ -155,8 +145,5 @@ def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dic
 def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="focal_text"):
         RetrieveBody(agent_id="klaus", **texts)
-
-
-def test_a_body_with_a_dialogue_and_empty_texts_is_one_with_a_dialogue() -> None:
     body = RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": None, "focal_texts": [], "messages": [USER]})
     assert (body.focal_texts, body.texts) == ([], ["tea?"])
