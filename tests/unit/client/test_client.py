@@ -69,6 +69,9 @@ def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client
     assert [len(message) for message in sent] == [3, 3, 1]
     assert [event.event_id for message in sent for event in message] == ids
     assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
+    long = [wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})] * 5
+    by_bytes = [events for events, _ in wire.messages(long, Settings(max_message_bytes=2_100))]
+    assert [len(message) for message in by_bytes] == [2, 2, 1]
 
 
 def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, sent: list[list[wire.Event]]) -> None:
@@ -166,14 +169,11 @@ def test_when_nobody_listens_it_is_said_soon() -> None:
     assert [type(error) for error in failures] == [BrokerUnavailable] * len(ACTS)
 
 
-def test_a_client_without_an_address_says_what_to_do() -> None:
+def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
     with pytest.raises(SettingsError, match=r"JIYI_REDIS_URL.*jiyi up"):
         Client(settings=Settings(broker_url=NOBODY))
     with pytest.raises(SettingsError, match=r"JIYI_BROKER_URL.*jiyi up"):
         Client(settings=Settings(redis_url=NOBODY))
-
-
-def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
     settings = Settings(broker_url=NOBODY, redis_url=NOBODY, group="from-settings")
     with Client(settings=settings) as client, Client("own", settings=settings) as other:
         assert (client.group, other.group) == ("from-settings", "own")
