@@ -47,9 +47,12 @@ def vendor() -> Iterator[bad.Vendor]:
         yield server
 
 
+DASHSCOPE = {"embedder": "dashscope", "embedder_api_key": "k", "embedder_query_timeout": 30}
+
+
 @pytest.fixture
 def remote(vendor: bad.Vendor, configure: Configure) -> RemoteEmbedder:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_query_timeout=30)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url)
     vendor.otherwise = bad.good(1_024)
     made = embedder()
     assert isinstance(made, RemoteEmbedder)
@@ -80,7 +83,7 @@ def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_
 
 
 def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=2)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=2)
     lock, now_open, most = Lock(), 0, 0
 
     def answer(request: bad.Request) -> bad.Reply:
@@ -99,8 +102,7 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
     texts = [[f"text {number} of {thread}" for number in range(20)] for thread in range(4)]
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(engine.passages, texts))
-    assert most == 2
-    assert len(vendor.requests) == 8
+    assert (most, len(vendor.requests)) == (2, 8)
     expected = bad.vectors_of(texts[3], 1_024)
     assert made[3] == pytest.approx(np.array(expected, dtype=np.float32), abs=1e-6)
 
@@ -108,7 +110,9 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
 def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
     vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=1)
+    monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
+    vendor.script(bad.status(500))  # what is tried again gives its only place back, once
     vendor.otherwise = bad.good(1_024)
     both = Barrier(2)
 
@@ -117,21 +121,9 @@ def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
         return unit_rows(*arguments)
 
     monkeypatch.setattr(remote_embedder, "unit_rows", checked)
-    engine = embedder()
     with ThreadPoolExecutor(2) as pool:
-        made = list(pool.map(engine.passages, [["tea"], ["honey"]]))
+        made = list(pool.map(embedder().passages, [["tea"], ["honey"]]))
     assert [one.shape for one in made] == [(1, 1_024)] * 2
-
-
-def test_a_call_that_was_tried_again_gives_its_place_back_once(
-    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
-    vendor.otherwise = bad.good(1_024)
-    vendor.script(bad.status(500))
-    monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
-    embedder().passages(["tea"])
-    assert embedder().passages(["honey"]).shape == (1, 1_024)  # its only place is free
 
 
 @pytest.mark.parametrize(
@@ -256,22 +248,16 @@ def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, conf
     assert str(chosen(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
 
 
-def test_a_vendor_to_move_to_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
-    monkeypatch.setenv("OPENAI_API_KEY", "theirs")
-    at = embedder_of("openai:text-embedding-3-small")._endpoint  # type: ignore[attr-defined]
-    assert at.base_url == "https://api.openai.com/v1"
-    assert at.api_key.get_secret_value() == "theirs"
-
-
-def test_what_cannot_be_used_any_more_lets_the_work_wait(configure: Configure) -> None:
+def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure()
     with pytest.raises(EmbeddingUnavailable, match=r"compatible:m, which embeds this deployment's memories.*BASE_URL"):
         embedder_of("compatible:m")
-
-
-def test_precomputed_makes_nothing_and_says_what_to_send(configure: Configure) -> None:
+    configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
+    monkeypatch.setenv("OPENAI_API_KEY", "theirs")
+    at = embedder_of("openai:text-embedding-3-small")._endpoint  # type: ignore[attr-defined]
+    assert (at.base_url, at.api_key.get_secret_value()) == ("https://api.openai.com/v1", "theirs")
     configure(embedder="precomputed:ada")
+    forget()
     with pytest.raises(EmbeddingUnavailable, match=r"2 memories came without a vector.*embedding_model='ada'"):
         embedder().passages(["a", "b"])
     with pytest.raises(EmbeddingUnavailable, match="give vectors and embedding_model with the request"):
