@@ -52,6 +52,9 @@ def test_of_several_the_newest_comes_first() -> None:
     order, by = order_of(memories)
     assert order == [2, 1, 0]
     assert by == {0: 2, 1: 2}
+    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})  # one that stands behind already is marked
+    green = [shown(1, "it is red"), shown(2, "it is green", day=1)]  # more relevant than the older is no more than as relevant
+    assert order_of(green, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -73,11 +76,6 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(t
             assert order_of(memories, cosine - 1e-3, (1, share))[0] == [0, 1]
 
 
-def test_more_relevant_than_the_older_one_is_no_more_than_as_relevant() -> None:
-    memories = [shown(1, "it is red"), shown(2, "it is green", day=1)]
-    assert order_of(memories, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -89,10 +87,6 @@ def test_more_relevant_than_the_older_one_is_no_more_than_as_relevant() -> None:
 )
 def test_who_replaces_nothing(old: Shown, new: Shown) -> None:
     assert order_of([old, new], 0.9) == ([0, 1], {})
-
-
-def test_an_older_one_that_stands_behind_already_is_marked() -> None:
-    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})
 
 
 def test_what_hardly_answers_or_is_about_something_else_is_not_lifted() -> None:

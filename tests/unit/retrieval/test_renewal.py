@@ -28,7 +28,6 @@ def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, 
         ("我现在住哪里？", "我们租在滨江。", "上周末搬完家了，现在住良渚。"),
         ("What does my mum do?", "My mother works as a nurse.", "我妈退休了，在小区当保安。"),
         ("Where does Maria live?", "Maria lives in Leith.", "Maria moved to Hobart last month."),
-        ("What was mum's latest blood pressure?", "妈妈今天高压162。", "妈妈的血压降到134了。"),
         ("妈妈吃几片降压药？", "妈妈每天吃两片降压药。", "医生让妈妈改成每天一片降压药。"),
         ("Felix的工作室租金多少？", "Felix rents a workshop for 2,400 a month.", "Felix's workshop went up to 2,900 a month."),
         ("我什么时候飞东京？", "The flight to Tokyo is on May 3.", "航班改到五月九号了。"),
@@ -86,9 +85,6 @@ def test_a_word_of_change_makes_up_for_what_answers_less(question: str, old: str
 
 def test_of_several_the_newest() -> None:
     assert by("How much coffee do I drink?", "Three americanos a day.", "I quit coffee.", "One flat white a day now.") == {0: 2, 1: 2}
-
-
-def test_nothing_is_shown() -> None:
     assert by("Which phone do I use?") == {}
 
 
