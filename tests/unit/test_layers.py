@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.source import Module, cycles, imports, modules
+from tools.source import cycles, imports, modules
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
@@ -73,29 +73,6 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
         for name in sorted(imported(path.read_text(encoding="utf-8"), folder) & OURS - MAY_IMPORT[folder])
     ]
     assert wrong == []
-
-
-@pytest.mark.parametrize(
-    ("b", "late", "expected"),
-    [
-        ("from a import x", True, [["a", "b"]]),
-        ("def f():\n    import a", True, [["a", "b"]]),
-        ("def f():\n    import a", False, []),
-        ("class B:\n    from a import x", False, [["a", "b"]]),
-        ("if TYPE_CHECKING:\n    import a\nelse:\n    import c", True, []),
-    ],
-)
-def test_cycles_are_found(b: str, late: bool, expected: list[list[str]]) -> None:
-    texts = {
-        "a": "import b",
-        "b": b,
-        "c": "x = 1",
-        "p.a": "from . import b\nfrom .c import x",
-        "p.b": "from p import c",
-        "p.c": "import p.a",
-    }
-    known = {name: Module(name, Path(f"{name.replace('.', '/')}.py"), text) for name, text in texts.items()}
-    assert cycles(imports(known, late=late)) == [*expected, ["p.a", "p.b", "p.c"]]
 
 
 def test_no_modules_import_each_other_and_the_settings_none_but_the_errors() -> None:

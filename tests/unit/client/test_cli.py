@@ -227,17 +227,12 @@ def test_observe_reads_one_memory_a_line_and_publishes_none_if_one_is_wrong(clie
 @pytest.mark.parametrize(
     ("told", "problem"),
     [
-        ("no-such-command", ""),
-        ("retrieve a", ""),
         ("retrieve a x --topk 3", "unknown option '--topk': did you mean --top-k?"),
         ("retrieve a x --mode wrong", ""),
         ("retrieve a x -k 0", ""),
-        ("retrieve a x --type memory", ""),
         ("retrieve a x --now yesterday", ""),
-        ("configure a", ""),
         ("observe a x --evidence no-id", ""),
         ("related a", ""),
-        ("dead replay", ""),
         ("dead discard --yes", ""),
         (f"dead replay {OLD_V7} --all embed", ""),
         (f"dead discard {OLD_V7}", ""),  # no terminal to ask at

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import create_autospec
 from uuid import UUID
 
 import pytest
@@ -23,6 +24,7 @@ from jiyi.client.arguments import (
     RetrievalArguments,
 )
 from jiyi.client.client import chunks
+from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
@@ -188,34 +190,14 @@ def test_chunks() -> None:
         assert list(chunks(iter(items), 2)) == expected
 
 
-class Recorder:
-    """A transport that keeps what it is given, and answers what a test put there."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.calls: list[tuple[str, str, dict[str, Any], float | None]] = []
-        self.answers = list(answers)
-        self.closed = False
-
-    def publish(self, body: bytes, routing_key: str) -> None:
-        raise AssertionError((body, routing_key))
-
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
-        self.calls.append((name, queue, request, timeout))
-        return to_json(self.answers.pop(0))
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:
-    knowledge_id = UUID(int=7)
-    transport = Recorder({"demoted": [str(knowledge_id)]})
+    knowledge_id, transport = UUID(int=7), create_autospec(Transport, instance=True)
+    transport.call.return_value = to_json({"demoted": [str(knowledge_id)]})
     with Client("g", settings=Settings(), transport=transport) as client:
         assert client.tiers.demote(knowledge_id, reason="旧") == [knowledge_id]
-    assert transport.calls == [
-        ("rpc.knowledge.demote", "actions", {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}, None)
-    ]
-    assert transport.closed
+    asked = {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}
+    transport.call.assert_called_once_with("rpc.knowledge.demote", "actions", asked, None)
+    transport.close.assert_called_once_with()
 
 
 @pytest.mark.parametrize(

@@ -126,21 +126,3 @@ def test_only_those_with_a_reason_look_across_groups_or_act_as_the_owner() -> No
 def test_only_actions_with_a_reason_look_across_groups() -> None:
     assert {name for name, action in ACTIONS.items() if action.whole_service} == WHOLE_SERVICE_ACTIONS.keys()
     assert {name for name, action in ACTIONS.items() if action.across_groups} == ACTIONS_ACROSS_GROUPS.keys()
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from models.db.scope import whole_service",
-        "from models.db import scope\nscope.whole_service()",
-        "import models.db.scope\nmodels.db.scope.whole_service()",
-        "from models.db.scope import whole_service as all_of_it",
-    ],
-)
-def test_every_form_of_use_is_noticed(source: str) -> None:
-    assert uses(ast.parse(source), "scope", "whole_service")
-    assert not uses(ast.parse("query.whole_service"), "scope", "whole_service")
-    assert widens(ast.parse("Scope(whole_service=True)"))
-    assert widens(ast.parse("scope.Scope((), True)"))
-    assert not widens(ast.parse("AgentScope(group, agent)"))
-    assert not widens(ast.parse("Scope((group,))"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from jiyi.errors import BY_CODE, ConfigError, InvalidEvent, InvalidRequest, JiyiError, ServiceError
-from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievedNode, ScoreComponent
+from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer
 from jiyi.protocol.wire.calls import open_reply, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 
 
@@ -49,33 +48,11 @@ def test_a_value_comes_back_as_it_was_and_is_no_error(value: Any) -> None:
 
 
 def test_a_model_travels_as_its_own_json() -> None:
-    words, number, moment = '房租 " \\ é', 0.1 + 0.2, datetime(2026, 3, 2, 7, 15, 0, 1, tzinfo=UTC)
-    component = ScoreComponent(raw=number, normalised=0, weight=1, contribution=0)
-    node = RetrievedNode(
-        node_id=UUID(int=7),
-        agent_id="klaus",
-        session_id=None,
-        type="event",
-        node_count=1,
-        depth=0,
-        created_at=moment,
-        last_accessed=moment,
-        expires_at=None,
-        subject=None,
-        predicate=None,
-        object=words,
-        description=words,
-        embedding_key=words,
-        poignancy=None,
-        keywords=[words],
-        filling=[[words, words]],
-        provenance={words: [number]},
-        score=number,
-        recency=component,
-        relevance=component,
-        importance=component,
+    words = '房租 " \\ é'
+    debug = Debug(mode=words, min_score=0.1 + 0.2, total_candidates=2**40)
+    answer = Answer(
+        status="ok", groups=[FocalAnswer(focal_text=words, status="ok", message=words, accessed_ids=[UUID(int=7)], debug=debug)]
     )
-    answer = Answer(status="ok", groups=[FocalAnswer(focal_text=words, status="ok", retrieved_nodes=[node])])
     assert json.loads(reply_of(answer)) == {"value": answer.model_dump(mode="json")}
     assert Answer.model_validate(open_reply(reply_of(answer))) == answer
 

@@ -125,9 +125,7 @@ TEA = Keywords(agent_id="Mira", text="tea")
         (QUESTION, SCORE * 2, "not one JSON object", SCORE),
         (QUESTION, '{"poignancy": "7"}', "poignancy: ", SCORE),
         (QUESTION, '{"poignancy": 11}', "less than or equal to 10", SCORE),
-        (QUESTION, '{"poignancy": 7.5}', "poignancy: ", SCORE),
         (QUESTION, '{"output": 7}', "poignancy: required, but missing", SCORE),
-        (QUESTION, "[7]", "object", SCORE),
         (QUESTION, "", "it is empty", SCORE),
         (QUESTION, "[" * 5_000, "not one JSON object", SCORE),
         # evidence that does not exist
@@ -196,9 +194,7 @@ def test_100_kilobytes_are_refused_and_neither_sent_back_nor_quoted_whole(
 NOT_COMPLETIONS: list[Any] = [
     {},
     {"choices": []},
-    {"choices": None},
     {"choices": [{"message": None}]},
-    {"choices": [7]},
     {"choices": [{"message": {"content": None, "refusal": "no"}}]},
     {"choices": [{"message": {"content": [1]}}]},
     {"choices": [{"message": {"content": "{}"}}], "usage": "many"},
