@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.source import Module, cycles, imports, modules
+from tools.source import cycles, imports, modules
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
@@ -65,20 +65,6 @@ def imported(source: str, package: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("import models.db.connection", {"models"}),
-        ("from models.db import connection", {"models"}),
-        ("def f():\n    from tasks.framework.work import wake", {"tasks"}),
-        ("from . import x", {"jiyi"}),
-        ("x = 1", set()),
-    ],
-)
-def test_imports_are_found(source: str, expected: set[str]) -> None:
-    assert imported(source, "jiyi") == expected
-
-
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     wrong = [
@@ -89,68 +75,30 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     assert wrong == []
 
 
-def _module(name: str, text: str) -> Module:
-    return Module(name, Path(f"{name.replace('.', '/')}.py"), text)
-
-
-@pytest.mark.parametrize(
-    ("b", "late", "expected"),
-    [
-        ("import a", True, [["a", "b"]]),
-        ("from a import x", True, [["a", "b"]]),
-        ("def f():\n    import a", True, [["a", "b"]]),
-        ("def f():\n    import a", False, []),
-        ("class B:\n    from a import x", False, [["a", "b"]]),
-        ("if TYPE_CHECKING:\n    import a\nelse:\n    import c", True, []),
-        ("import c", True, []),
-    ],
-)
-def test_cycles_are_found(b: str, late: bool, expected: list[list[str]]) -> None:
-    known = {name: _module(name, text) for name, text in {"a": "import b", "b": b, "c": "x = 1"}.items()}
-    assert cycles(imports(known, late=late)) == expected
-
-
-def test_submodules_and_relative_imports_are_found() -> None:
-    texts = {"p.a": "from . import b\nfrom .c import x", "p.b": "from p import c", "p.c": "import p.a"}
-    known = {name: _module(name, text) for name, text in texts.items()}
-    assert imports(known) == {"p.a": {"p.b", "p.c"}, "p.b": {"p.c"}, "p.c": {"p.a"}}
-    assert cycles(imports(known)) == [["p.a", "p.b", "p.c"]]
-
-
-def test_no_modules_import_each_other() -> None:
-    assert cycles(imports(modules(ROOT, LAYERS))) == []
-
-
-def test_settings_import_nothing_of_ours_but_the_errors() -> None:
-    assert imports(modules(ROOT, LAYERS))["jiyi.settings"] == {"jiyi.errors"}
+def test_no_modules_import_each_other_and_the_settings_none_but_the_errors() -> None:
+    found = imports(modules(ROOT, LAYERS))
+    assert cycles(found) == []
+    assert found["jiyi.settings"] == {"jiyi.errors"}
 
 
 @pytest.mark.parametrize("folder", ROOMS)
 def test_a_layer_has_a_room_a_subject(folder: str) -> None:
     rooms = {path.name for path in (ROOT / folder).iterdir() if path.is_dir() and path.name != "__pycache__"}
-    if folder in ("bench", "tests"):
-        assert rooms <= ROOMS[folder]
-    else:
-        assert rooms <= SUBJECTS | ROOMS[folder]
+    subjects = set() if folder == "bench" else SUBJECTS
+    assert rooms <= subjects | ROOMS[folder]
 
 
-def test_the_root_of_the_library_is_for_what_all_of_it_needs() -> None:
+def test_the_root_of_the_library_is_for_what_all_of_it_needs_and_alembic_is_no_package() -> None:
     assert {path.stem for path in (ROOT / "jiyi").glob("*.py")} <= ROOT_OF_JIYI
-
-
-def test_importing_jiyi_loads_no_database_no_provider_and_no_celery() -> None:
-    code = f"import sys; from jiyi import Client; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
-    assert done.stdout.strip() == "[]"
-
-
-def test_importing_jiyi_reads_no_settings() -> None:
-    code = (
-        "import os; os.environ['JIYI_WEB_PORT'] = 'no'; import jiyi, jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.queries"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
-
-
-def test_the_folder_alembic_is_no_package() -> None:
     assert not (ROOT / "alembic" / "__init__.py").exists(), "it would shadow the alembic package"
     assert (ROOT / "alembic" / "env.py").is_file()
+
+
+def test_importing_jiyi_loads_no_database_no_provider_no_celery_and_reads_no_settings() -> None:
+    code = (
+        "import os, sys; os.environ['JIYI_WEB_PORT'] = 'no'; from jiyi import Client;"
+        f"print([name for name in {HEAVY} if name in sys.modules]);"
+        "import jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.queries"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
+    assert done.stdout.strip() == "[]"

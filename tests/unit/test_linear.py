@@ -147,7 +147,12 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
 _READING = "attributes changes cues days extract intents profiles statements"
-OF_MESSAGES = (*(f"engine.conversations.{name}." for name in _READING.split()), "engine.growth.")
+_ASKING = "ASK ACT DECLINE TOLD TENSE NOW DEPENDS FRAME"
+OF_MESSAGES = (
+    *(f"engine.conversations.{name}." for name in _READING.split()),
+    *(f"engine.appointments.requests._{name}" for name in _ASKING.split()),
+    "engine.growth.",
+)
 SAMPLED = 10
 PATTERNS = _patterns()
 FUNCTIONS = {**_functions(), **WITH_MORE}

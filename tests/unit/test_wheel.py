@@ -131,16 +131,15 @@ def run(python: Path, code: str, *, broker: bool = False) -> str:
 
 
 @pytest.mark.parametrize("broker", [False, True])
-def test_every_module_but_those_of_an_extra_can_be_imported(python: Path, broker: bool) -> None:
+def test_every_module_but_those_of_an_extra_can_be_imported_and_none_of_the_service(python: Path, broker: bool) -> None:
     assert set(json.loads(run(python, IMPORT_ALL, broker=broker))) == INTEGRATIONS | (set() if broker else BROKER)
+    names = "[name for name in ('models', 'tasks', 'workers', 'web', 'bench', 'tests', 'tools', 'sqlalchemy', 'flask') if find_spec(name)]"
+    assert run(python, f"from importlib.util import find_spec; print({names})", broker=broker) == "[]"
 
 
-def test_a_client_is_light_and_says_that_nobody_is_there(python: Path) -> None:
+def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_needs_its_extra(python: Path) -> None:
     assert run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'")) == "broker_unavailable"
     assert run(python, ASK_NOBODY.format(""), broker=True) == "broker_unavailable"
-
-
-def test_without_the_extra_the_broker_is_refused_with_its_name(python: Path) -> None:
     code = "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n    print(error)"
     assert "pip install 'jiyi[broker]'" in run(python, code)
 
@@ -157,8 +156,3 @@ def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:
     code, helped, _ = jiyi("--help")
     assert code == 0
     assert "retrieve" in helped
-
-
-def test_the_wheel_brings_nothing_of_the_service(python: Path) -> None:
-    names = "[name for name in ('models', 'tasks', 'workers', 'web', 'bench', 'tests', 'tools', 'sqlalchemy', 'flask') if find_spec(name)]"
-    assert run(python, f"from importlib.util import find_spec; print({names})") == "[]"

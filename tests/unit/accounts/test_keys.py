@@ -30,28 +30,20 @@ ADDRESSES = {"broker_url": "redis://localhost:1/0", "redis_url": "redis://localh
 KEY = KeyText("abcdefghijkl", "s" * 43)
 
 
-def test_a_key_is_read_as_it_was_shown() -> None:
+def test_a_key_is_read_as_it_was_shown_and_none_is_like_another() -> None:
     made = new_key()
     assert parse(str(made)) == made
     assert len(str(made)) == len("jiyi__") + 12 + 43
-
-
-def test_no_two_keys_are_alike() -> None:
     assert len({str(new_key()) for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "jiyi",
         "jiyi_abcdefghijkl",
-        f"jiyi_abcdefghijk_{'s' * 43}",
         f"jiyi_ABCDEFGHIJKL_{'s' * 43}",
-        f"jiyi_abcdefghijkl_{'s' * 42}",
         f"jiyi_abcdefghijkl_{'s' * 44}",
         f"jiyi_abcdefghijkl_{'s' * 43}\n",
-        f" jiyi_abcdefghijkl_{'s' * 43}",
         f"jiyi_abcdefghijkl_{'é' * 43}",
         f"sk_abcdefghijkl_{'s' * 43}",
     ],
@@ -69,19 +61,10 @@ def test_the_service_learns_a_hash_and_a_signing_key_and_not_the_secret() -> Non
     assert KEY.secret_hash == hashlib.sha256(b"s" * 43).digest()
     assert KEY.signing_key == hmac.new(b"s" * 43, b"jiyi signed messages 1", "sha256").digest()
     told = accounts.NewKey.of(KEY).model_dump_json()
-    assert KEY.secret not in told
+    assert KEY.secret not in told + repr(KEY) + repr({"key": KEY})
     assert bytes.fromhex(accounts.NewKey.of(KEY).secret_hash) == KEY.secret_hash
-
-
-def test_a_secret_is_not_in_what_is_printed_by_mistake() -> None:
-    assert KEY.secret not in repr(KEY)
-    assert KEY.secret not in repr({"key": KEY})
-
-
-def test_a_key_is_recognised_by_its_hash() -> None:
-    other = KeyText(KEY.key_id, "t" * 43)
     assert recognises(KEY.secret_hash, KEY)
-    assert not recognises(KEY.secret_hash, other)
+    assert not recognises(KEY.secret_hash, KeyText(KEY.key_id, "t" * 43))
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
@@ -122,12 +105,9 @@ def test_only_hashes_of_the_one_strength_are_taken(hashed: str) -> None:
         accounts.SetPassword(name="mia", password_hash=hashed)
 
 
-@pytest.mark.parametrize(("password", "fits"), [("x" * 9, False), ("x" * 10, True), ("x" * 1_000, True), ("x" * 1_001, False)])
-def test_passwords_have_bounds(password: str, fits: bool) -> None:
-    assert (password_problem(password) == "") is fits
-
-
-def test_a_made_password_is_long_and_new_each_time() -> None:
+def test_passwords_have_bounds_and_a_made_one_is_within_and_new_each_time() -> None:
+    for password, fits in (("x" * 9, False), ("x" * 10, True), ("x" * 1_000, True), ("x" * 1_001, False)):
+        assert (password_problem(password) == "") is fits
     assert password_problem(make_password()) == ""
     assert len({make_password() for _ in range(50)}) == 50
 
@@ -138,28 +118,28 @@ def test_names_of_people_are_plain(name: str) -> None:
         accounts.PersonRequest(name=name)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90d", 7_776_000), ("24h", 86_400), ("30m", 1_800), ("2w", 1_209_600)])
-def test_durations(text: str, seconds: int) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["", "90", "d", "-1d", "1.5h", "1y", "9999999d", "１d"])
-def test_what_is_no_duration_is_told(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="90d"):
-        duration(text)
+def test_durations() -> None:
+    for text, seconds in (("90d", 7_776_000), ("24h", 86_400), ("30m", 1_800), ("2w", 1_209_600)):
+        assert duration(text) == timedelta(seconds=seconds)
+    for text in ("", "90", "d", "-1d", "1.5h", "1y", "9999999d", "１d"):
+        with pytest.raises(typer.BadParameter, match="90d"):
+            duration(text)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (["users", "add", "mia", "--group", "a", "-g", "b"], ["users", "add", "mia", "--group", "a", "-g", "b"]),
-        (["--group", "x", "users", "add", "mia", "-g", "b"], ["--group", "x", "users", "add", "mia", "-g", "b"]),
-        (["keys", "create", "c", "--group", "a"], ["--group", "a", "keys", "create", "c"]),
-        (["observe", "users", "x", "-g", "a"], ["-g", "a", "observe", "users", "x"]),
+        ("nodes a -g x --json", "-g x nodes a --json"),
+        ("nodes --group=x a", "--group=x nodes a"),
+        ("observe a -- -g", "observe a -- -g"),
+        ("observe users x -g a", "-g a observe users x"),
+        ("keys create c --group a", "--group a keys create c"),
+        ("users add mia --group a -g b", "users add mia --group a -g b"),
+        ("--group x users add mia -g b", "--group x users add mia -g b"),
     ],
 )
-def test_the_groups_of_people_stay_with_their_command(given: list[str], expected: list[str]) -> None:
-    assert group_first(given) == expected
+def test_the_group_may_stand_behind_the_command_but_people_s_groups_stay_with_theirs(given: str, expected: str) -> None:
+    assert group_first(given.split()) == expected.split()
 
 
 def _signature(client: Client, body: bytes) -> dict[str, str]:

@@ -59,60 +59,45 @@ def agents(tmp_path):
     return memdaily.read(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        ("D1:3", ["D1:3"]),
-        ("D8:6; D9:17", ["D8:6", "D9:17"]),
-        ("D9:1 D4:4 D4:6", ["D9:1", "D4:4", "D4:6"]),
-        ("D:11:26", ["D11:26"]),
-        ("D30:05", ["D30:5"]),
-        ("D", []),
-    ],
-)
-def test_evidence_is_read_however_it_is_written(text, ids):
-    assert locomo.turn_ids(text) == ids
+def test_evidence_is_read_however_it_is_written():
+    for text, ids in {
+        "D8:6; D9:17": ["D8:6", "D9:17"],
+        "D9:1 D4:4": ["D9:1", "D4:4"],
+        "D:11:26": ["D11:26"],
+        "D30:05": ["D30:5"],
+        "D": [],
+    }.items():
+        assert locomo.turn_ids(text) == ids
 
 
-def test_turns_come_in_order_of_their_sessions_a_minute_apart(agent):
-    assert [(m.key, m.session_id, m.subject) for m in agent.memories] == [
-        ("D2:1", "session_2", "Bo"),
-        ("D2:2", "session_2", "Ann"),
-        ("D10:1", "session_10", "Ann"),
+def test_a_conversation_is_an_agent_whose_turns_come_in_order_a_minute_apart(agent):
+    assert [(m.key, m.session_id, m.subject, m.text) for m in agent.memories] == [
+        ("D2:1", "session_2", "Bo", "Bo: Hi!"),
+        ("D2:2", "session_2", "Ann", "Ann: Look. [shares a photo of a kiln]"),
+        ("D10:1", "session_10", "Ann", "Ann: Night."),
     ]
     assert [m.occurred_at for m in agent.memories] == [
         datetime(2022, 5, 8, 13, 56, tzinfo=UTC),
         datetime(2022, 5, 8, 13, 57, tzinfo=UTC),
         datetime(2023, 2, 1, 0, 5, tzinfo=UTC),
     ]
-
-
-def test_a_turn_reads_as_said_with_what_it_shares(agent):
-    assert [m.text for m in agent.memories] == ["Bo: Hi!", "Ann: Look. [shares a photo of a kiln]", "Ann: Night."]
-
-
-def test_questions_without_resolvable_evidence_are_left_out(agent):
-    assert [(q.text, q.kind, set(q.evidence)) for q in agent.questions] == [
+    assert [(q.text, q.kind, set(q.evidence)) for q in agent.questions] == [  # without those that have no evidence
         ("one?", "multi", {"D2:1", "D10:1", "D2:2"}),
         ("half of it?", "single", {"D2:2"}),
     ]
+    memory = Memory("k", "text", datetime(2024, 1, 1, tzinfo=UTC))
+    assert observation("a", memory).keys() == {"agent_id", "description", "occurred_at", "provenance"}  # no more than is known
 
 
-def test_overall_is_a_mean_over_questions_not_over_kinds():
-    def question(kind):
-        return Question("?", {"a"}, kind)
+def test_overall_is_a_mean_over_questions_macro_one_over_kinds():
+    def answers(one, other):
+        return [(Question("?", {"a"}, one), ["a"]), (Question("?", {"a"}, one), ["a"]), (Question("?", {"a"}, other), ["b"])]
 
-    answers = [(question("single"), ["a"]), (question("single"), ["a"]), (question("multi"), ["b"])]
-    result = quality.by_kind(answers, locomo.RECALLS, locomo.NDCGS, list(locomo.CATEGORIES.values()))
+    result = quality.by_kind(answers("single", "multi"), locomo.RECALLS, locomo.NDCGS, list(locomo.CATEGORIES.values()))
     assert list(result) == ["overall", "multi", "single"]
     assert result["overall"]["recall@5"] == 0.6667
     assert list(result["overall"]) == ["recall@5", "recall@10", "recall@20", "recall@30", "ndcg@10"]
-
-
-def test_chinese_times():
-    assert memdaily.moment("2024年04月11日 周四 11:36") == datetime(2024, 4, 11, 11, 36, tzinfo=UTC)
-    with pytest.raises(ValueError, match="no time"):
-        memdaily.moment("昨天")
+    assert memdaily.summary(answers("simple", "noisy")) == {"macro": 0.5, "simple": 1, "noisy": 0}
 
 
 def test_a_trajectory_is_an_agent(agents):
@@ -122,6 +107,8 @@ def test_a_trajectory_is_an_agent(agents):
     assert agent.memories[0].provenance == {"place": "浙江杭州"}
     assert [q.evidence for q in agent.questions] == [{agent.memories[1].key}]
     assert agent.questions[0].now is None
+    with pytest.raises(ValueError, match="no time"):
+        memdaily.moment("昨天")
 
 
 def test_noise_comes_from_others_in_order_of_time_and_is_always_the_same(agents):
@@ -133,16 +120,3 @@ def test_noise_comes_from_others_in_order_of_time_and_is_always_the_same(agents)
         assert list(after.memories) == sorted(after.memories, key=lambda m: m.occurred_at)
         assert after.questions == before.questions
     assert len(memdaily.with_noise(agents, 99)[0].memories) == 4
-
-
-def test_macro_is_a_mean_over_kinds():
-    def question(kind):
-        return Question("?", {"a"}, kind)
-
-    answers = [(question("simple"), ["a"]), (question("simple"), ["a"]), (question("noisy"), ["b"])]
-    assert memdaily.summary(answers) == {"macro": 0.5, "simple": 1, "noisy": 0}
-
-
-def test_an_observation_says_no_more_than_is_known():
-    memory = Memory("k", "text", datetime(2024, 1, 1, tzinfo=UTC))
-    assert observation("a", memory).keys() == {"agent_id", "description", "occurred_at", "provenance"}

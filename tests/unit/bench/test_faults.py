@@ -13,7 +13,6 @@ from redis.retry import Retry
 
 from bench.support.storm import faults, valkey_faults
 from bench.support.storm.faults import HEAVY, MOST_CRASHES, Faults
-from bench.support.storm.programs import named
 from workers.embedded.stack import Stack
 
 NAMES = ["web", "beat", "intake"]
@@ -64,7 +63,3 @@ def test_what_costs_much_computing_happens_no_more_often_than_asked(running: dic
     allowed = {name.partition(" ")[0] for name in storm.all if storm.may(name)}
     assert not allowed & set(HEAVY)
     assert {"cut", "hang", "pause", "bindings"} <= allowed
-
-
-def test_each_program_names_its_sessions() -> None:
-    assert named({"web": ["python", "-m", "web"]}) == {"web": ["env", "PGAPPNAME=web", "python", "-m", "web"]}

@@ -32,16 +32,13 @@ def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(tmp_path: Pa
     assert judgements.run(tmp_path, judges.__getitem__) == {"facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}}
 
 
-def test_marks_on_what_holds_are_counted() -> None:
+def test_marks_on_what_holds_are_counted_and_what_is_neutral_has_no_precision() -> None:
     rows = [
         {"older": "I'm allergic to nuts", "newer": "x", "label": "adds"},
         {"older": "I live in Leith", "newer": "x", "label": "replaces"},
         {"older": "I play chess", "newer": "x", "label": "ends"},
     ]
     assert judgements.changes(rows, [True, True, False]) == {"retire": {"precision": 0.5, "recall": 0.5}, "allergy_marked": 1}
-
-
-def test_what_is_neutral_has_no_precision() -> None:
     rows = [{"expect": "positive"}, {"expect": "neutral"}, {"expect": "negative"}]
     assert judgements.satisfaction(rows, ["neutral", "neutral", "negative"]) == {"right": 0.667, "precision": 1.0}
 

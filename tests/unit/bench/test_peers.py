@@ -41,11 +41,6 @@ def engine(monkeypatch):
     return engine
 
 
-def test_questions_and_passages_get_their_own_vectors(engine):
-    made = endpoint.vectors(engine, ["tea", "what tea?", "kiln"], {"what tea?"})
-    assert np.allclose(made, [-engine.query("tea"), engine.query("what tea?"), -engine.query("kiln")])
-
-
 @pytest.mark.parametrize("form", ["float", "base64"])
 def test_the_endpoint_answers_as_openai_does(engine, form):
     with endpoint.serving({"what tea?"}) as url:

@@ -10,12 +10,9 @@ RANKED = ["a", "x", "b", "y", "z", "c"]
 EVIDENCE = {"a", "b", "c", "d"}
 
 
-@pytest.mark.parametrize(("k", "share"), [(1, 0.25), (2, 0.25), (3, 0.5), (5, 0.5), (6, 0.75), (30, 0.75)])
-def test_recall_is_the_share_of_the_evidence_found(k, share):
-    assert recall_at(k, RANKED, EVIDENCE) == share
-
-
-def test_recall_of_an_empty_list_is_none_of_it():
+def test_recall_is_the_share_of_the_evidence_found():
+    for k, share in ((1, 0.25), (2, 0.25), (3, 0.5), (6, 0.75), (30, 0.75)):
+        assert recall_at(k, RANKED, EVIDENCE) == share
     assert recall_at(10, [], {"a"}) == 0
 
 
@@ -23,14 +20,7 @@ def test_ndcg_discounts_by_the_place():
     gain = 1 + 1 / math.log2(4) + 1 / math.log2(7)  # places 1, 3 and 6
     best = 1 + 1 / math.log2(3) + 1 / math.log2(4) + 1 / math.log2(5)  # four in the first four places
     assert ndcg_at(10, RANKED, EVIDENCE) == pytest.approx(gain / best)
-    assert ndcg_at(10, RANKED, EVIDENCE) == pytest.approx(0.7246, abs=1e-4)
-
-
-def test_ndcg_of_more_evidence_than_places_can_still_be_perfect():
-    assert ndcg_at(2, ["a", "b"], {"a", "b", "c"}) == 1
-
-
-def test_ndcg_does_not_look_past_its_cut():
+    assert ndcg_at(2, ["a", "b"], {"a", "b", "c"}) == 1  # more evidence than places
     assert ndcg_at(1, ["x", "a"], {"a"}) == 0
 
 
@@ -41,6 +31,6 @@ def test_figures_and_their_means():
     assert mean(rows) == {"recall@1": 0.625, "recall@3": 0.75, "ndcg@2": 0.8066}
 
 
-@pytest.mark.parametrize(("share", "value"), [(0.5, 2), (0.75, 3), (0.95, 4), (1, 4)])
-def test_quantile_takes_a_measured_value(share, value):
-    assert quantile([4, 1, 3, 2], share) == value
+def test_quantile_takes_a_measured_value():
+    for share, value in ((0.5, 2), (0.75, 3), (0.95, 4), (1, 4)):
+        assert quantile([4, 1, 3, 2], share) == value

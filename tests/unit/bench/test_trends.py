@@ -9,17 +9,12 @@ import pytest
 from bench.support.trends import HOUR, fit, plot
 
 
-def test_a_line_is_found_exactly() -> None:
+def test_a_line_is_found_exactly_and_too_few_points_say_nothing() -> None:
     line = fit([(float(second), 5.0 + 0.01 * second) for second in range(100)])
     assert line.slope == pytest.approx(0.01 * HOUR)
     assert line.error == pytest.approx(0.0, abs=1e-6)
     assert line.level == pytest.approx(5.0 + 0.01 * 49.5)
-
-
-def test_noise_is_within_its_error() -> None:
-    random = Random(7)
-    line = fit([(float(second), 100 + random.gauss(0, 1)) for second in range(500)])
-    assert abs(line.slope) < 3 * line.error
+    assert fit([]).slope == fit([(0.0, 1.0), (1.0, 2.0)]).slope == 0.0
 
 
 def test_steps_are_no_trend_and_a_leak_beneath_them_is() -> None:
@@ -32,10 +27,6 @@ def test_steps_are_no_trend_and_a_leak_beneath_them_is() -> None:
     leaking = fit([(at, value + at * 0.02) for at, value in steps])
     assert leaking.slope > 4 * leaking.error
     assert leaking.told()["errors"] > 4
-
-
-def test_too_few_points_say_nothing() -> None:
-    assert fit([]).slope == fit([(0.0, 1.0), (1.0, 2.0)]).slope == 0.0
 
 
 def test_a_plot_names_its_series_and_escapes_them() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import create_autospec
 from uuid import UUID
 
 import pytest
@@ -23,6 +24,7 @@ from jiyi.client.arguments import (
     RetrievalArguments,
 )
 from jiyi.client.client import chunks
+from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
@@ -50,7 +52,7 @@ def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[list[wire.Even
     return messages
 
 
-def test_observe_makes_one_event_of_the_clients_group(client: Client, sent: list[list[wire.Event]]) -> None:
+def test_observe_makes_one_event_of_the_clients_group_or_of_the_one_that_is_named(client: Client, sent: list[list[wire.Event]]) -> None:
     event_id = client.observe("klaus", "Klaus reads", poignancy=4, session_id="s", subject="Klaus", occurred_at="2026-03-02T07:15Z")
     (((event,)),) = sent
     assert isinstance(event, wire.MemoryObserved)
@@ -58,29 +60,20 @@ def test_observe_makes_one_event_of_the_clients_group(client: Client, sent: list
     assert (event.group_id, event.agent_id, event.session_id) == ("group", "klaus", "s")
     assert event.occurred_at.isoformat() == "2026-03-02T07:15:00+00:00"
     assert (event.payload.description, event.payload.poignancy, event.payload.subject) == ("Klaus reads", 4, "Klaus")
-
-
-def test_an_event_id_of_ones_own_is_kept(client: Client, sent: list[list[wire.Event]]) -> None:
-    assert client.observe("klaus", "x", event_id=str(UUID(int=5))) == UUID(int=5)
-    assert sent[0][0].event_id == UUID(int=5)
-
-
-def test_another_group_may_be_named_for_one_event(client: Client, sent: list[list[wire.Event]]) -> None:
-    client.observe("klaus", "x", group_id="other")
-    assert sent[0][0].group_id == "other"
+    assert client.observe("klaus", "x", event_id=str(UUID(int=5)), group_id="other") == UUID(int=5)
+    assert (sent[1][0].event_id, sent[1][0].group_id) == (UUID(int=5), "other")
 
 
 def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client, sent: list[list[wire.Event]]) -> None:
+    assert client.observe_many([]) == client.observe_many([], wait=True) == []
+    assert sent == []
     ids = client.observe_many({"agent_id": "klaus", "description": str(i)} for i in range(7))
     assert [len(message) for message in sent] == [3, 3, 1]
     assert [event.event_id for message in sent for event in message] == ids
     assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
-
-
-def test_nothing_to_observe_sends_nothing(client: Client, sent: list[list[wire.Event]]) -> None:
-    assert client.observe_many([]) == []
-    assert client.observe_many([], wait=True) == []
-    assert sent == []
+    long = [wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})] * 5
+    by_bytes = [events for events, _ in wire.messages(long, Settings(max_message_bytes=2_100))]
+    assert [len(message) for message in by_bytes] == [2, 2, 1]
 
 
 def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, sent: list[list[wire.Event]]) -> None:
@@ -92,49 +85,38 @@ def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, se
     assert sent[0][1].group_id == "group"
 
 
-def test_configure_sends_the_settings_that_are_given(client: Client, sent: list[list[wire.Event]]) -> None:
-    client.configure("klaus", mode="elapsed", recency_w=0)
-    (((event,)),) = sent
-    assert isinstance(event, wire.AgentConfigured)
-    assert event.payload.model_dump(exclude_unset=True) == {"mode": "elapsed", "recency_w": 0}
-
-
-def test_a_setting_taken_back_still_says_so_on_the_wire(client: Client, sent: list[list[wire.Event]]) -> None:
-    client.configure("klaus", mode=None)
+def test_configure_sends_the_settings_that_are_given_and_those_taken_back(client: Client, sent: list[list[wire.Event]]) -> None:
+    client.configure("klaus", mode=None, recency_w=0)
     (received,) = wire.decode(wire.encode(sent[0])).events
-    assert received.payload.model_fields_set == {"mode"}
+    assert isinstance(received, wire.AgentConfigured)
+    assert received.payload.model_dump(exclude_unset=True) == {"mode": None, "recency_w": 0}
+    with pytest.raises(InvalidEvent, match=r"^payload.recency_decay: "):
+        client.configure("klaus", recency_decay=2)
+    assert len(sent) == 1
 
 
 @pytest.mark.parametrize(
-    ("fields", "problem"),
+    ("fields", "problems"),
     [
-        ({"colour": "red"}, "unknown option 'colour': "),
-        ({"poignancy": 0}, "payload.poignancy: "),
-        ({"poignency": 3}, "unknown option 'poignency': did you mean poignancy?"),
-        ({"session_id": ""}, "session_id: "),
-        ({"occurred_at": "2026-03-02T07:15"}, "occurred_at: "),
-        ({"group_id": ""}, "group_id: "),
-        ({"vector": [1]}, "payload: "),
-        ({"description": ""}, "payload.description: "),
-        ({"description": "a\0"}, "payload.description: "),
-        ({"agent_id": " "}, "agent_id: "),
+        ({"colour": "red", "a": 1}, ["unknown option 'a': ", "unknown option 'colour': "]),
+        ({"poignency": 3}, ["unknown option 'poignency': did you mean poignancy?"]),
+        ({"session_id": ""}, ["session_id: "]),
+        ({"occurred_at": "2026-03-02T07:15"}, ["occurred_at: "]),
+        ({"group_id": ""}, ["group_id: "]),
+        ({"vector": [1]}, ["payload: "]),
+        ({"description": "a\0"}, ["payload.description: "]),
+        ({"agent_id": " "}, ["agent_id: "]),
     ],
 )
-def test_a_wrong_observation_is_refused_by_its_field(client: Client, sent: Any, fields: dict[str, Any], problem: str) -> None:
+def test_a_wrong_observation_is_refused_by_its_fields(client: Client, sent: Any, fields: dict[str, Any], problems: list[str]) -> None:
     with pytest.raises(InvalidEvent) as caught:
         client.observe(**({"agent_id": "klaus", "description": "x"} | fields))
-    assert len(caught.value.problems) == 1
-    assert caught.value.problems[0].startswith(problem)
+    for problem, expected in zip(caught.value.problems, problems, strict=True):
+        assert problem.startswith(expected)
     assert sent == []
 
 
-def test_all_unknown_fields_are_named(client: Client) -> None:
-    with pytest.raises(InvalidEvent) as caught:
-        client.observe("klaus", "x", b=1, a=2)
-    assert [problem.split(":")[0] for problem in caught.value.problems] == ["unknown option 'a'", "unknown option 'b'"]
-
-
-@pytest.mark.parametrize("position", [0, 1, 4])
+@pytest.mark.parametrize("position", [0, 4])
 @pytest.mark.parametrize(("bad", "problem"), [({"description": ""}, "payload.description: "), ({"x": 1}, "unknown option 'x': ")])
 def test_in_a_list_the_position_is_named_and_nothing_is_sent(client: Client, sent: Any, position: int, bad, problem: str) -> None:
     observations = [{"agent_id": "klaus", "description": str(i)} for i in range(5)]
@@ -145,16 +127,10 @@ def test_in_a_list_the_position_is_named_and_nothing_is_sent(client: Client, sen
     assert sent == []
 
 
-@pytest.mark.parametrize("what", ["just a text", 7, None, ["klaus", "x"]])
+@pytest.mark.parametrize("what", ["just a text", None])
 def test_what_is_no_observation_at_all_is_refused(client: Client, sent: Any, what: Any) -> None:
     with pytest.raises(InvalidEvent, match=r"^1\b"):
         client.observe_many([{"agent_id": "klaus", "description": "x"}, what])
-    assert sent == []
-
-
-def test_a_wrong_setting_is_refused(client: Client, sent: Any) -> None:
-    with pytest.raises(InvalidEvent, match=r"^payload.recency_decay: "):
-        client.configure("klaus", recency_decay=2)
     assert sent == []
 
 
@@ -165,9 +141,6 @@ def test_a_wrong_setting_is_refused(client: Client, sent: Any) -> None:
 def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{problem}"):
         client.retrieve(**({"agent_id": "klaus", "focal": "tea"} | fields))
-
-
-def test_a_wrong_page_is_refused_before_it_is_asked(client: Client) -> None:
     with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
         client.memory.nodes("klaus", limit=501)
 
@@ -198,65 +171,33 @@ def test_when_nobody_listens_it_is_said_soon() -> None:
     assert [type(error) for error in failures] == [BrokerUnavailable] * len(ACTS)
 
 
-def test_a_client_without_an_address_says_what_to_do() -> None:
+def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
     with pytest.raises(SettingsError, match=r"JIYI_REDIS_URL.*jiyi up"):
         Client(settings=Settings(broker_url=NOBODY))
     with pytest.raises(SettingsError, match=r"JIYI_BROKER_URL.*jiyi up"):
         Client(settings=Settings(redis_url=NOBODY))
-
-
-def test_the_group_comes_from_the_settings_unless_given() -> None:
     settings = Settings(broker_url=NOBODY, redis_url=NOBODY, group="from-settings")
     with Client(settings=settings) as client, Client("own", settings=settings) as other:
         assert (client.group, other.group) == ("from-settings", "own")
+        with pytest.raises(AttributeError, match="group"):  # its verbs would not follow
+            client.group = "another"  # type: ignore[misc]
+        with pytest.raises(AttributeError, match="'Client' object has no attribute 'remember'"):
+            client.remember  # noqa: B018
 
 
-def test_the_group_of_a_client_cannot_be_assigned_since_its_verbs_would_not_follow(client: Client) -> None:
-    with pytest.raises(AttributeError, match="group"):
-        client.group = "another"  # type: ignore[misc]
-    assert client.group == "group"
-
-
-@pytest.mark.parametrize(
-    ("items", "expected"), [([], []), ([1], [[1]]), ([1, 2], [[1, 2]]), ([1, 2, 3], [[1, 2], [3]]), ([1, 2, 3, 4], [[1, 2], [3, 4]])]
-)
-def test_chunks(items: list[int], expected: list[list[int]]) -> None:
-    assert list(chunks(iter(items), 2)) == expected
-
-
-class Recorder:
-    """A transport that keeps what it is given, and answers what a test put there."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.calls: list[tuple[str, str, dict[str, Any], float | None]] = []
-        self.answers = list(answers)
-        self.closed = False
-
-    def publish(self, body: bytes, routing_key: str) -> None:
-        raise AssertionError((body, routing_key))
-
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
-        self.calls.append((name, queue, request, timeout))
-        return to_json(self.answers.pop(0))
-
-    def close(self) -> None:
-        self.closed = True
+def test_chunks() -> None:
+    for items, expected in (([], []), ([1, 2], [[1, 2]]), ([1, 2, 3], [[1, 2], [3]])):
+        assert list(chunks(iter(items), 2)) == expected
 
 
 def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:
-    knowledge_id = UUID(int=7)
-    transport = Recorder({"demoted": [str(knowledge_id)]})
+    knowledge_id, transport = UUID(int=7), create_autospec(Transport, instance=True)
+    transport.call.return_value = to_json({"demoted": [str(knowledge_id)]})
     with Client("g", settings=Settings(), transport=transport) as client:
         assert client.tiers.demote(knowledge_id, reason="旧") == [knowledge_id]
-    assert transport.calls == [
-        ("rpc.knowledge.demote", "actions", {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}, None)
-    ]
-    assert transport.closed
-
-
-def test_a_name_that_never_was_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="'Client' object has no attribute 'remember'"):
-        Client("g", settings=Settings(), transport=Recorder()).remember  # noqa: B018
+    asked = {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}
+    transport.call.assert_called_once_with("rpc.knowledge.demote", "actions", asked, None)
+    transport.close.assert_called_once_with()
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,13 @@ def column(head: str) -> list[str]:
     return [row.split("`")[1] for row in rows.splitlines()]
 
 
-def test_the_reasons_are_those_there_are() -> None:
+def test_the_properties_their_defaults_the_reasons_and_the_events_are_those_there_are() -> None:
     assert sorted(column("reason")) == sorted(get_args(Reason))
-
-
-def test_the_properties_and_their_defaults_are_those_there_are() -> None:
+    assert sorted(column("event")) == sorted(get_args(EventName))
     assert column("property") == list(NodeProperties.model_fields)
     (section,) = re.findall(r"^### The memory node\n(.*?)^### ", TEXT, flags=re.MULTILINE | re.DOTALL)
     for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier|general)`? \|", section, flags=re.MULTILINE):
         assert str(NodeProperties.model_fields[name].default).lower() == default, name
-
-
-def test_the_events_are_those_there_are() -> None:
-    assert sorted(column("event")) == sorted(get_args(EventName))
 
 
 def test_the_actions_are_those_there_are() -> None:

@@ -13,15 +13,10 @@ COMPILE = "run `make setup`, which compiles it"
 
 
 @pytest.mark.parametrize("language", translations.LANGUAGES)
-def test_every_message_is_translated(language: str) -> None:
+def test_every_message_is_translated_and_the_files_are_those_of_the_code(language: str) -> None:
     catalog = translations.current(language)
     assert len(catalog) > 300, "the messages were not found"
     assert [message.id for message in translations.missing(catalog)] == [], AGAIN
-
-
-@pytest.mark.parametrize("language", translations.LANGUAGES)
-def test_the_files_are_those_of_the_code(language: str) -> None:
-    catalog = translations.current(language)
     source, compiled = translations.files(language)
     assert source.read_bytes() == translations.as_po(catalog), AGAIN
     with compiled.open("rb") as file:
@@ -29,10 +24,7 @@ def test_the_files_are_those_of_the_code(language: str) -> None:
     assert {message.id: shown.gettext(message.id) for message in catalog if isinstance(message.id, str) and message.id} == {
         message.id: message.string for message in catalog if isinstance(message.id, str) and message.id
     }, COMPILE
-
-
-def test_a_translation_that_lost_a_value_is_missing() -> None:
-    catalog = translations.current("zh")
-    catalog["%(count)s open"].string = "待处理"
-    catalog["Menu"].string = ""
-    assert {message.id for message in translations.missing(catalog)} == {"%(count)s open", "Menu"}
+    if language == "zh":  # one that lost a value is missing, too
+        catalog["%(count)s open"].string = "待处理"
+        catalog["Menu"].string = ""
+        assert {message.id for message in translations.missing(catalog)} == {"%(count)s open", "Menu"}

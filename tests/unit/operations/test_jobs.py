@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
+from engine.operations.jobs import DAY, HOUR, JOBS, Schedule, find
 from jiyi.cli.operations.jobs import brief, upcoming
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
@@ -28,18 +28,19 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 
 
 @pytest.mark.parametrize(
-    ("schedule", "now", "slot"),
+    ("schedule", "now", "slot", "text"),
     [
-        (Schedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30)),
-        (Schedule(HOUR), NOON + timedelta(minutes=59), NOON),
-        (Schedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3)),
-        (Schedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1)),
-        (Schedule(DAY, 12 * HOUR), NOON, NOON),
-        (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6)),
+        (Schedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 seconds"),
+        (Schedule(300), NOON, NOON, "every 5 minutes"),
+        (Schedule(HOUR), NOON + timedelta(minutes=59), NOON, "every hour"),
+        (Schedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3), "daily at 03:00 UTC"),
+        (Schedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1), "daily at 13:00 UTC"),
+        (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
     ],
 )
-def test_a_slot_is_the_last_tick_at_or_before_now(schedule: Schedule, now: datetime, slot: datetime) -> None:
+def test_a_slot_is_the_last_tick_at_or_before_now(schedule: Schedule, now: datetime, slot: datetime, text: str) -> None:
     assert schedule.slot(now) == slot
+    assert str(schedule) == text
 
 
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)), st.integers(1, 90_000), st.integers(0, 23))
@@ -51,14 +52,18 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
     assert schedule.slot(slot + timedelta(seconds=every)) == slot + timedelta(seconds=every)
 
 
-def test_every_job_has_a_time_or_a_setting_and_a_purpose() -> None:
-    for name, job in JOBS.items():
-        assert job.name == name
-        assert (job.setting in Settings.model_fields) != bool(job.when.every)
-        assert job.purpose.endswith(".")
-
-
-def test_a_job_that_there_is_not_is_named_with_those_that_there_are() -> None:
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(configure: Callable[..., Settings], name: str) -> None:
+    job = find(name)
+    assert job.name == name
+    assert (job.setting in Settings.model_fields) != bool(job.when.every)
+    assert job.purpose.endswith(".")
+    text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| `{name}` \|.*{job.setting.upper()}", text, re.MULTILINE)
+    if name != "reconcile":
+        assert str(job.schedule(configure(jobs_off=name))) == "off"
+    if name in ("backup", "reflect"):
+        assert str(job.schedule(configure(jobs_off="", **{job.setting: 0}))) == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")
 
@@ -70,36 +75,10 @@ def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(confi
     assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
 
 
-@pytest.mark.parametrize("name", sorted(JOBS.keys() - {"reconcile"}))
-def test_what_is_switched_off_says_so(configure: Callable[..., Settings], name: str) -> None:
-    assert str(JOBS[name].schedule(configure(jobs_off=name))) == "off"
-
-
 @pytest.mark.parametrize("names", ["reconcile", "archive, sleep"])
 def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings], names: str) -> None:
     with pytest.raises(SettingsError, match=r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"):
         beat_schedule(configure(jobs_off=names))
-
-
-@pytest.mark.parametrize("setting", ["backup_hours", "reflect_minutes"])
-def test_an_interval_of_0_is_off(configure: Callable[..., Settings], setting: str) -> None:
-    (job,) = [job for job in JOBS.values() if job.setting == setting]
-    assert str(job.schedule(configure(**{setting: 0}))) == "off"
-
-
-@pytest.mark.parametrize(
-    ("schedule", "text"),
-    [
-        (Schedule(30), "every 30 seconds"),
-        (Schedule(300), "every 5 minutes"),
-        (Schedule(7_200), "every 2 hours"),
-        (Schedule(HOUR), "every hour"),
-        (Schedule(DAY, 3 * HOUR), "daily at 03:00 UTC"),
-        (Schedule(0), "off"),
-    ],
-)
-def test_schedules_in_words(schedule: Schedule, text: str) -> None:
-    assert str(schedule) == text
 
 
 @pytest.fixture
@@ -112,18 +91,14 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-def test_batches_are_repeated_until_one_is_not_full() -> None:
+def test_batches_are_repeated_until_one_is_not_full_or_the_time_is_up() -> None:
     run = Run("x", NOON)
     left = iter([3, 3, 2, 3])
     assert run.repeat(lambda _: next(left), 3) == 8
     assert run.summary == {}
-
-
-@pytest.mark.usefixtures("offline")
-def test_a_run_whose_time_is_up_stops_after_a_batch_and_says_that_there_is_more() -> None:
-    run = Run("x", NOON, deadline=0.0)
-    assert run.repeat(lambda _: 3, 3) == 3
-    assert run.summary == {"more": True}
+    stopped = Run("x", NOON, deadline=0.0)
+    assert stopped.repeat(lambda _: 3, 3) == 3
+    assert stopped.summary == {"more": True}
 
 
 @pytest.mark.usefixtures("offline")
@@ -144,17 +119,6 @@ def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: py
     assert midway.summary == {"more": ["", ""]}
 
 
-def test_a_job_needs_a_setting_that_says_its_unit() -> None:
-    with pytest.raises(KeyError):
-        Job("x", "Nothing.", setting="group").schedule(get_settings().model_copy(update={"group": "5"}))
-
-
-def test_every_job_and_its_setting_is_in_the_document() -> None:
-    text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
-    for job in JOBS.values():
-        assert re.search(rf"^\| `{job.name}` \|.*{job.setting.upper()}", text, re.MULTILINE), job.name
-
-
 def test_a_job_that_failed_needs_attention() -> None:
     runs = {"reconcile": Tick(job="reconcile", slot=datetime.now(UTC), state="done")}
     assert health.schedule(get_settings(), runs, "").state == "ok"
@@ -163,13 +127,9 @@ def test_a_job_that_failed_needs_attention() -> None:
     assert (found.state, found.detail) == ("attention", "failed: verify_backup")
 
 
-def test_a_summary_in_one_line() -> None:
+def test_a_summary_in_one_line_and_the_next_tick_in_words() -> None:
     summary = {"archived": 1_200, "nothing": 0, "due": {"embed": 3, "strengthen": 0}, "list": [1], "file": "x"}
     assert brief(summary) == "archived 1,200 · due embed 3 · file x"
-
-
-def test_the_next_tick_in_words() -> None:
-    assert upcoming(NOON + timedelta(minutes=3), NOON) == "in 3 m"
-    assert upcoming(NOON - timedelta(minutes=3), NOON) == "3 m late"
-    assert upcoming(NOON - timedelta(seconds=59), NOON) == "due"
+    minutes = [timedelta(minutes=3), -timedelta(minutes=3), -timedelta(seconds=59)]
+    assert [upcoming(NOON + late, NOON) for late in minutes] == ["in 3 m", "3 m late", "due"]
     assert upcoming(None, NOON) is None

@@ -45,67 +45,42 @@ def problems(**fields: object) -> list[str]:
         pytest.param({"name": "a", "colour": "blue"}, ["colour: Input should be 'red' or 'green' (got 'blue')"], id="literal"),
         pytest.param({"name": ["long"]}, ["name: Input should be a valid string"], id="no value that is a container"),
         pytest.param(
-            {"name": "a", "inner": [{"number": 1}, {"number": 0}]},
-            ["inner.1.number: Input should be greater than or equal to 1 (got 0)"],
-            id="path into a list",
+            {"name": "a", "inner": [{"number": 1}, {"number": 0}], "mood": 1},
+            ["inner.1.number: Input should be greater than or equal to 1 (got 0)", "mood: Extra inputs are not permitted (got 1)"],
+            id="path into a list, and an unknown field, in order",
         ),
-        pytest.param({"name": "a", "mood": 1}, ["mood: Extra inputs are not permitted (got 1)"], id="unknown field"),
-        pytest.param({"name": 1, "colour": 2}, ["name: …", "colour: …"], id="several, in order"),
     ],
 )
 def test_problems_of(fields: dict[str, object], expected: list[str]) -> None:
-    found = problems(**fields)
-    assert [
-        problem if not want.endswith("…") else problem.split(":")[0] + ": …" for problem, want in zip(found, expected, strict=True)
-    ] == expected
+    assert problems(**fields) == expected
 
 
-def test_a_long_value_is_cut() -> None:
+def test_a_long_value_is_cut_and_a_model_as_a_whole_is_called_value() -> None:
     (problem,) = problems(name="a", colour="x" * 1_000_000)
     assert len(problem) < 200
     assert "1,000,000 characters" in problem
-
-
-def test_a_model_as_a_whole_is_called_value() -> None:
     with pytest.raises(ValidationError) as caught:
         Model.model_validate(7)
     (problem,) = problems_of(caught.value)
     assert problem.startswith("value: ")
 
 
-def test_join_problems_shows_ten_and_counts_the_rest() -> None:
-    assert join_problems([]) == ""
-    assert join_problems(["a: x", "b: y"]) == "a: x; b: y"
-    assert join_problems([str(i) for i in range(10)]).endswith("; 9")
-    assert join_problems([str(i) for i in range(500)]).endswith("; 9; and 490 more")
-
-
 @pytest.mark.parametrize("cls", [InvalidEvent, InvalidRequest])
-def test_refusals_keep_every_problem(cls: type[InvalidEvent | InvalidRequest]) -> None:
+def test_refusals_keep_every_problem_and_show_ten(cls: type[InvalidEvent | InvalidRequest]) -> None:
     error = cls([f"f{i}: wrong" for i in range(12)])
     assert len(error.problems) == 12
-    assert str(error).endswith("and 2 more")
+    assert str(error).endswith("f9: wrong; and 2 more")
     assert isinstance(error, ValueError)
+    assert (join_problems([]), join_problems(["a: x", "b: y"])) == ("", "a: x; b: y")
 
 
-def test_every_error_has_a_code_of_its_own_and_is_found_by_it() -> None:
+def test_every_error_has_a_code_of_its_own_and_is_also_the_builtin_one_a_caller_expects() -> None:
     classes = {cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, JiyiError)}
     assert set(BY_CODE.values()) == classes
     assert all(BY_CODE[cls.code] is cls for cls in classes)
-
-
-@pytest.mark.parametrize(
-    ("cls", "builtin"),
-    [
-        (errors.BrokerUnavailable, ConnectionError),
-        (errors.NoAnswer, TimeoutError),
-        (errors.NotFound, LookupError),
-        (errors.ModelMismatch, ValueError),
-        (errors.SettingsError, ValueError),
-    ],
-)
-def test_errors_are_also_the_builtin_ones_a_caller_expects(cls: type[JiyiError], builtin: type[Exception]) -> None:
-    assert issubclass(cls, builtin)
+    expected = {"BrokerUnavailable": ConnectionError, "NoAnswer": TimeoutError, "NotFound": LookupError, "SettingsError": ValueError}
+    for name, builtin in (expected | {"ModelMismatch": ValueError}).items():
+        assert issubclass(getattr(errors, name), builtin), name
 
 
 class Hours(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -52,97 +53,37 @@ def nested(depth: int, **envelope: Any) -> bytes:
 BAD = [
     pytest.param(observed(envelope={"type": "memory.imagined"}), "type", "memory.imagined", id="unknown type"),
     pytest.param(observed(envelope={"type": MISSING}), "type", "required", id="missing type"),
-    pytest.param(observed(envelope={"type": None}), "type", "", id="null type"),
-    pytest.param(observed(envelope={"agent_id": MISSING}), "agent_id", "required", id="missing agent_id"),
-    pytest.param(observed(envelope={"agent_id": ""}), "agent_id", "", id="empty agent_id"),
-    pytest.param(observed(envelope={"agent_id": " \t"}), "agent_id", "blank", id="blank agent_id"),
-    pytest.param(observed(envelope={"agent_id": "x" * 201}), "agent_id", "200", id="agent_id too long"),
-    pytest.param(observed(envelope={"group_id": MISSING}), "group_id", "required", id="missing group_id"),
-    pytest.param(observed(envelope={"session_id": "a\0b"}), "session_id", "NUL", id="NUL in session_id"),
     pytest.param(observed(envelope={"event_id": "not-a-uuid"}), "event_id", "", id="event_id no UUID"),
-    pytest.param(observed(envelope={"version": 2}), "version", "1", id="version from the future"),
     pytest.param(observed(envelope={"occurred_at": "2026-03-02T07:15:00"}), "occurred_at", "timezone", id="naive time"),
-    pytest.param(observed(envelope={"occurred_at": "yesterday"}), "occurred_at", "", id="no time at all"),
-    pytest.param(observed(envelope={"payload": MISSING}), "payload", "required", id="missing payload"),
-    pytest.param(observed(envelope={"payload": {}}), "payload.description", "required", id="empty payload"),
     pytest.param(observed(node_type="dream"), "payload.node_type", "thought", id="unknown node type"),
-    pytest.param(observed(description=MISSING), "payload.description", "required", id="missing description"),
-    pytest.param(observed(description=""), "payload.description", "blank", id="empty description"),
     pytest.param(observed(description=" \n\u3000"), "payload.description", "blank", id="blank description"),
-    pytest.param(observed(description=7), "payload.description", "string", id="description a number"),
-    pytest.param(observed(description="x" * 2**20), "payload.description", "20,000", id="description of 1 MB"),
     pytest.param(observed(description="记" * 20_001), "payload.description", "20,001", id="description one too long"),
     pytest.param(observed(description="a\0b"), "payload.description", "NUL", id="NUL in description"),
     pytest.param(observed(description="a\ud83d"), "payload.description", "nicode", id="lone surrogate"),
     pytest.param(observed(embedding_key=" "), "payload.embedding_key", "blank", id="blank embedding_key"),
-    pytest.param(observed(subject="a\0"), "payload.subject", "NUL", id="NUL in subject"),
-    pytest.param(observed(object="x" * 501), "payload.object", "500", id="object too long"),
-    pytest.param(observed(keywords=["k"] * 10_000), "payload.keywords", "10,000", id="10,000 keywords"),
     pytest.param(observed(keywords=[f"k{i}" for i in range(65)]), "payload.keywords", "64", id="one keyword too many"),
-    pytest.param(observed(keywords=["ok", "a\0"]), "payload.keywords.1", "NUL", id="NUL in a keyword"),
-    pytest.param(observed(keywords=["x" * 201]), "payload.keywords.0", "200", id="keyword too long"),
     pytest.param(observed(keywords="tea"), "payload.keywords", "list", id="keywords a string"),
     pytest.param(observed(poignancy=0), "payload.poignancy", "1", id="poignancy 0"),
-    pytest.param(observed(poignancy=11), "payload.poignancy", "10", id="poignancy 11"),
-    pytest.param(observed(poignancy=float("nan")), "payload.poignancy", "", id="poignancy NaN"),
-    pytest.param(observed(poignancy=float("inf")), "payload.poignancy", "", id="poignancy infinite"),
-    pytest.param(observed(poignancy=10**400), "payload.poignancy", "", id="poignancy of 400 digits"),
-    pytest.param(observed(poignancy="very"), "payload.poignancy", "number", id="poignancy a word"),
     pytest.param(observed(evidence=["node_1"]), "payload.evidence.0", "UUID", id="evidence no UUID"),
-    pytest.param(observed(evidence=[str(UUID(int=1))] * 1_001), "payload.evidence", "1,000", id="too much evidence"),
     pytest.param(observed(utterances=[["Klaus"]]), "payload.utterances.0", "", id="utterance without text"),
-    pytest.param(observed(utterances=[["a", "b\0"]]), "payload.utterances.0.1", "NUL", id="NUL in an utterance"),
-    pytest.param(observed(utterances=[["a", "b"]] * 1_001), "payload.utterances", "1,000", id="too many utterances"),
-    pytest.param(observed(utterances=[["a", "b" * 20_001]]), "payload.utterances.0.1", "20000", id="utterance too long"),
     pytest.param(observed(expires_at="2026-03-02T07:15:00"), "payload.expires_at", "timezone", id="naive expiry"),
     pytest.param(observed(vector=[1, 2]), "payload", "embedding_model", id="vector without model"),
-    pytest.param(observed(embedding_model="m"), "payload", "vector", id="model without vector"),
+    pytest.param(observed(vector=[1, math.nan], embedding_model="m"), "payload.vector", "finite", id="vector with NaN"),
+    pytest.param(observed(vector=packed(0, 0), embedding_model="m"), "payload.vector", "zero", id="vector of zeros, base64"),
     pytest.param(observed(provenance={"x": "y" * 8_192}), "payload.provenance", "8,192", id="provenance too big"),
-    pytest.param(observed(provenance={"x": "记" * 3_000}), "payload.provenance", "8,192", id="provenance too big in bytes"),
     pytest.param(observed(provenance={"x": ["a\0"]}), "payload.provenance", "NUL", id="NUL in provenance"),
-    pytest.param(observed(provenance={"x": "\ud83d"}), "payload.provenance", "surrogate", id="lone surrogate in provenance"),
     pytest.param(observed(provenance={"a\0": 1}), "payload.provenance", "NUL", id="NUL in a key of provenance"),
-    pytest.param(observed(provenance={"x": float("nan")}), "payload.provenance", "", id="NaN in provenance"),
     pytest.param(observed(provenance=[1]), "payload.provenance", "", id="provenance a list"),
     pytest.param(configured(mood="good"), "payload.mood", "unknown option", id="unknown setting"),
-    pytest.param(configured(mode="newest"), "payload.mode", "recent", id="unknown mode"),
     pytest.param(configured(dedupe="fuzzy"), "payload.dedupe", "exact", id="unknown dedupe"),
     pytest.param(configured(recency_w=float("nan")), "payload.recency_w", "finite", id="weight NaN"),
-    pytest.param(configured(relevance_w=float("inf")), "payload.relevance_w", "", id="weight infinite"),
-    pytest.param(configured(importance_w=-100.5), "payload.importance_w", "-100", id="weight too negative"),
-    pytest.param(configured(recency_decay=0), "payload.recency_decay", "0", id="decay 0"),
     pytest.param(configured(recency_decay=1.01), "payload.recency_decay", "1", id="decay above 1"),
-    pytest.param(configured(importance_trigger_max=0), "payload.importance_trigger_max", "1", id="trigger 0"),
     pytest.param(
         configured(counters={"importance_trigger_curr": 5}), "payload.counters.importance_ele_n", "required", id="half the counters"
     ),
     pytest.param(
         configured(counters={"importance_trigger_curr": 5, "importance_ele_n": 1, "x": 1}), "payload.counters.x", "", id="unknown counter"
     ),
-]
-
-BAD_VECTORS = [
-    pytest.param([1.0, float("nan")], "finite", id="NaN"),
-    pytest.param([1.0, float("inf")], "finite", id="infinite"),
-    pytest.param([1.0, 1e300], "finite", id="too large for float32"),
-    pytest.param([10**400], "", id="a whole number of 400 digits"),
-    pytest.param([0.0] * 8, "zero", id="all zeros"),
-    pytest.param([1e-60], "zero", id="too small for float32"),
-    pytest.param([], "1 to 4,096", id="empty"),
-    pytest.param([1.0] * 4_097, "4,096", id="too many values"),
-    pytest.param([[1.0], [2.0]], "one dimension", id="two dimensions"),
-    pytest.param([[1.0], [2.0, 3.0]], "not a vector", id="ragged"),
-    pytest.param([1.0, None], "finite", id="null among the values"),
-    pytest.param(["a"], "not a vector", id="words"),
-    pytest.param(5, "one dimension", id="a number"),
-    pytest.param({"x": 1}, "not a vector", id="an object"),
-    pytest.param("?!", "base64", id="nonsense base64"),
-    pytest.param("记忆", "", id="base64 in Chinese"),
-    pytest.param("", "1 to 4,096", id="empty base64"),
-    pytest.param(base64.b64encode(b"12345").decode(), "5 bytes", id="half a value"),
-    pytest.param(packed(1, float("nan")), "finite", id="base64 of NaN"),
-    pytest.param(packed(0, 0), "zero", id="base64 of zeros"),
-    pytest.param(packed(*[1] * 4_097), "4,096", id="base64 of too many values"),
 ]
 
 
@@ -153,31 +94,16 @@ def assert_names(reason: str, field: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("event", "field", "words"), BAD)
-def test_a_bad_event_is_refused_with_the_field_and_the_reason(event: dict[str, Any], field: str, words: str) -> None:
+def test_a_bad_event_is_refused_and_in_a_message_rejected_with_the_field_and_the_reason(event: Any, field: str, words: str) -> None:
     with pytest.raises(InvalidEvent) as caught:
         wire.build(event)
     assert len(caught.value.problems) == 1, caught.value.problems
     assert_names(caught.value.problems[0], field, words)
-
-
-@pytest.mark.parametrize(("event", "field", "words"), BAD)
-def test_a_bad_event_in_a_message_is_rejected_with_the_field_and_the_reason(event: Any, field: str, words: str) -> None:
     decoded = wire.decode(body_of(event))
     assert decoded.events == []
     ((body, reason),) = decoded.rejected
     assert_names(reason, field, words)
     assert_can_be_buried(body, reason)
-
-
-@pytest.mark.parametrize(("vector", "words"), BAD_VECTORS)
-def test_a_bad_vector_is_refused(vector: Any, words: str) -> None:
-    event = observed(vector=vector, embedding_model="m")
-    with pytest.raises(InvalidEvent) as caught:
-        wire.build(event)
-    assert_names(caught.value.problems[0], "payload.vector", words)
-    decoded = wire.decode(body_of(event))
-    assert decoded.events == []
-    assert_names(decoded.rejected[0][1], "payload.vector", words)
 
 
 def assert_can_be_buried(body: str, reason: str) -> None:
@@ -187,39 +113,41 @@ def assert_can_be_buried(body: str, reason: str) -> None:
         text.encode()
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud83d", "记忆", "x" * 5_000])
-def test_the_name_of_an_unknown_setting_cannot_spoil_its_dead_letter(name: str) -> None:
-    decoded = wire.decode(body_of(configured(**{name: 1})))
+@pytest.mark.parametrize(
+    "event",
+    [
+        *(configured(**{name: 1}) for name in ("a\0b", "a\ud83d", "记忆", "x" * 5_000)),
+        observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"}),
+    ],
+)
+def test_names_cannot_spoil_the_dead_letter_of_their_event(event: dict[str, Any]) -> None:
+    decoded = wire.decode(body_of(event))
     assert decoded.events == []
     assert_can_be_buried(*decoded.rejected[0])
 
 
-def test_a_nul_in_a_key_and_in_its_value_cannot_spoil_the_dead_letter() -> None:
-    decoded = wire.decode(body_of(observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"})))
-    assert decoded.events == []
-    assert_can_be_buried(*decoded.rejected[0])
-
-
-def test_several_wrong_fields_are_all_named() -> None:
+def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
+    event, wrong = (
+        observed(envelope={"agent_id": ""}, poignancy=0, node_type="dream"),
+        {"agent_id", "payload.poignancy", "payload.node_type"},
+    )
     with pytest.raises(InvalidEvent) as caught:
-        wire.build(observed(envelope={"agent_id": ""}, poignancy=0, node_type="dream"))
-    assert {problem.partition(":")[0] for problem in caught.value.problems} == {"agent_id", "payload.poignancy", "payload.node_type"}
+        wire.build(event)
+    assert {problem.partition(":")[0] for problem in caught.value.problems} == wrong
+    ((_, reason),) = wire.decode(body_of(event)).rejected
+    assert all(f"{field}: " in reason for field in wrong)
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(observed(description="x"), id="shortest description"),
         pytest.param(observed(description="记" * 20_000), id="longest description"),
-        pytest.param(observed(keywords=[f"k{i}" for i in range(64)]), id="most keywords"),
-        pytest.param(observed(keywords=[]), id="no keywords on purpose"),
-        pytest.param(observed(poignancy=1), id="least poignancy"),
-        pytest.param(observed(poignancy=10), id="most poignancy"),
+        pytest.param(observed(keywords=[f"k{i}" for i in range(64)], poignancy=1), id="most keywords, least poignancy"),
+        pytest.param(observed(keywords=[], poignancy=10), id="no keywords on purpose, most poignancy"),
         pytest.param(observed(vector=[1.0] * 4_096, embedding_model="m"), id="longest vector"),
         pytest.param(observed(evidence=[str(UUID(int=i)) for i in range(1_000)]), id="most evidence"),
         pytest.param(observed(provenance={"path": r"C:\u0000\logs"}), id="a backslash and u0000, which is no NUL"),
-        pytest.param(observed(envelope={"agent_id": "x" * 200}), id="longest agent_id"),
-        pytest.param(observed(envelope={"session_id": None}), id="null where nothing is needed"),
+        pytest.param(observed(envelope={"agent_id": "x" * 200, "session_id": None}), id="longest agent_id, null where nothing is needed"),
         pytest.param(configured(), id="nothing configured"),
         pytest.param(configured(recency_decay=1, recency_w=0, relevance_w=100), id="weights and decay at their bounds"),
         pytest.param(configured(mode=None), id="a setting taken back"),
@@ -232,16 +160,6 @@ def test_what_is_just_within_the_limits_is_accepted(event: dict[str, Any]) -> No
     assert len(decoded.events) == 1
 
 
-def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, few in {"DESCRIPTION_CHARS": 100, "KEYWORDS": 1, "EVIDENCE": 1, "VECTOR_DIMENSIONS": 2}.items():
-        monkeypatch.setattr(limits, f"MAX_{name}", few)
-    for field, value in [("description", "x" * 101), ("keywords", ["a", "b"]), ("utterances", [["a", "b"]] * 2), ("vector", [1, 2, 3])]:
-        extra = {"embedding_model": "m"} if field == "vector" else {}
-        with pytest.raises(InvalidEvent, match=f"payload.{field}: "):
-            wire.build(observed(**{field: value}, **extra))
-    assert wire.build(observed(description="x" * 100))
-
-
 def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
     before = datetime.now(UTC)
     bare = observed(envelope={"event_id": MISSING})
@@ -251,50 +169,12 @@ def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
     assert before <= first.occurred_at <= datetime.now(UTC)
 
 
-def test_defaults_of_an_observation() -> None:
-    payload = wire.build(observed()).payload
-    assert payload.model_dump(exclude={"description"}) == {
-        "node_type": "event",
-        "embedding_key": None,
-        "subject": None,
-        "predicate": None,
-        "object": None,
-        "keywords": None,
-        "poignancy": None,
-        "evidence": [],
-        "utterances": [],
-        "retention": None,
-        "expires_at": None,
-        "historic": False,
-        "vector": None,
-        "embedding_model": None,
-        "provenance": {},
-        "kind": None,
-        "uri": None,
-        "abstract": None,
-        "overview": None,
-    }
-
-
-def test_events_cannot_be_changed() -> None:
-    event = wire.build(observed())
-    with pytest.raises(ValueError, match="frozen"):
-        event.agent_id = "maria"
-
-
 def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:
     event = observed(envelope={"priority": 3}, mood="good")
     decoded = wire.decode(body_of(event))
     assert decoded.rejected == []
     assert "mood" not in decoded.events[0].payload.model_dump()
     assert "priority" not in decoded.events[0].model_dump()
-
-
-def test_a_vector_is_the_same_from_base64_and_from_a_list() -> None:
-    values = [0.25, -1.5, 3.0]
-    from_list = wire.build(observed(vector=values, embedding_model="m")).payload.vector
-    assert from_list == wire.build(observed(vector=packed(*values), embedding_model="m")).payload.vector
-    assert from_list == np.array(values, "<f4").tobytes()
 
 
 def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
@@ -312,15 +192,14 @@ def encode_compact(events: list[Any]) -> bytes:
 # Messages
 
 
-def test_one_event_and_a_list_of_one_are_the_same() -> None:
-    event = observed(envelope={"event_id": str(UUID(int=7)), "occurred_at": "2026-03-02T07:15:00+08:00"})
-    assert wire.decode(body_of(event)).events == wire.decode(body_of({"events": [event]})).events
-
-
-@pytest.mark.parametrize("form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s}', '{"events":%s,"x":1}'])
+@pytest.mark.parametrize("form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}'])
 def test_a_list_of_events_is_read_however_it_is_spaced(form: str) -> None:
-    body = (form % json.dumps([observed(description="甲"), observed(description="乙")], ensure_ascii=False)).encode()
-    assert [event.payload.description for event in wire.decode(body).events] == ["甲", "乙"]
+    sent = [observed(description="甲"), observed(description="乙")]
+    found = wire.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
+    assert [event.payload.description for event in found] == ["甲", "乙"]
+    assert [event.event_id for event in wire.decode(body_of(sent[0])).events] == [found[0].event_id]  # one by itself
+    empty = wire.decode((form % "[]").encode())
+    assert (empty.events, empty.rejected) == ([], [])
 
 
 def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
@@ -328,38 +207,26 @@ def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
     decoded = wire.decode(body_of({"events": events}))
     assert [event.payload.description for event in decoded.events] == ["first", "third"]
     ((body, reason),) = decoded.rejected
-    assert json.loads(body) == events[1]
+    assert body == json.dumps(events[1])  # kept as it came
     assert reason.startswith("payload.description: ")
-
-
-def test_several_problems_of_one_event_are_one_reason() -> None:
-    decoded = wire.decode(body_of(observed(envelope={"agent_id": ""}, poignancy=0)))
-    assert len(decoded.rejected) == 1
-    assert "agent_id: " in decoded.rejected[0][1]
-    assert "payload.poignancy: " in decoded.rejected[0][1]
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         pytest.param(b"", "not JSON", id="empty"),
-        pytest.param(b"{", "not JSON", id="cut off"),
-        pytest.param(b"hello", "not JSON", id="text"),
+        pytest.param("{记忆".encode(), "not JSON", id="cut off"),
         pytest.param(b"\xff\xfe\x00", "not JSON", id="bytes"),
         pytest.param(b'{"events":[{]}', "not JSON", id="broken inside"),
         pytest.param(b'{"events":[%s]]' % body_of(observed()), "not JSON", id="closed by the wrong bracket"),
         pytest.param(b"1" * 5_000, "not JSON", id="a number of 5,000 digits"),
         pytest.param(b"[" * 100_000, "not JSON", id="100,000 brackets"),
-        pytest.param(b"[" * 100_000 + b"]" * 100_000, "not JSON", id="100,000 brackets, closed"),
-        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON", id="100,000 braces"),
+        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON", id="100,000 braces, closed"),
         pytest.param(b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not JSON", id="100,000 brackets as events"),
         pytest.param(b"7", "value: ", id="a number"),
         pytest.param(b"null", "value: ", id="null"),
-        pytest.param(b'"memory.observed"', "value: ", id="a string"),
-        pytest.param(b"[1, 2]", "value: ", id="a list"),
         pytest.param(b"[%s]" % body_of(observed()), "value: ", id="a list of a good event"),
         pytest.param(b"{}", "type: ", id="an empty object"),
-        pytest.param(b'{"events":7}', "events: ", id="events a number"),
         pytest.param(b'{"events":{"0":{}}}', "events: ", id="events an object"),
         pytest.param(b'{"events":null}', "events: ", id="events null"),
     ],
@@ -372,15 +239,6 @@ def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
     assert_can_be_buried(text, reason)
 
 
-def test_a_rejected_text_is_kept_as_it_came() -> None:
-    assert wire.decode("{记忆".encode()).rejected[0][0] == "{记忆"
-
-
-def test_an_empty_list_of_events_is_nothing() -> None:
-    decoded = wire.decode(b'{"events":[]}')
-    assert (decoded.events, decoded.rejected) == ([], [])
-
-
 @pytest.mark.parametrize("form", [b'{"events":[%s]}', b'{ "events": [%s] }'])
 def test_too_many_events_in_a_message_are_refused(form: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
@@ -390,19 +248,15 @@ def test_too_many_events_in_a_message_are_refused(form: bytes, monkeypatch: pyte
     assert decoded.rejected[0][1].startswith("events: 4 are more than 3")
 
 
-@pytest.mark.parametrize("depth", [5, 100, 190, *range(240, 262), 300, 500, 800, 950, 2_000, 100_000])
+@pytest.mark.parametrize("depth", [5, 190, *range(240, 262), 500, 950, 2_000, 100_000])
 def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) -> None:
     decoded = wire.decode(nested(depth))
     assert len(decoded.events) + len(decoded.rejected) == 1
     for event in decoded.events:
         assert wire.decode(wire.encode([event])).events == [event]
-
-
-@pytest.mark.parametrize("depth", [100, 500, 950, 2_000, 100_000])
-def test_deep_nesting_in_a_bad_event_does_not_crash(depth: int) -> None:
-    decoded = wire.decode(nested(depth, agent_id=""))
-    assert decoded.events == []
-    assert_can_be_buried(*decoded.rejected[0])
+    bad = wire.decode(nested(depth, agent_id=""))
+    assert bad.events == []
+    assert_can_be_buried(*bad.rejected[0])
 
 
 def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,8 @@ def wrapped(error: Exception) -> Exception:
     [
         (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "full"),
         (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'. script: 1"), "full"),
-        (redis.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"), "disk_full"),
         (redis.ResponseError("Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"), "disk_full"),
         (redis.BusyLoadingError("Valkey is loading the dataset in memory"), "starting"),
-        (redis.ReadOnlyError("You can't write against a read only replica."), "read_only"),
         (redis.ConnectionError("max number of clients reached"), "exhausted"),
         (redis.ConnectionError("Error 111 connecting to localhost:1. Connection refused."), "away"),
         (TimeoutError("timed out"), "away"),
@@ -42,10 +40,6 @@ def test_valkey(error: Exception, state: State) -> None:
     assert sentence_of_valkey(error)
 
 
-def test_a_wrong_command_is_no_outage() -> None:
-    assert outage(redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")) is None
-
-
 def of(error: Exception, *, invalidated: bool = False) -> DBAPIError:
     return OperationalError("SELECT 'secret'", {"x": "secret"}, error, connection_invalidated=invalidated)
 
@@ -55,17 +49,13 @@ def of(error: Exception, *, invalidated: bool = False) -> DBAPIError:
     [
         (of(psycopg.OperationalError("connection failed: No such file or directory")), "away"),
         (of(psycopg.OperationalError("server closed the connection unexpectedly"), invalidated=True), "away"),
+        (redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"), None),
         (of(psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")), "exhausted"),
         (of(psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")), "starting"),
         (of(psycopg.errors.DiskFull("could not extend file")), "disk_full"),
-        (of(psycopg.errors.TooManyConnections("no")), "exhausted"),
-        (of(psycopg.errors.AdminShutdown("terminating connection")), "away"),
         (of(psycopg.errors.ReadOnlySqlTransaction("no")), "read_only"),
         (PoolTimeout("QueuePool limit reached"), "exhausted"),
-        (psycopg.OperationalError("connection is bad"), "away"),
         (of(psycopg.errors.QueryCanceled("canceling statement due to statement timeout")), None),
-        (of(psycopg.errors.UniqueViolation("duplicate key")), None),
-        (of(psycopg.DataError("PostgreSQL text fields cannot contain NUL")), None),
         (ValueError("no"), None),
     ],
 )

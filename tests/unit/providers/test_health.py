@@ -24,38 +24,26 @@ def states(settings: Settings, embedder: str | None = None) -> dict[str, str]:
     return {one.name: one.state for one in health.providers(settings, embedder)}
 
 
-def details(settings: Settings) -> dict[str, str]:
-    return {one.name: one.detail for one in health.providers(settings)}
-
-
 def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
     """What the breakers of all workers know."""
     monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(**{"state": breakers.CLOSED, "failures": 0, **told}))
 
 
-def test_14_a_new_deployment_is_healthy(configure: Configure) -> None:
+def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_one_that_is_set(configure: Configure) -> None:
     assert states(configure()) == {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
+    assert states(configure(embedder="openai"), embedder="hashing:64")["embedder"] == "ok"
 
 
-def test_14_what_is_missing_is_named(configure: Configure) -> None:
+def test_14_what_is_missing_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configure(embedder="openai", llm="deepseek:deepseek-chat", reranker="compatible:m", web_search="tavily")
     assert set(states(settings).values()) == {"not_configured"}
-    told = details(settings)
+    told = {one.name: one.detail for one in health.providers(settings)}
     assert "OPENAI_API_KEY" in told["embedder"]
     assert "DEEPSEEK_API_KEY" in told["llm"]
     assert "TAVILY_API_KEY" in told["search"]
-
-
-@pytest.mark.parametrize("values", [{"embedder": "nobody"}, {"embedder": "compatible:m"}, {"embedder": "deepseek"}])
-def test_14_a_wrong_embedder_is_named(values: dict[str, str], configure: Configure) -> None:
-    assert states(configure(**values))["embedder"] == "not_configured"
-
-
-def test_14_a_wrong_address_of_the_search_is_named(configure: Configure) -> None:
     assert states(configure(web_search="searxng"))["search"] == "not_configured"
-
-
-def test_14_a_package_that_is_not_installed_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("nobody", "compatible:m", "deepseek"):
+        assert states(configure(embedder=wrong))["embedder"] == "not_configured"
     monkeypatch.setattr(health, "find_spec", lambda _name: None)
     (embedder, *_) = health.providers(configure(embedder="fastembed"))
     assert (embedder.state, "pip install fastembed" in embedder.detail) == ("not_configured", True)
@@ -74,25 +62,20 @@ def vendors(configure: Configure) -> Settings:
     )
 
 
-def test_14_a_provider_that_answered_last_is_well(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    known(monkeypatch)
-    assert set(states(vendors(configure)).values()) == {"ok"}
-
-
-@pytest.mark.parametrize("told", [{"state": "open"}, {"state": "half-open"}, {"failures": 1}])
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({}, "ok"),
+        ({"state": "open"}, "failing"),
+        ({"state": "half-open"}, "failing"),
+        ({"failures": 1}, "failing"),
+        ({"state": "unknown", "failures": None}, "unknown"),  # without Valkey nobody knows
+    ],
+)
 def test_14_a_provider_whose_last_call_failed_is_failing_with_the_reason(
-    told: dict[str, Any], configure: Configure, monkeypatch: pytest.MonkeyPatch
+    told: dict[str, Any], state: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known(monkeypatch, **told, last_error="refuses the key")
-    settings = vendors(configure)
-    assert set(states(settings).values()) == {"failing"}
-    assert all(detail.endswith(": refuses the key") for detail in details(settings).values())
-
-
-def test_14_without_valkey_nobody_knows(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    known(monkeypatch, state="unknown", failures=None)
-    assert set(states(vendors(configure)).values()) == {"unknown"}
-
-
-def test_14_the_embedder_in_use_counts_not_the_one_that_is_set(configure: Configure) -> None:
-    assert states(configure(embedder="openai"), embedder="hashing:64")["embedder"] == "ok"
+    found = health.providers(vendors(configure))
+    assert {one.state for one in found} == {state}
+    assert all(one.detail.endswith(": refuses the key") for one in found) or state != "failing"

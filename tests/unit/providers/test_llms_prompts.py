@@ -44,18 +44,15 @@ def test_there_is_no_other_file() -> None:
     assert {file.name for file in files("engine.providers").joinpath("prompts").iterdir() if file.name.endswith(".md")} == names
 
 
-@pytest.mark.parametrize("name", [cls.prompt for cls in QUESTIONS])
-def test_both_languages_have_the_same_version(name: str) -> None:
-    assert len({prompts.prompt(name, language).version for language in LANGUAGES}) == 1
-
-
 def test_a_prompt_of_ones_own_comes_before_ours_and_is_signed_by_its_version(configure: Callable[..., Settings], tmp_path: Path) -> None:
     (tmp_path / "poignancy.en.md").write_text("---\r\nname: poignancy\r\nversion: mine-2\r\n---\r\nHow heavy?\r\n", "utf-8")
-    configure(llm_prompts=tmp_path)
+    configure(llm_prompts=tmp_path, llm_prompt_chars=5_000)
     assert prompts.prompt("poignancy", "en").body == "How heavy?"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "en") == "poignancy@mine-2"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "zh") == "poignancy@1"
     assert "How heavy?" in prompts.messages(Poignancy(agent_id="a", text="b"), {})[0]["content"]
+    question = Poignancy(agent_id="Mira", text="</data>\u200b" * 20_000)  # no prompt is longer than is set
+    assert len(prompts.messages(question, schema_of(question))[1]["content"]) <= 5_000
 
 
 @pytest.mark.parametrize(
@@ -133,15 +130,12 @@ def test_a_block_never_exceeds_its_limit_and_says_what_is_missing(statements: li
     assert all(isinstance(json.loads(row.partition(": ")[2]), str) for row in rows)
 
 
-def test_short_statements_leave_their_room_to_long_ones() -> None:
+def test_short_statements_leave_their_room_to_long_ones_and_if_all_is_too_much_the_last_are_left_out() -> None:
     block = block_of(FocalPoints(agent_id="Mira", statements=["moss"] * 10 + ["x" * 3_000, "y" * 1_200], count=1), 4_000)
     assert block.shortened == 1
     assert "y" * 1_200 + '"' in block.text
     assert 2_000 < block.text.count("x") < 3_000
     assert len(block.text) > 3_800
-
-
-def test_if_all_is_too_much_the_last_statements_are_left_out() -> None:
     block = block_of(FocalPoints(agent_id="Mira", statements=[f"{number} " + "moss " * 100 for number in range(500)], count=1), 3_000)
     assert block.left_out > 400
     assert "statement 0:" in block.text
@@ -152,12 +146,6 @@ def test_if_all_is_too_much_the_last_statements_are_left_out() -> None:
 def test_a_quoted_text_is_a_json_string_within_its_room(text: str, room: int) -> None:
     assert len(quoted(text, room)) <= max(room, 1) + 2
     assert isinstance(json.loads(quoted(text, room)), str)
-
-
-def test_the_longest_memory_does_not_make_a_prompt_longer_than_is_set(configure: Callable[..., Settings]) -> None:
-    configure(llm_prompt_chars=5_000)
-    question = Poignancy(agent_id="Mira", text="</data>\u200b" * 20_000)
-    assert len(prompts.messages(question, schema_of(question))[1]["content"]) <= 5_000
 
 
 # Schemas and accounts

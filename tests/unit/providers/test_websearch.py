@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from unittest.mock import create_autospec
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,7 +23,7 @@ from pydantic import SecretStr, ValidationError
 from engine.providers import breakers
 from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, chosen, fetch_json
 from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, hits_of, within, words
-from engine.providers.web_searcher import Searcher, items_of
+from engine.providers.web_searcher import Cache, Quota, Searcher, items_of
 from engine.tiers.answer import Skipped
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
@@ -158,55 +156,51 @@ def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "expected"),
+    ("make", "status", "said", "expected"),
     [
-        (401, {"detail": "bad tvly-secret"}, "refuses the key"),
-        (429, {}, "too many requests"),
-        (432, {}, "plan's limit"),
-        (400, {"detail": {"error": "query is tvly-secret"}}, "answered 400: {'error': 'query is …'}"),
-        (500, b"<html>", "answered 500"),
+        (tavily, 401, {"detail": "bad tvly-secret"}, "refuses the key"),
+        (tavily, 432, {}, "plan's limit"),
+        (tavily, 400, {"detail": {"error": "query is tvly-secret"}}, "answered 400: {'error': 'query is …'}"),
+        (searxng, 403, b"<html>", "add json to search.formats"),
+        (searxng, 429, b"<html>", "limiter"),
+        (searxng, 502, b"<html>", "answered 502"),
     ],
 )
-def test_what_tavily_refuses_is_said_without_the_key(engine: Engine, status: int, said: Any, expected: str) -> None:
+def test_what_an_engine_refuses_is_said_with_what_to_do_and_without_the_key(
+    engine: Engine, make: Any, status: int, said: Any, expected: str
+) -> None:
     engine.says(said, status=status)
     with pytest.raises(SearchUnavailable) as caught:
-        tavily(engine).search("q", OPTIONS)
+        make(engine).search("q", OPTIONS)
     assert expected in str(caught.value)
     assert "tvly-secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"), [(403, "add json to search.formats"), (404, "no /search"), (429, "limiter"), (502, "answered 502")]
-)
-def test_what_searxng_refuses_is_said_with_what_to_do(engine: Engine, status: int, expected: str) -> None:
-    engine.says(b"<html>", status=status)
-    with pytest.raises(SearchUnavailable, match=expected):
-        searxng(engine).search("q", OPTIONS)
 
 
 # Fetching
 
 
 @pytest.mark.parametrize("make", [tavily, searxng])
-@pytest.mark.parametrize("said", [b"<html>", b"", b"[" * 100_000, b"[1]", b'"text"', b"null"])
+@pytest.mark.parametrize("said", [b"<html>", b"", b"[" * 100_000, b"[1]", b"null"])
 def test_answers_that_are_none_are_errors(engine: Engine, make: Any, said: bytes) -> None:
     engine.says(said)
     with pytest.raises(SearchUnavailable):
         make(engine).search("q", OPTIONS)
 
 
-def test_an_answer_too_large_is_not_read_to_its_end(engine: Engine) -> None:
+def test_an_answer_too_large_is_not_read_to_its_end_and_a_compressed_one_not_unpacked(engine: Engine) -> None:
     engine.replies.append((200, {}, [b"x" * 2**20] * 64))
     engine.pause = 0.001
     with pytest.raises(SearchUnavailable, match=f"more than {MAX_BODY_BYTES:,} bytes"):
         searxng(engine).search("q", OPTIONS)
-
-
-def test_a_compressed_answer_is_not_unpacked(engine: Engine) -> None:
     engine.says(gzip.compress(b" " * 2**26), **{"Content-Encoding": "gzip"})
     with pytest.raises(SearchUnavailable, match="compressed"):
         searxng(engine).search("q", OPTIONS)
     assert engine.asked[0][2]["accept-encoding"] == "identity"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        with pytest.raises(SearchUnavailable, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
+            SearXNG(Address(f"http://user:secret@127.0.0.1:{port}", True, "S"), 10).search("q", OPTIONS)
 
 
 @pytest.mark.parametrize("pieces", [[b""] * 2, [b"x"] * 10_000])
@@ -217,30 +211,20 @@ def test_an_answer_too_slow_is_given_up_even_if_it_trickles(engine: Engine, piec
         searxng(engine, 0.4).search("q", OPTIONS)
 
 
-def test_nobody_there_is_said() -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-        with pytest.raises(SearchUnavailable, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
-            SearXNG(Address(f"http://user:secret@127.0.0.1:{port}", True, "S"), 10).search("q", OPTIONS)
-
-
-def test_redirects_stay_on_the_host(engine: Engine) -> None:
+def test_redirects_stay_on_the_host_and_end(engine: Engine) -> None:
     engine.says(b"", status=302, Location="/found?format=json")
     engine.says(SEARXNG)
     assert len(searxng(engine).search("q", OPTIONS).results) == 2
     assert [path for _, path, _, _ in engine.asked][1] == "/found?format=json"
+    for _ in range(10):
+        engine.says(b"", status=302, Location="/search")
+    with pytest.raises(SearchUnavailable, match="redirects more than 3 times"):
+        searxng(engine).search("q", OPTIONS)
+    assert len(engine.asked) == 2 + 4
 
 
 @pytest.mark.parametrize(
-    "target",
-    [
-        "http://169.254.169.254/latest/meta-data",
-        "http://localhost:{port}/",
-        "https://127.0.0.1:{port}/",
-        "//example.org/",
-        "file:///etc/passwd",
-    ],
+    "target", ["http://169.254.169.254/latest/meta-data", "http://localhost:{port}/", "https://127.0.0.1:{port}/", "file:///etc/passwd"]
 )
 def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> None:
     engine.says(b"", status=307, Location=target.format(port=urlsplit(engine.base_url).port))
@@ -249,32 +233,12 @@ def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> No
     assert len(engine.asked) == 1
 
 
-def test_redirects_in_a_circle_end(engine: Engine) -> None:
-    for _ in range(10):
-        engine.says(b"", status=302, Location="/search")
-    with pytest.raises(SearchUnavailable, match="redirects more than 3 times"):
-        searxng(engine).search("q", OPTIONS)
-    assert len(engine.asked) == 4
+PRIVATE = "127.0.0.1 10.0.0.8 172.16.3.4 192.168.1.1 169.254.169.254 0.0.0.0 ::1 fd00::1 fe80::1%eth0 ::ffff:127.0.0.1 100.64.0.1"
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        "127.0.0.1",
-        "10.0.0.8",
-        "172.16.3.4",
-        "192.168.1.1",
-        "169.254.169.254",
-        "0.0.0.0",
-        "::1",
-        "fd00::1",
-        "fe80::1%eth0",
-        "::ffff:127.0.0.1",
-        "100.64.0.1",
-    ],
-)
+@pytest.mark.parametrize("number", PRIVATE.split())
 def test_a_vendors_name_that_means_a_private_machine_is_refused(engine: Engine, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even one such address among others is: which of them is connected to would be chance."""
+    """Even one such address among others is: which of them is connected to would be chance. What the operator set may be private."""
     infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 443)) for name in ("93.184.215.14", number)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
     with pytest.raises(SearchUnavailable, match=r"is not a public address here .*: set JIYI_WEB_SEARCH_BASE_URL if it is meant"):
@@ -296,19 +260,6 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, m
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1
     assert engine.asked[0][2]["host"] == f"search.example:{port}"
-
-
-def test_an_address_that_the_operator_set_may_be_private(engine: Engine) -> None:
-    engine.says(TAVILY)
-    assert tavily(engine).search("q", OPTIONS).results
-    with pytest.raises(SearchUnavailable, match="not a public address"):
-        fetch_json(at(engine, trusted=False), "GET", "/search", seconds=5)
-
-
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "gopher://x", "http://", "search"])
-def test_other_addresses_are_none(url: str) -> None:
-    with pytest.raises(SearchUnavailable, match="S is no http"):
-        Address(url, True, "S")
 
 
 # Results
@@ -334,13 +285,18 @@ def test_results_are_bounded_readable_and_once_each() -> None:
     assert first.model_dump() == HIT
     assert (second.url, second.title, second.score, len(second.content)) == ("https://long.org", "long.org", 0.0, 2_000)
     assert second.content.isprintable()
+    (item,) = items_of(SearchResult(query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)]))
+    assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
+    assert item.content == "Glaze\nGlaze cracks.\n<https://example.org/glaze>"
+    assert item.metadata == {"url": HIT["url"], "title": "Glaze", "provider": "tavily"}
     assert hits_of({"not": "a list"}, OPTIONS) == []
 
 
 @given(
     st.recursive(
-        st.none() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["url", "title", "content", "score"]), inner),
+        st.none() | st.floats() | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["url", "title", "content", "score"]), inner),
+        max_leaves=10,
     )
 )
 def test_any_json_gives_hits_or_none(found: Any) -> None:
@@ -351,81 +307,41 @@ def test_any_json_gives_hits_or_none(found: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "domain", "inside"),
+    ("url", "inside"),
     [
-        ("https://a.b.org/x", "b.org", True),
-        ("https://b.org:8443", "b.org", True),
-        ("https://evilb.org", "b.org", False),
-        ("https://b.org.evil.com", "b.org", False),
-        ("https://x.org/?b.org", "b.org", False),
+        ("https://a.b.org/x", True),
+        ("https://b.org:8443", True),
+        ("https://evilb.org", False),
+        ("https://b.org.evil.com", False),
+        ("https://x.org/?b.org", False),
     ],
 )
-def test_domains_are_whole_names(url: str, domain: str, inside: bool) -> None:
-    assert within(url, [domain]) is inside
+def test_domains_are_whole_names(url: str, inside: bool) -> None:
+    assert within(url, ["b.org"]) is inside
     assert within(url, [])
-    assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=(domain,)))) is inside
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"max_results": 0}, {"max_results": 11}, {"domains": ("a b",)}, {"domains": ("a.org OR site:b.org",)}, {"search_type": "all"}]
-)
-def test_options_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        SearchOptions(**wrong)
-
-
-def test_items_are_marked_as_external() -> None:
-    found = SearchResult(query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)])
-    (item,) = items_of(found)
-    assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
-    assert item.content == "Glaze\nGlaze cracks.\n<https://example.org/glaze>"
-    assert item.metadata == {"url": HIT["url"], "title": "Glaze", "provider": "tavily"}
+    assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=("b.org",)))) is inside
+    wrong: list[dict[str, Any]] = [{"max_results": 0}, {"max_results": 11}, {"domains": ("a.org OR site:b.org",)}, {"search_type": "all"}]
+    for options in wrong:
+        with pytest.raises(ValidationError):
+            SearchOptions(**options)
 
 
 # Cache and quota
 
 
-class Counting:
-    provider = "tavily"
-
-    def __init__(self, *errors: Exception) -> None:
-        self.asked: list[str] = []
-        self.errors = list(errors)
-
-    def search(self, query: str, options: SearchOptions) -> SearchResult:
-        self.asked.append(query)
-        if self.errors:
-            raise self.errors.pop(0)
-        return SearchResult(query=query, provider=self.provider)
+def made(engine: Any, why_none: str = "nothing set up") -> Searcher:
+    """A searcher whose cache is a dictionary and whose quota is endless; those of all processes: integration/tiers/test_web_search.py."""
+    results: dict[tuple[str, str], SearchResult] = {}
+    cache, quota = create_autospec(Cache, instance=True), create_autospec(Quota, instance=True)
+    cache.get.side_effect = lambda group_id, key: results.get((group_id, key))
+    cache.put.side_effect = lambda group_id, key, result: results.update({(group_id, key): result})
+    quota.take.return_value = True
+    return Searcher(engine, cache, quota, why_none)
 
 
-class Kept:
-    """Cache and quota of one process; those of all processes are tested with Valkey (integration/tiers/test_web_search.py)."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.results: dict[tuple[str, str], SearchResult] = {}
-        self.counts: Counter[tuple[str, str]] = Counter()
-
-    def get(self, group_id: str, key: str) -> SearchResult | None:
-        return self.results.get((group_id, key))
-
-    def put(self, group_id: str, key: str, result: SearchResult) -> None:
-        self.results[group_id, key] = result
-
-    def take(self, group_id: str, session_id: str) -> bool:
-        self.counts[group_id, session_id] += 1
-        return self.counts[group_id, session_id] <= self.most
-
-
-def made(engine: Any, *, most: int = 10) -> Searcher:
-    kept = Kept(most)
-    return Searcher(engine, kept, kept, "nothing set up")
-
-
-def test_what_was_asked_lately_is_not_asked_again() -> None:
-    engine = Counting()
-    search = made(engine)
+def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_left_alone(engine: Engine) -> None:
+    engine.says(*[SEARXNG] * 5)
+    search = made(searxng(engine))
     for query in ("Why glaze?", " why  GLAZE? "):
         search.search(query, OPTIONS, group_id="g", session_id="s")
     assert len(engine.asked) == 1
@@ -434,30 +350,15 @@ def test_what_was_asked_lately_is_not_asked_again() -> None:
     assert len(engine.asked) == 4
     search.search("Why glaze?", OPTIONS, group_id="other", session_id="s")  # what one tenant has asked tells another nothing
     assert len(engine.asked) == 5
-
-
-def test_a_session_searches_so_often_and_no_more() -> None:
-    engine = Counting()
-    search = made(engine, most=2)
-    for number in range(2):
-        search.search(f"q{number}", OPTIONS, group_id="g", session_id="s")
-    with pytest.raises(Skipped, match="JIYI_WEB_SEARCH_PER_SESSION"):
-        search.search("q2", OPTIONS, group_id="g", session_id="s")
-    search.search("q1", OPTIONS, group_id="g", session_id="s")  # from the cache: costs nothing
-    search.search("q3", OPTIONS, group_id="g", session_id="t")
-    search.search("q4", OPTIONS, group_id="h", session_id="s")
-    assert engine.asked == ["q0", "q1", "q3", "q4"]
-
-
-def test_an_engine_that_fails_is_left_alone_for_a_while_and_nothing_is_cached() -> None:
-    engine = Counting(*[SearchUnavailable("away")] * breakers.FAIL_MAX)
-    search = made(engine)
+    with pytest.raises(Skipped, match="nothing to search for"):
+        search.search(" \x00", OPTIONS, group_id="g", session_id="s")
     for _ in range(breakers.FAIL_MAX):
-        with pytest.raises(SearchUnavailable, match="away"):
+        engine.says(b"away", status=500)
+        with pytest.raises(SearchUnavailable, match="answered 500"):  # and nothing of it is cached
             search.search("q", OPTIONS, group_id="g", session_id="s")
-    with pytest.raises(SearchUnavailable, match=r"tavily is not asked for 30 s after 5 failures in a row"):
+    with pytest.raises(SearchUnavailable, match=r"searxng is not asked for 30 s after 5 failures in a row"):
         search.search("q", OPTIONS, group_id="g", session_id="s")
-    assert len(engine.asked) == breakers.FAIL_MAX
+    assert len(engine.asked) == 5 + breakers.FAIL_MAX
 
 
 # Choice
@@ -476,9 +377,8 @@ def test_without_a_key_or_an_address_searches_are_skipped_and_say_why(
 ) -> None:
     engine, why_none = chosen(configure(**settings))
     assert engine is None
-    kept = Kept(1)
     with pytest.raises(Skipped, match=why):
-        Searcher(engine, kept, kept, why_none).search("q", OPTIONS, group_id="g", session_id="s")
+        made(None, why_none).search("q", OPTIONS, group_id="g", session_id="s")
 
 
 def test_the_key_may_be_in_tavilys_own_variable(
@@ -487,18 +387,10 @@ def test_the_key_may_be_in_tavilys_own_variable(
     monkeypatch.setenv("TAVILY_API_KEY", "tvly-env")
     engine.says(TAVILY, TAVILY)
     for settings in ({}, {"web_search_api_key": "tvly-own"}):
-        made, _ = chosen(configure(web_search="tavily", web_search_base_url=engine.base_url, **settings))
-        assert made is not None
-        made.search("q", OPTIONS)
+        found, _ = chosen(configure(web_search="tavily", web_search_base_url=engine.base_url, **settings))
+        assert found is not None
+        found.search("q", OPTIONS)
     assert [headers["authorization"] for _, _, headers, _ in engine.asked] == ["Bearer tvly-env", "Bearer tvly-own"]
-
-
-def test_a_blank_question_is_skipped() -> None:
-    with pytest.raises(Skipped, match="nothing to search for"):
-        made(Counting()).search(" \x00", OPTIONS, group_id="g", session_id="s")
-
-
-def test_importing_the_package_loads_no_http_client() -> None:
-    code = "import sys, engine.providers.web_search; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
-    assert done.stdout.strip() == "[]"
+    for url in ("file:///etc/passwd", "gopher://x", "http://", "search"):
+        with pytest.raises(SearchUnavailable, match="S is no http"):
+            Address(url, True, "S")

@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
 from engine.reflection.reflect import (
-    FOCAL_POINTS,
     INSIGHTS,
     MAX_STATEMENTS,
     MAX_UTTERANCES,
@@ -54,10 +53,6 @@ class Told(Scripted):
             self.asked.append(question)
             return InsightList(insights=[Insight(text=text, evidence=numbers) for text, numbers in self._insights.pop(0)])
         return super().ask(question)
-
-
-def test_the_numbers_are_the_originals() -> None:
-    assert (FOCAL_POINTS, RETRIEVED, INSIGHTS) == (3, 30, 5)
 
 
 def test_evidence_numbers_become_memories_in_the_order_named_each_once() -> None:
@@ -135,23 +130,15 @@ def test_a_conversation_leaves_a_plan_and_a_memo_with_the_name_once() -> None:
     assert plan.description == "For Maria's planning: should bring the map on Friday."
     assert memo.description == "Maria found the map interesting."
     assert plan.evidence == memo.evidence == [chat]
+    reflect_on_conversation("Maria", [chat], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], long := Scripted())
+    assert long.asked[0].utterances[-1] == ("Klaus", str(MAX_UTTERANCES + 49))  # of a long one the end is shown
+    assert len(long.asked[0].utterances) == MAX_UTTERANCES
 
 
-def test_of_a_long_conversation_the_end_is_shown() -> None:
-    llm = Scripted()
-    reflect_on_conversation("Maria", [uuid4()], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], llm)
-    assert llm.asked[0].utterances[-1] == ("Klaus", str(MAX_UTTERANCES + 49))
-    assert len(llm.asked[0].utterances) == MAX_UTTERANCES
-
-
-@pytest.mark.parametrize(("left", "due"), [(1, False), (0.5, False), (0, True), (-3, True)])
-def test_a_reflection_is_due_when_nothing_is_left(left: float, due: bool) -> None:
-    assert is_due(left) is due
-
-
-def test_the_window_is_the_events_since_the_last_reflection() -> None:
+def test_a_reflection_is_due_when_nothing_is_left_and_looks_at_the_events_since_the_last() -> None:
+    assert [is_due(left) for left in (1, 0.5, 0, -3)] == [False, False, True, True]
     assert window(10, original=False) == window(10, original=True) == 10
-    assert window(0, original=False) == RETRIEVED
+    assert window(0, original=False) == RETRIEVED == 30
     assert window(0, original=True) == window(10_000, original=False) == MAX_STATEMENTS
 
 
@@ -197,8 +184,5 @@ def test_thoughts_become_events_that_say_where_they_come_from() -> None:
     assert "focal_point" not in second.payload.provenance
     assert (first.session_id, first.correlation_id) == ("s", str(UUID(int=7)))
     assert events_of([made()], ORIGIN) == events_of([made()], ORIGIN)
-
-
-def test_what_cannot_be_stored_is_refused() -> None:
     with pytest.raises(InvalidEvent):
         events_of([made("so\x00")], ORIGIN)

@@ -53,20 +53,3 @@ def test_what_is_dropped_takes_nothing() -> None:
             of(name)
         index_cache.make_room()
         assert held() == ["c", "d"]
-
-
-def test_only_those_used_since_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: list[str] = []
-
-    def measure(index: AgentIndex) -> int:
-        measured.append(index.key.agent_id)
-        return 1
-
-    monkeypatch.setattr(AgentIndex, "bytes_used", property(measure))
-    for name in ("a", "b", "c"):
-        of(name)
-    index_cache.make_room()
-    of("b")
-    index_cache.make_room()
-    index_cache.make_room()
-    assert sorted(measured) == ["a", "b", "b", "c"]

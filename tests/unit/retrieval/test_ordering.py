@@ -52,6 +52,9 @@ def test_of_several_the_newest_comes_first() -> None:
     order, by = order_of(memories)
     assert order == [2, 1, 0]
     assert by == {0: 2, 1: 2}
+    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})  # one that stands behind already is marked
+    green = [shown(1, "it is red"), shown(2, "it is green", day=1)]  # more relevant than the older is no more than as relevant
+    assert order_of(green, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -73,11 +76,6 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(t
             assert order_of(memories, cosine - 1e-3, (1, share))[0] == [0, 1]
 
 
-def test_more_relevant_than_the_older_one_is_no_more_than_as_relevant() -> None:
-    memories = [shown(1, "it is red"), shown(2, "it is green", day=1)]
-    assert order_of(memories, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -91,63 +89,41 @@ def test_who_replaces_nothing(old: Shown, new: Shown) -> None:
     assert order_of([old, new], 0.9) == ([0, 1], {})
 
 
-def test_an_older_one_that_stands_behind_already_is_marked() -> None:
-    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})
-
-
-def test_what_hardly_answers_is_not_lifted() -> None:
+def test_what_hardly_answers_or_is_about_something_else_is_not_lifted() -> None:
     memories = [shown(1), shown(2, "now", day=1)]
     assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT + 0.01))[0] == [1, 0]
     assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT - 0.01))[0] == [0, 1]
-
-
-def test_what_is_about_something_else_is_not_lifted_however_relevant() -> None:
-    memories = [shown(1), shown(2, "now", day=1)]
     assert order_of(memories, LEAST_ALIKE - 0.01)[0] == [0, 1]
+    order, by = newer_first(memories, np.zeros((2, 2)), np.ones(2))  # without vectors they are like nothing
+    assert (order.tolist(), by) == ([0, 1], {})
 
 
 def test_the_ordinary_is_what_those_have_that_are_not_looked_at() -> None:
     relevance = np.array([1.0, 0.6, *[0.2] * 995])
     assert above_ordinary(relevance, np.arange(2)) == pytest.approx([0.8, 0.4], abs=0.01)
-
-
-def test_of_a_few_memories_all_are_above_the_ordinary() -> None:
-    """The least relevant of three may well be the news: nothing is known of what is ordinary."""
+    # The least relevant of three may well be the news: nothing is known of what is ordinary.
     assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(3)) == pytest.approx([1.475, 0.875, 0.475])
 
 
-def test_a_memory_without_a_vector_is_like_nothing() -> None:
-    order, by = newer_first([shown(1), shown(2, "now", day=1)], np.zeros((2, 2)), np.ones(2))
-    assert order.tolist() == [0, 1]
-    assert by == {}
+def test_words_of_change() -> None:
+    for text in ("I moved to Hobart", "she NOW works there", "我们搬家了", "不再吃肉", "改到星期四"):
+        assert says_change(text), text
+    for text in ("I know him", "the snow is deep", "他住在绍兴", "removed", "创新研讨会", "改善交通", "交换礼物", ""):
+        assert not says_change(text), text
 
 
-@pytest.mark.parametrize("text", ["I moved to Hobart", "she NOW works there", "我们搬家了", "不再吃肉", "改到星期四"])
-def test_words_of_change(text: str) -> None:
-    assert says_change(text)
-
-
-@pytest.mark.parametrize("text", ["I know him", "the snow is deep", "他住在绍兴", "removed", "创新研讨会", "改善交通", "交换礼物", ""])
-def test_no_words_of_change(text: str) -> None:
-    assert not says_change(text)
-
-
-def test_a_thought_comes_behind_the_last_of_its_evidence() -> None:
-    memories = [shown(1, rests_on=(2, 4)), shown(2), shown(3), shown(4), shown(5)]
-    assert behind_evidence(memories).tolist() == [1, 2, 3, 0, 4]
-
-
-def test_a_thought_on_thoughts_comes_behind_these() -> None:
-    memories = [shown(1, rests_on=(2,)), shown(2, rests_on=(3,)), shown(3)]
-    assert behind_evidence(memories).tolist() == [2, 1, 0]
-
-
-def test_a_thought_whose_evidence_is_not_there_comes_last() -> None:
-    assert behind_evidence([shown(1, rests_on=(9,)), shown(2), shown(3)]).tolist() == [1, 2, 0]
-
-
-def test_thoughts_that_rest_on_each_other_keep_their_order() -> None:
-    assert behind_evidence([shown(1, rests_on=(2,)), shown(2, rests_on=(1,)), shown(3)]).tolist() == [2, 0, 1]
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        pytest.param([(2, 4), (), (), (), ()], [1, 2, 3, 0, 4], id="behind the last of its evidence"),
+        pytest.param([(2,), (3,), ()], [2, 1, 0], id="behind thoughts on which it rests"),
+        pytest.param([(9,), (), ()], [1, 2, 0], id="last, if its evidence is not there"),
+        pytest.param([(2,), (1,), ()], [2, 0, 1], id="in their order, if they rest on each other"),
+    ],
+)
+def test_a_thought_comes_behind_what_it_rests_on(evidence: list[tuple[int, ...]], expected: list[int]) -> None:
+    memories = [shown(place, rests_on=rests_on) for place, rests_on in enumerate(evidence, start=1)]
+    assert behind_evidence(memories).tolist() == expected
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
@@ -178,12 +154,3 @@ def test_many_thoughts_on_many_memories_are_ordered_at_once() -> None:
     count = 300
     memories = [shown(count - place, rests_on=tuple(range(1, count - place))) for place in range(count)]
     assert behind_evidence(memories).tolist() == list(range(count))[::-1]
-
-
-@given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
-def test_nothing_is_lost(evidence: list[list[int]]) -> None:
-    memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
-    order = behind_evidence(memories).tolist()
-    assert sorted(order) == list(range(len(memories)))
-    told = [place for place in order if not evidence[place]]
-    assert told == sorted(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -58,18 +58,21 @@ def vector(*values: float) -> Float32:
 WORDS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶".split()
 
 
-def random_corpus(seed: int, size: int = 14) -> tuple[Corpus, str, Float32]:
-    """A memory with everything in it, and a question with its vector."""
+def random_corpus(seed: int, size: int = 14, order: Sequence[int] | None = None) -> tuple[Corpus, str, Float32]:
+    """A memory with everything in it, its rows in this order, and a question with its vector."""
     random = np.random.default_rng(seed)
     texts = [" ".join(random.choice(WORDS, size=random.integers(1, 6))) for _ in range(size)]
     vectors = random.standard_normal((size, 6)) + 1
     vectors[random.integers(size)] = 0
+    sessions, created = random.integers(0, 3, size), NOW.timestamp() - random.uniform(0, 5_000, size)
+    subjects = random.choice(["Anna", "Ben", ""], size)
+    rows = np.arange(size) if order is None else np.array(order)
     corpus = corpus_of(
-        texts,
-        vectors.tolist(),
-        sessions=random.integers(0, 3, size).tolist(),
-        created=(NOW.timestamp() - random.uniform(0, 5_000, size)).tolist(),
-        subjects=random.choice(["Anna", "Ben", ""], size).tolist(),
+        [texts[row] for row in rows],
+        vectors[rows].tolist(),
+        sessions=sessions[rows].tolist(),
+        created=created[rows].tolist(),
+        subjects=subjects[rows].tolist(),
     )
     return corpus, "Did Anna fire the glaze? Where was tea with the ferry yesterday?", vector(*random.standard_normal(6) + 1)
 
@@ -81,13 +84,10 @@ def embed_by_text(text: str) -> Float32:
 # Dense
 
 
-def test_dense_is_the_cosine_and_nothing_for_rows_without_a_vector() -> None:
+def test_dense_is_the_cosine_and_nothing_where_there_is_no_vector_or_no_direction() -> None:
     corpus = corpus_of(["a", "b", "c", "d"], [[1, 0], [3, 4], [0, 0], [-2, 0]])
     assert dense(corpus, vector(2, 0)) == pytest.approx([1, 0.6, 0, -1])
-
-
-def test_a_query_without_direction_and_a_memory_without_vectors_are_like_nothing() -> None:
-    assert dense(corpus_of(["a", "b"], [[1, 0], [0, 1]]), vector(0, 0)).tolist() == [0, 0]
+    assert dense(corpus, vector(0, 0)).tolist() == [0, 0, 0, 0]
     assert dense(corpus_of(["a", "b"]), vector(1, 0)).tolist() == [0, 0]
 
 
@@ -101,49 +101,19 @@ def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -
     assert centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
 
 
-@given(st.integers(0, 10_000))
-def test_centred_cosine_is_the_cosine_of_what_is_left_without_the_centre(seed: int) -> None:
-    corpus, _, query = random_corpus(seed)
-    has = corpus.lengths > 0
-    rows = corpus.vectors[has] / corpus.lengths[has, None] - corpus.centre
-    focal = query / np.linalg.norm(query) - corpus.centre
-    expected = rows @ focal / np.linalg.norm(rows, axis=1) / np.linalg.norm(focal)
-    centred = relevance._centred(corpus, dense(corpus, query), query)
-    assert centred[has] == pytest.approx(expected, abs=1e-5)
-    assert not centred[~has].any()
-
-
-def test_the_common_direction_does_not_hide_what_tells_memories_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.retrieval.corpus.CENTRE_PRIOR", 0)
-    corpus = corpus_of(["a", "b"], [[10, 1, 0], [10, -1, 0]])
-    query = vector(10, 1, 0)
-    plain = dense(corpus, query)
-    centred = relevance._centred(corpus, plain, query)
-    assert plain.min() > 0.97
-    assert centred == pytest.approx([1, -1], abs=1e-2)
-
-
 # Neighbours
 
 #: As many telling words as a full neighbour has.
 TELLING = "kiln clay glaze tea"
 
 
-def test_neighbours_share_and_fade_with_the_time_between() -> None:
+def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
     corpus = corpus_of([TELLING] * 4, sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
-    gained = relevance.neighbours(corpus, np.array([1.0, 0, 0, 0]))
     # The third is too far away, in places if not in time.
-    assert gained == pytest.approx([0, 0.6 * math.exp(-1), 0.3 * math.exp(-2), 0])
-
-
-def test_neighbours_before_and_after_add_up() -> None:
+    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx([0, 0.6 * math.exp(-1), 0.3 * math.exp(-2), 0])
     corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
     assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx([0.6, 3.6, 1.2])
-
-
-def test_a_neighbour_that_is_not_about_it_takes_nothing_away() -> None:
-    corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 2.4, 1.2])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 2.4, 1.2])  # none takes away
 
 
 def talk(*topics: int) -> Corpus:
@@ -159,10 +129,7 @@ def test_neighbours_lend_as_far_as_turns_keep_to_the_subject() -> None:
     score = np.eye(60)[30]
     assert relevance.neighbours(steady, score)[29] == pytest.approx(0.6)
     assert relevance.neighbours(changing, score)[29] == pytest.approx(0.6 * changing.flow)
-
-
-def test_of_few_turns_nobody_knows_that_they_change_the_subject() -> None:
-    assert talk(0, 1, 2).flow > 0.4
+    assert talk(0, 1, 2).flow > 0.4  # of few turns nobody knows that they change the subject
     assert corpus_of(["a", "b"], [[1, 0], [0, 1]]).flow == 1  # nor where there are no sessions
 
 
@@ -202,35 +169,24 @@ def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
     assert twice.second_hop[0] == pytest.approx(twice.second_hop[5])
 
 
-@pytest.mark.parametrize("nothing", ["ok ok", "haha nice", "嗯嗯", "好的好的", "Thank you!", "哈哈哈哈哈哈", "早上好！"])
-def test_a_turn_without_content_neither_gains_nor_gives(nothing: str) -> None:
+@pytest.mark.parametrize("nothing", ["ok ok", "haha nice", "嗯嗯", "Thank you!", "哈哈哈哈哈哈", "早上好！"])
+def test_a_turn_without_content_neither_gains_nor_gives_and_one_with_little_little(nothing: str) -> None:
     corpus = corpus_of([TELLING, nothing, TELLING], sessions=[0, 0, 0], created=[0, 0, 0])
     assert relevance.neighbours(corpus, np.array([4.0, 8, 0])) == pytest.approx([0, 0, 1.2])
-
-
-def test_a_turn_with_little_content_gains_and_gives_little() -> None:
     corpus = corpus_of(["the kiln again", TELLING], sessions=[0, 0], created=[0, 0])  # one word of four
     assert relevance.neighbours(corpus, np.array([4.0, 8])) == pytest.approx([1.2, 0.6])
-
-
-def test_neighbours_can_be_left_out() -> None:
-    corpus, question, query = random_corpus(4)
-    measured = hybrid(corpus, question, query, embed_by_text, NOW, with_neighbours=False)
-    assert measured.neighbours is not None
-    assert not measured.neighbours.any()
-    corpus.shares[:] = 0
-    assert measured.total == pytest.approx(hybrid(corpus, question, query, embed_by_text, NOW).total)
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
     texts = ["Ben: which glaze did you choose?", "Anna: the green one from Leith", "Anna: rain again in Hobart", "Ben: yes"]
     times = [NOW.timestamp() + 60 * i for i in range(4)]
-    together = hybrid(corpus_of(texts, sessions=[0, 0, 1, 1], created=times), "glaze", None, None, NOW)
-    assert np.argsort(-together.total)[:2].tolist() == [0, 1]
-    assert together.neighbours is not None
+    corpus = corpus_of(texts, sessions=[0, 0, 1, 1], created=times)
+    assert np.argsort(-hybrid(corpus, "glaze", None, None, NOW).total)[:2].tolist() == [0, 1]
     apart = hybrid(corpus_of(texts, sessions=[0, 1, 2, 3], created=times), "glaze", None, None, NOW)
-    assert apart.neighbours is not None
-    assert apart.neighbours.tolist() == [0, 0, 0, 0]
+    left_out = hybrid(corpus, "glaze", None, None, NOW, with_neighbours=False)
+    for found in (apart, left_out):
+        assert found.neighbours is not None
+        assert found.neighbours.tolist() == [0, 0, 0, 0]
 
 
 # What the question names
@@ -240,17 +196,14 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
     ("question", "expected"),
     [
         ("What did Anna fire?", [1, 0, 0, 0]),
-        ("ANNA'S kiln", [1, 0, 0, 0]),
         ("Anna’s kiln", [1, 0, 0, 0]),
         ("Ａｎｎａ？", [1, 0, 0, 0]),
         ("Is Annabel here, or Joanna?", [0, 0, 0, 0]),
         ("Mary Ann Evans wrote it", [0, 1, 0, 0]),
         ("Mary Ann wrote it", [0, 0, 0, 0]),
         ("王小明的电话是多少", [0, 0, 1, 0]),
-        ("小明的电话是多少", [0, 0, 0, 0]),
         ("Anna和王小明在哪里", [1, 0, 1, 0]),
         ("who was it?", [0, 0, 0, 0]),
-        ("", [0, 0, 0, 0]),
     ],
 )
 def test_memories_whose_subject_the_question_names(question: str, expected: list[int]) -> None:
@@ -267,78 +220,53 @@ def test_memories_whose_subject_the_question_names(question: str, expected: list
         ("3月2日发生了什么", [0, 1, 1, 0]),
         ("on 1 March or on 3 March", [1, 0, 0, 1]),
         ("in March 2026", [1, 1, 1, 1]),
-        ("in 2025", [0, 0, 0, 0]),
         ("nine days ago", [0, 1, 1, 0]),
-        ("what happened?", [0, 0, 0, 0]),
     ],
 )
 def test_memories_from_the_day_that_the_question_names(question: str, expected: list[int]) -> None:
     second = datetime(2026, 3, 2, tzinfo=UTC)
     moments = [second - timedelta(seconds=1), second, second + timedelta(days=1, seconds=-1), second + timedelta(days=1)]
-    corpus = corpus_of(["a", "b", "c", "d"], created=[moment.timestamp() for moment in moments])
-    assert relevance.names_day(corpus, question, NOW).tolist() == expected
-
-
-def test_a_day_is_one_in_the_time_zone_of_now() -> None:
-    late = datetime(2026, 3, 2, 23, tzinfo=UTC)  # the third of March in Beijing
-    corpus = corpus_of(["a"], created=[late.timestamp()])
-    beijing = NOW.astimezone(datetime.strptime("+0800", "%z").tzinfo)
-    assert relevance.names_day(corpus, "3月2日", beijing).tolist() == [0]
-    assert relevance.names_day(corpus, "3月3日", beijing).tolist() == [1]
-
-
-def test_what_is_named_adds_its_bonus() -> None:
-    day = datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp()
-    corpus = corpus_of(["a", "b", "c"], subjects=["Anna", "Anna", "Ben"], created=[day, day + 2 * DAY, day + 3 * DAY])
-    measured = hybrid(corpus, "Anna on 2 March", None, None, NOW)
-    assert measured.named is not None
-    assert measured.named.tolist() == [relevance.SUBJECT_BONUS + relevance.DAY_BONUS, relevance.SUBJECT_BONUS, 0]
+    corpus = corpus_of(["a", "b", "c", "d"], created=[moment.timestamp() for moment in moments], subjects=["Anna", "Ben", "Cleo", "Dan"])
+    named = hybrid(corpus, f"Ben {question}", None, None, NOW).named
+    assert named is not None
+    assert named.tolist() == [relevance.DAY_BONUS * day + relevance.SUBJECT_BONUS * (row == 1) for row, day in enumerate(expected)]
+    beijing = timezone(timedelta(hours=8))  # a day is one in the time zone of now
+    assert relevance.names_day(corpus, "3月3日", NOW.astimezone(beijing)).tolist() == [0, 0, 1, 1]
 
 
 # The second hop
 
-NUMBER = [
-    "Marta's number is 555-0199",
-    "Pavel's number is 555-0142",
-    "Marta is a nurse in Hobart",
-    "Pavel is a baker in Leith",
-    "Rain fell on the harbour",
-    "The ferry was late",
-]
 
-
-def test_the_second_hop_finds_what_shares_a_name_with_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        (
+            "Which occupation has the person with 555-0199?",  # not a word of "Marta is a nurse"
+            [
+                "Marta's number is 555-0199",
+                "Pavel's number is 555-0142",
+                "Marta is a nurse in Hobart",
+                "Pavel is a baker in Leith",
+                "Rain fell on the harbour",
+            ],
+        ),
+        (
+            "号码18612345678的人做什么",
+            ["张静怡的手机号是18612345678", "李文的手机号是13912345678", "张静怡在医院上班", "李文在学校上班", "今天下雨了"],
+        ),
+    ],
+)
+def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relevance, "HOP_FROM", 1)
-    question = "Which occupation has the person with 555-0199?"  # not a word of "Marta is a nurse"
-    found = hybrid(corpus_of(NUMBER), question, None, None, NOW)
+    found = hybrid(corpus_of(texts), question, None, None, NOW)
     assert np.argsort(-found.total)[0] == 0
-    assert found.total[2] > max(found.total[[3, 4, 5]]) + 0.1
+    assert found.total[2] > max(found.total[[3, 4]])
     monkeypatch.setattr(relevance, "HOP_WEIGHT", 0.0)
-    without = hybrid(corpus_of(NUMBER), question, None, None, NOW).total
-    assert without[2] == without[3] == without[4]
+    without = hybrid(corpus_of(texts), question, None, None, NOW).total
+    assert without[2] <= max(without[[3, 4]])
 
 
-def test_the_second_hop_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relevance, "HOP_FROM", 1)
-    texts = ["张静怡的手机号是18612345678", "李文的手机号是13912345678", "张静怡在医院上班", "李文在学校上班", "今天下雨了"]
-    found = hybrid(corpus_of(texts), "号码18612345678的人做什么", None, None, NOW)
-    assert np.argsort(-found.total)[0] == 0
-    assert found.total[2] > found.total[3]
-
-
-def test_the_second_hop_by_vectors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relevance, "LEXICAL_SHARE", 0.0)
-    # The second is like the first, which is like the question; the third is as unlike the question as the second.
-    corpus = corpus_of(["a", "b", "c", "d"], [[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
-    found = hybrid(corpus, "x", vector(1, 0, 0), None, NOW)
-    assert found.second_hop is not None
-    assert found.second_hop[1] > found.second_hop[2]
-
-
-ASKED = ["kiln", "ferri", "喝茶", "unknown"]
-
-
-def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tuple[float, float]) -> Floats:
+def hop_by_hand(corpus: Corpus, first: Floats, asked: Sequence[str], pool: Sequence[int], shares: tuple[float, float]) -> Floats:
     """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself, nor, by vectors, from its like."""
 
     def same(row: int, start: int) -> bool:
@@ -354,60 +282,31 @@ def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tupl
         found = [next(scores) if not same(row, start) else -math.inf for row in pool]
         return np.array([max([0.0, *found]) if value == -math.inf else value for value in found])
 
-    lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
-    rows = np.where(corpus.lengths[:, None] > 0, corpus.vectors / lengths - corpus.centre, 0)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None]
+    rows = centred_rows(corpus)
     likeness = np.zeros(len(pool))
-    for place, start in enumerate(sorted(range(len(corpus)), key=lambda row: (-first[row], row))[: relevance.HOP_FROM]):
+    for place, start in enumerate(highest(corpus, first)[: relevance.HOP_FROM]):
         said = corpus.lexicon.text(start)
-        added = corpus.lexicon.bm25([token for token in said if token not in ASKED])
-        left = corpus.lexicon.bm25([token for token in ASKED if token not in said])
+        added = corpus.lexicon.bm25([token for token in said if token not in asked])
+        left = corpus.lexicon.bm25([token for token in asked if token not in said])
         vectors, words = (rows @ rows[start])[pool], (added + left + 2 * np.minimum(added, left))[pool]
         alike = shares[0] * standard(vectors, start) + shares[1] * standard(words, start)
-        answered = corpus.lexicon.bm25(ASKED)[start] / corpus.lexicon.information(ASKED)
+        answered = corpus.lexicon.bm25(asked)[start] / corpus.lexicon.information(asked)
         likeness += standard(alike, start) * max(0, 1 - answered) / (place + 1)
     hop = np.zeros(len(corpus))
     hop[pool] = likeness
     return hop
 
 
-@given(st.integers(0, 10_000), st.integers(1, 20))
-def test_the_second_hop_over_a_pool_of_any_size(seed: int, size: int) -> None:
-    corpus, _, _ = random_corpus(seed)
-    first = np.random.default_rng(seed).standard_normal(len(corpus))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "HOP_POOL", size)
-        said = corpus.lexicon.bm25(ASKED) / max(corpus.lexicon.information(ASKED), relevance.MIN_NORM)
-        hop = relevance._second_hop(corpus, first, ASKED, said, with_vectors=True)
-        words_only = relevance._second_hop(corpus, first, ASKED, said, with_vectors=False)
-    pool = sorted(np.argsort(-first)[:size].tolist())
-    assert hop == pytest.approx(hop_by_hand(corpus, first, pool, (0.25, 0.75)), abs=1e-4)
-    assert words_only == pytest.approx(hop_by_hand(corpus, first, pool, (0, 1)), abs=1e-4)
+def centred_rows(corpus: Corpus) -> Floats:
+    """Vectors of length one without what all have in common; nothing where there is none."""
+    lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
+    rows = np.where(corpus.lengths[:, None] > 0, corpus.vectors / lengths - corpus.centre, 0)
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None])
 
 
-@given(st.integers(0, 10_000))
-def test_a_pool_with_room_for_all_changes_nothing(seed: int) -> None:
-    corpus, question, query = random_corpus(seed)
-    totals = []
-    for pool in (len(corpus), len(corpus) + 1, 4_000):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(relevance, "HOP_POOL", pool)
-            totals.append(hybrid(corpus, question, query, embed_by_text, NOW).total)
-    assert np.array_equal(totals[0], totals[1])
-    assert np.array_equal(totals[0], totals[2])
-
-
-@given(st.lists(st.floats(-5, 5), unique=True, max_size=30), st.integers(1, 30))
-def test_the_highest_come_first(values: list[float], count: int) -> None:
-    expected = sorted(range(len(values)), key=lambda row: -values[row])[:count]
-    assert relevance._highest(np.array(values, dtype=float), count, np.zeros(len(values))).tolist() == expected
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0]), st.integers(0, 40)), max_size=30), st.integers(1, 30))
-def test_of_equally_high_ones_the_earlier_one_is_taken(rows: list[tuple[float, int]], count: int) -> None:
-    values, created = np.array(rows, dtype=float).reshape(-1, 2).T
-    expected = sorted(range(len(rows)), key=lambda row: (-values[row], created[row], row))[:count]
-    assert relevance._highest(values, count, created).tolist() == expected
+def highest(corpus: Corpus, score: Floats) -> list[int]:
+    """Rows, those with the highest score first; of equal ones what happened earlier."""
+    return sorted(range(len(corpus)), key=lambda row: (-score[row], corpus.created[row]))
 
 
 # Sentences
@@ -416,41 +315,29 @@ def test_of_equally_high_ones_the_earlier_one_is_taken(rows: list[tuple[float, i
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("Who fired the green kiln?", ["Who fired the green kiln"]),
+        ("Who fired the green kiln?", {"Who fired the green kiln": True}),
+        ("Lovely green kiln today! Who glazed the red vases?", {"Lovely green kiln today": False, "Who glazed the red vases": True}),
         (
             "Anna fired her green kiln today. Who glazed the red vases? Which ferry left Leith harbour?",
-            ["Anna fired her green kiln today. Who glazed the red vases", "Which ferry left Leith harbour"],
+            {"Anna fired her green kiln today. Who glazed the red vases": True, "Which ferry left Leith harbour": True},
         ),
-        ("Which kiln fires hot; which glaze turns green", ["Which kiln fires hot", "which glaze turns green"]),
-        ("Which kiln fires hot and also which glaze turns green", ["Which kiln fires hot", "which glaze turns green"]),
-        ("我姐姐喜欢下棋。她在医院上班吗？", ["我姐姐喜欢下棋", "她在医院上班吗"]),
-        ("我姐姐喜欢什么，另外，她在哪里上班", ["我姐姐喜欢什么", "她在哪里上班"]),
-        ("Anna's kiln at 10:30 today?", ["Anna's kiln at 10:30 today"]),
-        ("Hi! Who fired the green kiln?", ["Who fired the green kiln"]),  # a greeting asks nothing
-        ("好的。我姐姐喜欢下棋吗", ["我姐姐喜欢下棋吗"]),
-        ("", []),
-        ("?!。", []),
+        (
+            "Which kiln fires hot and also which glaze turns green?",
+            {"Which kiln fires hot": True, "which glaze turns green": True},  # one question
+        ),
+        ("我姐姐喜欢什么，另外，她在哪里上班？", {"我姐姐喜欢什么": True, "她在哪里上班": True}),
+        ("我姐姐喜欢下棋吗。她在医院上班。", {"我姐姐喜欢下棋吗": True, "她在医院上班": False}),
+        ("The ferry left Leith harbour; Anna fired kilns", {"The ferry left Leith harbour": False, "Anna fired kilns": False}),
+        ("Anna's kiln at 10:30 today?", {"Anna's kiln at 10:30 today": True}),
+        ("Hi! Who fired the green kiln?", {"Who fired the green kiln": True}),  # a greeting asks nothing
+        ("好的。我姐姐喜欢下棋吗", {"我姐姐喜欢下棋吗": True}),
+        ("Who fired green kilns? " * (sentences.MAX_SENTENCES + 1), {}),  # a text of many is looked for as a whole
+        ("?!。", {}),
     ],
 )
-def test_the_sentences_of_a_question(question: str, expected: list[str]) -> None:
-    assert sentences_of(question) == expected
-
-
-@pytest.mark.parametrize(
-    ("question", "asks"),
-    [
-        ("Lovely green kiln today! Who glazed the red vases?", [False, True]),
-        ("今天天气真好，适合散步。等等，我真正想问的是：我姐姐在哪里上班？", [False, False, True]),
-        ("Which kiln fires hot; which glaze turns green?", [True, True]),  # one question
-        ("我姐姐喜欢什么，另外，她在哪里上班？", [True, True]),
-        ("我姐姐喜欢什么？另外，她在哪里上班？", [True, True]),
-        ("我姐姐喜欢下棋吗。她在医院上班。", [True, False]),
-        ("Who glazed the red vases?\nThe ferry left Leith harbour", [True, False]),
-        ("The ferry left Leith harbour; Anna fired kilns", [False, False]),
-    ],
-)
-def test_which_sentences_ask(question: str, asks: list[bool]) -> None:
-    assert [sentence.asks for sentence in marked_sentences(question)] == asks
+def test_the_sentences_of_a_question_and_which_of_them_ask(question: str, expected: dict[str, bool]) -> None:
+    assert {sentence.text: sentence.asks for sentence in marked_sentences(question)} == expected
+    assert sentences_of(question) == list(expected)
 
 
 def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
@@ -486,16 +373,11 @@ def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
 @pytest.mark.parametrize(
     ("question", "described"),
     [
-        ("那个生日是12月23日的人，教育背景是什么？", True),
         ("那家伙身高177cm，他是干什么的呀？", True),
         ("住在大连的那位叫什么名字？", True),
-        ("在医院上班的人是哪里人？", True),
         ("What does the man who plays the cello do for a living?", True),
-        ("Where is the friend of mine whose birthday is in June from?", True),
         ("How old is someone from Leith?", True),
         ("我妹妹在哪里上班？", False),
-        ("那个呢？", False),
-        ("Who plays the cello?", False),
         ("What did Anna say about the kiln that broke?", False),
         ("", False),
     ],
@@ -515,13 +397,6 @@ def test_the_second_hop_counts_more_for_who_is_described() -> None:
     assert hops[1] is not None and plain[1] is not None
     assert hops[0] == pytest.approx(plain[0])
     assert hops[1] == pytest.approx(3 * plain[1])
-
-
-@pytest.mark.parametrize("more", [1, 20])
-def test_a_text_of_many_sentences_is_looked_for_as_a_whole(more: int) -> None:
-    question = "Who fired green kilns? "
-    assert len(sentences_of(question * sentences.MAX_SENTENCES)) == sentences.MAX_SENTENCES
-    assert sentences_of(question * (sentences.MAX_SENTENCES + more)) == []
 
 
 def test_what_says_a_part_of_a_dialogue_says_enough() -> None:
@@ -551,29 +426,15 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     corpus, _, query = random_corpus(3)
     corpus.shares[:] = 0
     question = "Which kiln has clay with glaze? Which harbour ferry has tea?"
-    found = hybrid(corpus, question, query, embed_by_text, NOW).total
     texts = [question, *sentences_of(question)]
-    words = [corpus.lexicon.bm25(tokens(text)) for text in texts]
-    parts = [
-        np.sum(relevance._scored(corpus, dense(corpus, focal), focal, lexical, tokens(text)), axis=0)
-        for text, focal, lexical in zip(texts, [query, *map(embed_by_text, texts[1:])], words, strict=True)
-    ]
-    assert len(parts) == 3
+    focal = [query, *map(embed_by_text, texts[1:])]
     less = relevance.penalty(corpus, question)
-    assert found == pytest.approx(parts[0] - less + relevance.SENTENCE_WEIGHT * (np.maximum(*parts[1:]) - less))
-
-
-def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
-    """Its words are in no memory, so whatever it is nearest to says little."""
-    texts = ["The kiln is in Leith", "Lovely to sit in the sun", "The ferry is late", "Ben drank tea"]
-    corpus = corpus_of(texts, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, 0]])
-
-    def embed(text: str) -> Float32:
-        return vector(1, 0.2, 0) if "kiln" in text else vector(0, 1, 0)
-
-    question = "Oh what gorgeous weather everywhere today! In which town does the kiln stand?"
-    assert len(sentences_of(question)) == 2
-    assert hybrid(corpus, question, vector(0.5, 0.5, 0), embed, NOW).total.argmax() == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "SENTENCE_WEIGHT", 0.0)
+        whole, *parts = (hybrid(corpus, text, one, embed_by_text, NOW).total + less for text, one in zip(texts, focal, strict=True))
+    assert len(parts) == 2
+    found = hybrid(corpus, question, query, embed_by_text, NOW).total
+    assert found == pytest.approx(whole - less + relevance.SENTENCE_WEIGHT * (np.maximum(*parts) - less))
 
 
 def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
@@ -589,12 +450,13 @@ def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> N
 # Languages
 
 
-def test_within_one_language_scores_are_as_over_all() -> None:
+def test_within_one_language_scores_are_as_over_all_and_all_equal_says_nothing() -> None:
     values = np.array([1.0, 2, 4, 9])
     for code in (0, 1):
         codes = np.full(4, code, dtype=np.int8)
         assert relevance.standard_within(values, codes).tolist() == relevance.standard(values).tolist()
     assert relevance.standard_within(values[:0], np.zeros(0, dtype=np.int8)).size == 0
+    assert relevance.standard_within(np.ones(4), np.array([0, 0, 1, 1], dtype=np.int8)).tolist() == [0] * 4
 
 
 def test_the_best_of_each_language_stand_out_however_far_apart_the_languages_are() -> None:
@@ -603,17 +465,9 @@ def test_the_best_of_each_language_stand_out_however_far_apart_the_languages_are
     found = relevance.standard_within(np.concatenate([few, many]), codes)
     assert sorted(np.argsort(-found)[:2].tolist()) == [100, 201]
     assert relevance.standard(np.concatenate([few, many]))[201] < 0
-
-
-def test_a_single_memory_of_another_language_is_judged_by_all() -> None:
-    """By itself it would be exactly average, whatever it says: shrunk, most of its difference is left."""
-    values = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 30])
-    codes = np.array([0] * 9 + [1], dtype=np.int8)
-    assert relevance.standard_within(values, codes).argmax() == 9
-
-
-def test_all_equal_says_nothing_in_any_language() -> None:
-    assert relevance.standard_within(np.ones(4), np.array([0, 0, 1, 1], dtype=np.int8)).tolist() == [0] * 4
+    # By itself a single one would be exactly average, whatever it says: shrunk, most of its difference is left.
+    alone = relevance.standard_within(np.array([*range(9), 30.0]), np.array([0] * 9 + [1], dtype=np.int8))
+    assert alone.argmax() == 9
 
 
 def test_in_another_language_the_vector_speaks_for_the_words_too() -> None:
@@ -654,23 +508,27 @@ def test_without_a_vector_only_words_count() -> None:
     assert np.array_equal(hybrid(corpus, question, None, never, NOW).total, measured.total)
 
 
-@given(st.integers(0, 10_000))
-def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
+@given(st.integers(0, 10_000), st.integers(1, 20))
+def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int) -> None:
     corpus, _, query = random_corpus(seed)
-    measured = hybrid(corpus, "Did Anna fire the glaze yesterday", query, embed_by_text, NOW)
-    assert measured.dense is not None
-    assert measured.lexical is not None
-    assert measured.second_hop is not None
-    assert measured.neighbours is not None
-    assert measured.named is not None
-    share = measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
-    meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(share), corpus.has_vector
-    meaning[has] = relevance.standard(relevance._centred(corpus, measured.dense, query)[has])
-    words = relevance.LEXICAL_SHARE
-    first = (1 - words) * meaning + words * relevance.LEXICAL_SCALE * share
-    assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
-    less = relevance.penalty(corpus, "")
-    assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named - less)
+    question, asked = "Did Anna fire the glaze yesterday", tokens("Anna fire glaze yesterday")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "HOP_POOL", size)
+        measured, by_words = (hybrid(corpus, question, one, embed_by_text, NOW) for one in (query, None))
+    assert measured.lexical is not None and measured.second_hop is not None and by_words.second_hop is not None
+    assert measured.neighbours is not None and measured.named is not None
+    most = corpus.lexicon.information(asked)
+    meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(measured.lexical / most), corpus.has_vector
+    focal = query / np.linalg.norm(query) - corpus.centre
+    meaning[has] = relevance.standard((centred_rows(corpus) @ focal)[has])
+    told = relevance.LEXICAL_SCALE * measured.lexical / most
+    first = (1 - relevance.LEXICAL_SHARE) * meaning + relevance.LEXICAL_SHARE * told
+    for hop, score, shares in ((measured.second_hop, first, (0.25, 0.75)), (by_words.second_hop, told, (0, 1))):
+        onward = hop_by_hand(corpus, score, asked, sorted(highest(corpus, score)[:size]), shares)
+        assert hop == pytest.approx(relevance.HOP_WEIGHT * onward, abs=1e-4)
+    assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first), abs=1e-5)
+    expected = first + measured.second_hop + measured.neighbours + measured.named - relevance.penalty(corpus, "")
+    assert measured.total == pytest.approx(expected, abs=1e-5)
 
 
 def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
@@ -688,52 +546,19 @@ def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
 @given(st.integers(0, 10_000))
 def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     corpus, question, query = random_corpus(seed)
-    order = np.random.default_rng(seed).permutation(len(corpus))
-    place = np.append(np.argsort(order), -1).astype(np.int32)  # where each row went; -1 stays -1
-    said: list[list[str]] = [[] for _ in order]
-    for token, code in corpus.lexicon._codes.items():
-        rows, counts = corpus.lexicon._postings.of(code)
-        for row, count in zip(rows, counts, strict=True):
-            said[place[row]] += [token] * count
-    lexicon = Lexicon()
-    for text in said:
-        lexicon.add(text)
-    moved = Corpus(
-        vectors=corpus.vectors[order],
-        lengths=corpus.lengths[order],
-        sums=corpus.sums,
-        counts=corpus.counts,
-        centre=corpus.centre,
-        centre_dots=corpus.centre_dots[order],
-        centred_lengths=corpus.centred_lengths[order],
-        lexicon=lexicon,
-        near=place[corpus.near[order]],
-        shares=corpus.shares[order],
-        languages=corpus.languages[order],
-        created=corpus.created[order],
-        subjects=corpus.subjects[order],
-        subject_codes=corpus.subject_codes,
-        flow=corpus.flow,
-    )
+    order = np.random.default_rng(seed).permutation(len(corpus)).tolist()
+    moved, _, _ = random_corpus(seed, order=order)
     expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
     assert hybrid(moved, question, query, embed_by_text, NOW).total == pytest.approx(expected, abs=1e-3)
 
 
-def test_standard_scores() -> None:
-    assert relevance.standard(np.array([1.0, 3])).tolist() == [-1, 1]
-    assert relevance.standard(np.array([2.0, 2, 2])).tolist() == [0, 0, 0]
-
-
-def test_a_single_memory_counts_with_what_it_says() -> None:
+def test_a_single_memory_counts_with_what_it_says_and_no_memory_with_nothing() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
     less = relevance.penalty(corpus, "")[0]
     assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
     assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx(
         [relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less], rel=0.2
     )
-
-
-def test_an_agent_that_remembers_nothing() -> None:
     assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)
 
 
@@ -777,14 +602,9 @@ def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> Non
     assert alone.lexical[0] == 0 < found.lexical[0] < found.lexical[1]
     assert found.named.tolist() == [0.5 * relevance.SUBJECT_BONUS, 0, 0]
     assert np.argsort(-found.total).tolist() == [1, 0, 2]
-
-
-def test_a_dialogue_is_not_looked_for_sentence_by_sentence() -> None:
     corpus, text, query = random_corpus(1)
-    parts = [Part(text, 1.0)]
 
-    def refuse(_: str) -> Float32:
-        raise AssertionError("a sentence was embedded")
+    def refuse(sentence: str) -> Float32:
+        raise AssertionError(sentence)  # a dialogue is not looked for sentence by sentence
 
-    found = hybrid(corpus, text, query, refuse, NOW, dialogue=parts)
-    assert np.isfinite(found.total).all()
+    assert np.isfinite(hybrid(corpus, text, query, refuse, NOW, dialogue=[Part(text, 1.0)]).total).all()

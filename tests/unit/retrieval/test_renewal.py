@@ -28,7 +28,6 @@ def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, 
         ("我现在住哪里？", "我们租在滨江。", "上周末搬完家了，现在住良渚。"),
         ("What does my mum do?", "My mother works as a nurse.", "我妈退休了，在小区当保安。"),
         ("Where does Maria live?", "Maria lives in Leith.", "Maria moved to Hobart last month."),
-        ("What was mum's latest blood pressure?", "妈妈今天高压162。", "妈妈的血压降到134了。"),
         ("妈妈吃几片降压药？", "妈妈每天吃两片降压药。", "医生让妈妈改成每天一片降压药。"),
         ("Felix的工作室租金多少？", "Felix rents a workshop for 2,400 a month.", "Felix's workshop went up to 2,900 a month."),
         ("我什么时候飞东京？", "The flight to Tokyo is on May 3.", "航班改到五月九号了。"),
@@ -45,11 +44,9 @@ def test_statements_of_the_topic_asked_about_need_no_word_in_common(question: st
         pytest.param("Which phone do I use?", "My Galaxy is fine.", "妈妈的手机字体太小，我给她调大了。", id="of somebody else"),
         pytest.param("Which phone do I use?", "I've bought a Galaxy.", "Daniel's phone is new now.", id="a thing of somebody else's"),
         pytest.param("What rent do we pay per month?", "We pay 900 a month in rent.", "The rent stays as is, they said.", id="no amount"),
-        pytest.param("What car do I drive?", "I've sold the Polo for a Golf.", "Somebody scratched the car.", id="no news"),
         pytest.param("我对什么过敏？", "我对青霉素过敏。", "体检查出来又对芒果过敏了。", id="a list grows"),
         pytest.param("行李箱的密码是什么？", "行李箱的密码是0209。", "大门密码又换了，现在是0952。", id="another thing's"),
         pytest.param("Where do I work?", "I work at the museum now.", "I've moved to Leith.", id="another topic"),
-        pytest.param("我下属在哪里上班？", "我的下属在广州上班呢。", "我婶婶在深圳上班呢。", id="somebody else's"),
         pytest.param("保险柜密码多少？", "保险柜密码是519264。", "The wifi password is molarity22 now.", id="another thing's password"),
         pytest.param("When did I go to the gym?", "I went to the gym on Monday.", "I've changed my gym to Fit.", id="what has happened"),
         pytest.param("Which phone do I use?", "My Galaxy is dying on me.", "Any news of your new phone?", id="who asks states nothing"),
@@ -86,9 +83,6 @@ def test_a_word_of_change_makes_up_for_what_answers_less(question: str, old: str
 
 def test_of_several_the_newest() -> None:
     assert by("How much coffee do I drink?", "Three americanos a day.", "I quit coffee.", "One flat white a day now.") == {0: 2, 1: 2}
-
-
-def test_nothing_is_shown() -> None:
     assert by("Which phone do I use?") == {}
 
 

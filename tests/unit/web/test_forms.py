@@ -61,12 +61,9 @@ def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: 
     assert [tag.text for tag in shown.all("p")] == ["scope: choose one"]  # beside one of several boxes it would say little
 
 
-def test_what_names_no_field_has_the_focus() -> None:
-    refused = Form(Refusal("/undo", MultiDict(), [Problem("", "Somebody was first.")]), ["why"])
-    assert (refused.above, refused.first) == ([Problem("", "Somebody was first.")], None)
-
-
 def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
     assert Problem.of("days: must be one of 1, 7.") == ("days", "must be one of 1, 7.")
     assert Problem.of("Whom? Give a name: one.") == ("", "Whom? Give a name: one.")
     assert str(Problem("days", "no")) == "days: no"
+    refused = Form(Refusal("/undo", MultiDict(), [Problem("", "Somebody was first.")]), ["why"])
+    assert (refused.above, refused.first) == ([Problem("", "Somebody was first.")], None)  # what names no field has the focus

@@ -16,8 +16,6 @@ from jiyi.protocol.queries import Request, Rows
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.wire import cursors
-from models.actions import ACTIONS
-from models.memory import questions
 from web.api.paging import Paging
 
 ID = UUID("0198a6c8-0000-7000-8000-000000000001")
@@ -65,6 +63,7 @@ def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:
     given: dict[str, Any] = {"after": ""}
     paging(AgentsQuery).replace_cursor(given)
     assert given == {}
+    assert Paging.between(None, AgentsQuery, Numbers) is Paging.between(Request, AgentsQuery, Numbers) is None  # no list
 
 
 @pytest.mark.parametrize("cursor", ["x", "!", cursors.encode("klaus"), cursors.encode(THEN, ID), cursors.encode(1, 2, 3), cursors.encode()])
@@ -77,14 +76,3 @@ def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
 def test_an_agents_list_and_a_groups_do_not_take_each_others_cursors(agent_id: str | None, before: Any) -> None:
     with pytest.raises(ValueError, match="after: is no cursor of this list"):
         MemoriesWanted(agent_id=agent_id, before=before)
-
-
-def test_a_query_without_a_cursor_is_no_list() -> None:
-    assert Paging.between(None, AgentsQuery, Numbers) is None
-    assert Paging.between(Request, AgentsQuery, Numbers) is None
-
-
-def test_a_read_has_no_name_and_changes_nothing() -> None:
-    assert not questions.get_agent.mutates
-    assert questions.get_agent.name == ""
-    assert questions.get_agent not in ACTIONS.values()

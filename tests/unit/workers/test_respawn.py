@@ -84,13 +84,20 @@ def test_a_clean_exit_is_no_crash_however_often_it_happens(tmp_path: Path) -> No
     assert output.count("web: it ended with exit code 0 after") >= 2 * respawn.MAX_CRASHES - 1
 
 
-def test_pauses_between_restarts_grow_and_start_anew_after_a_good_run() -> None:
+def test_pauses_between_restarts_grow_and_start_anew_after_a_good_run(tmp_path: Path) -> None:
     policy = respawn.Restarts()
     pauses = [policy.pause(0, now - 1.0, now) for now in range(10)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert pauses[-1] == respawn.BACKOFF_MOST_SECONDS
     assert policy.pause(1, 100.0, 100.0 + respawn.GOOD_RUN_SECONDS) == respawn.BACKOFF_FIRST_SECONDS
     assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(respawn.MAX_CRASHES)] == [False] * 4 + [True]
+    process = start(tmp_path, NOTE_PID + "sys.exit(1)", BACKOFF_FIRST_SECONDS=60.0, BACKOFF_MOST_SECONDS=60.0)
+    assert process.stdout is not None
+    assert "starting it again in 60 s" in process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0  # a stop during the pause ends at once
+    assert len((tmp_path / "pids").read_text().split()) == 1
 
 
 def test_a_killed_program_is_started_again_and_the_signal_is_named(tmp_path: Path) -> None:
@@ -129,16 +136,6 @@ def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     assert gone(child)
 
 
-def test_a_stop_during_the_pause_ends_at_once(tmp_path: Path) -> None:
-    process = start(tmp_path, NOTE_PID + "sys.exit(1)", BACKOFF_FIRST_SECONDS=60.0, BACKOFF_MOST_SECONDS=60.0)
-    assert process.stdout is not None
-    assert "starting it again in 60 s" in process.stdout.readline()
-    process.terminate()
-    process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0
-    assert len((tmp_path / "pids").read_text().split()) == 1
-
-
 def test_what_the_program_leaves_behind_is_ended_before_the_restart(tmp_path: Path) -> None:
     program = "import subprocess, sys\n"
     program += "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -162,7 +159,7 @@ def test_it_ends_with_its_supervisor(tmp_path: Path) -> None:
     until(lambda: gone(child) and gone(guardian))
 
 
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_and_wrong_arguments_show_the_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = "import sys; from workers.supervision import respawn; respawn.BACKOFF_FIRST_SECONDS = 0.01\n"
     code += "sys.exit(respawn.main(['web', '--', '/no/such/program']))"
     done = subprocess.run(
@@ -170,9 +167,6 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode == respawn.EXIT_NOT_FOUND
     assert "'/no/such/program' cannot be started" in done.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], ["web"], ["web", "--"], ["web", "sleep", "1"]])
-def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert respawn.main(arguments) == respawn.EXIT_USAGE
-    assert "usage:" in capsys.readouterr().err
+    for arguments in ([], ["web"], ["web", "--"], ["web", "sleep", "1"]):
+        assert respawn.main(arguments) == respawn.EXIT_USAGE
+        assert "usage:" in capsys.readouterr().err
