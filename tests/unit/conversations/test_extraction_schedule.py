@@ -20,7 +20,6 @@ SECOND = timedelta(seconds=1)
         (Waiting(4, NOW), NOW),
         (Waiting(4, NOW, NOW - 10 * SECOND), NOW + 20 * SECOND),
         (Waiting(4, NOW, NOW - 31 * SECOND), NOW),
-        (Waiting(3, NOW), NOW + 600 * SECOND),
         (Waiting(3, NOW - 590 * SECOND), NOW + 10 * SECOND),
         (Waiting(3, NOW - 700 * SECOND, NOW - 10 * SECOND), NOW + 20 * SECOND),
         (Waiting(1, NOW, NOW - SECOND, ended=True), NOW),

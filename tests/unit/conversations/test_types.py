@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import cast
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, Outcome, said_at
+from jiyi.protocol.conversations.types import (
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    KnownFact,
+    Message,
+    ProfileSignals,
+    said_at,
+)
 
 DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
 QUESTION = Extraction(
@@ -22,20 +29,22 @@ QUESTION = Extraction(
 )
 
 
-def test_a_memory_names_at_least_one_turn() -> None:
-    with pytest.raises(ValidationError, match="turns"):
-        ExtractedMemory(content="x", turns=[])
+LIVED = {"pain_pattern": "p", "solution_steps": [], "outcome": "partial", "confidence": 1, "turns": [0]}
 
 
-@pytest.mark.parametrize("importance", [0, 10.5])
-def test_importance_is_1_to_10(importance: float) -> None:
-    with pytest.raises(ValidationError, match="importance"):
-        ExtractedMemory(content="x", importance=importance, turns=[0])
-
-
-def test_an_experience_has_a_known_outcome() -> None:
-    with pytest.raises(ValidationError, match="outcome"):
-        ExtractedExperience(pain_pattern="p", solution_steps=[], outcome=cast("Outcome", "fine"), confidence=1, turns=[0])
+@pytest.mark.parametrize(
+    ("model", "fields", "wrong"),
+    [
+        (ExtractedMemory, {"content": "x", "turns": []}, "turns"),
+        (ExtractedMemory, {"content": "x", "importance": 0, "turns": [0]}, "importance"),
+        (ExtractedMemory, {"content": "x", "importance": 10.5, "turns": [0]}, "importance"),
+        (ExtractedExperience, {**LIVED, "outcome": "fine"}, "outcome"),
+        (ProfileSignals, {"communication_style": "poetic"}, "communication_style"),
+    ],
+)
+def test_an_answer_out_of_bounds_is_refused(model: type[BaseModel], fields: dict[str, object], wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        model.model_validate(fields)
 
 
 @pytest.mark.parametrize(("turns", "supersedes", "expected"), [([0], [], "turns"), ([2], [], "turns"), ([1], [1], "supersedes")])
@@ -43,9 +52,6 @@ def test_numbers_that_name_nothing_are_problems(turns: list[int], supersedes: li
     answer = CombinedExtraction(memories=[ExtractedMemory(content="x", turns=turns, supersedes=supersedes)])
     [problem] = QUESTION.problems(answer)
     assert problem.startswith(f"memories.0.{expected}")
-
-
-def test_a_right_answer_has_no_problems() -> None:
     assert QUESTION.problems(CombinedExtraction(memories=[ExtractedMemory(content="x", turns=[1], supersedes=[0])])) == []
 
 

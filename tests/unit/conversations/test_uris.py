@@ -23,12 +23,9 @@ def test_an_address_has_the_parts_that_it_was_made_of(agent: str, path: list[str
     assert parse_uri(uri_of(agent, "knowledge", *path)) == (agent, "knowledge", tuple(path))
 
 
-def test_names_stay_readable() -> None:
+def test_names_stay_readable_and_a_final_slash_counts_for_nothing() -> None:
     assert uri_of("小伴", "preference", "饮食") == "agent://小伴/preference/饮食"
     assert uri_of("a/b", "session", "s 1") == "agent://a%2Fb/session/s%201"
-
-
-def test_an_agent_alone_and_a_final_slash() -> None:
     assert parse_uri("agent://a/") == ("a", None, ())
     assert parse_uri("agent://a/experience/") == ("a", "experience", ())
 

@@ -20,10 +20,11 @@ def test_what_no_skill_may_say_no_file_of_an_agent_may(order: str) -> None:
     [
         "He wants to forget the accident",
         "You are kind, and now and then funny",
+        "Do not ignore the rules of grammar",
         "他想忘记以前的事",
         "负责编写系统提示词",
         "之前的规则比较复杂",
-        "现在是一个好时候",
+        "忽略小误差",
         "Override the default colour in the settings",
     ],
 )

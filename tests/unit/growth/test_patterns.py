@@ -24,30 +24,18 @@ def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> LivedExp
     return LivedExperience(UUID(int=number + 1), START + timedelta(days=number), told)
 
 
-def test_no_experiences_are_no_patterns() -> None:
-    assert aggregate([]) == []
-
-
-def test_wordings_of_the_same_problem_are_one_pattern() -> None:
-    [found] = aggregate([lived(0), lived(1, "The printer jams on the second tray!"), lived(2, "printer jams on second tray")])
-    assert found.title == PAIN
-    assert len(found.wordings) == 3
-    assert found.total_reuse == 2
-
-
-def test_other_problems_are_other_patterns() -> None:
-    found = aggregate([lived(0), lived(1, "the kettle leaks at the spout"), lived(2, "打印机卡纸")])
-    assert len(found) == 3
+def test_wordings_of_the_same_problem_are_one_pattern_and_other_problems_others() -> None:
+    told = [lived(0), lived(1, "The printer jams on the second tray!"), lived(2, "printer jams on second tray")]
+    [found] = aggregate(told)
+    assert (found.title, len(found.wordings), found.total_reuse) == (PAIN, 3, 2)
+    assert len(aggregate([*told, lived(3, "the kettle leaks at the spout"), lived(4, "打印机卡纸")])) == 3
+    assert aggregate([lived(0, outcome="failed", reuse_count=9)]) == []  # no evidence
 
 
 def test_steps_that_half_share_are_common() -> None:
     told = [StoredExperience(pain_pattern=PAIN, solution_steps=steps) for steps in (["a b c", "d e f"], ["A b c", "g h i"], ["x y z"])]
     assert common_steps(told) == ["a b c"]
     assert common_steps(told[:2]) == ["a b c", "d e f", "g h i"]
-
-
-def test_what_failed_is_no_evidence() -> None:
-    assert aggregate([lived(0, outcome="failed", reuse_count=9)]) == []
 
 
 def test_reuse_tools_industry_and_evidence_are_put_together() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import md5
 from itertools import product
 from uuid import UUID
 
@@ -57,30 +56,15 @@ def test_sentences_end_in_both_languages() -> None:
         assert all(chunk.text.endswith(end) for chunk in chunks_of(STORE, "docs", "a.md", text))
 
 
-def test_equal_files_share_no_ids_but_their_vectors() -> None:
-    """Defect: an id of the file's hash and the number is the same for two files with the same text."""
-    text = "窑温到了一千二百四十度。" * 60
-    assert md5(text.encode()).hexdigest()[:16] == md5(text.encode()).hexdigest()[:16]
-    one, other = (chunks_of(STORE, "docs", name, text) for name in ("a.md", "b.md"))
-    assert not {chunk.item_id for chunk in one} & {chunk.item_id for chunk in other}
-    assert not {chunk.key for chunk in one} & {chunk.key for chunk in other}
-    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other]
-
-
-def test_an_id_is_its_source_path_and_number() -> None:
-    stores = (STORE, UUID(int=8))
-    ids = {chunk_id(*place, b"x") for place in product(stores, "ab", "cd", (0, 1))}
-    assert len(ids) == 16
-    one = chunks_of(STORE, "docs", "a.md", "x" * 900)
+def test_an_id_is_its_source_path_number_and_text() -> None:
+    """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row keeps its text for life:
+    else a vector that was made of the old text could be stored beside the new one."""
+    assert len({chunk_id(*place, text) for place in product((STORE, UUID(int=8)), "ab", "cd", (0, 1)) for text in (b"x", b"y")}) == 32
+    one, again, other = (chunks_of(STORE, "docs", name, "窑温到了一千二百四十度。" * 60) for name in ("a.md", "a.md", "b.md"))
+    assert one == again
     assert [chunk.key for chunk in one] == ["docs:a.md#0", "docs:a.md#1"]
-    assert one == chunks_of(STORE, "docs", "a.md", "x" * 900)
-
-
-def test_a_row_keeps_its_text_for_life() -> None:
-    """Else a vector that was made of the old text could be stored beside the new one."""
-    assert not {chunk.item_id for chunk in chunks_of(STORE, "s", "p", "old")} & {
-        chunk.item_id for chunk in chunks_of(STORE, "s", "p", "new")
-    }
+    assert not {chunk.item_id for chunk in one} & {chunk.item_id for chunk in other}
+    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other], "they share their vectors"
 
 
 @given(st.text(max_size=2_000), st.integers(20, 300))

@@ -20,9 +20,6 @@ def test_instructions_are_left_out_at_the_beginning_only() -> None:
     assert key_content(text) == "write about the harbour at night. The boats come home late. They bring herrings and stories along."
     chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
     assert key_content(chinese).startswith("请写夜里的港口。")
-
-
-def test_an_ordinary_you_are_deletes_nothing_but_in_the_original() -> None:
     text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups that are left of the fair."
     assert "the blue teapot" in key_content(text)
     assert "the blue teapot" not in devall.key_content(text)
@@ -42,9 +39,6 @@ def test_labels_are_in_the_summary_and_not_compared() -> None:
     assert summary_of("Where?", "In Porto.") == "Input: Where?\nOutput: In Porto."
     assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
     assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
-
-
-def test_headers_are_left_out() -> None:
     assert without_headers("=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ===") == "Find cups."
 
 
@@ -53,6 +47,7 @@ def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
     assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
     assert [len(piece) for piece in pieces(text, EmbeddingParams(max_length=100, use_chunking=True))] == [50] * 5
     assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == ["a" * 50]
+    assert model_name("m", EmbeddingParams()) == "m" != model_name("m", EmbeddingParams(use_chunking=True)), "other cuts, another model"
 
 
 def test_joined_vectors_by_hand_and_of_length_one() -> None:
@@ -74,8 +69,3 @@ def test_all_pieces_are_embedded_in_one_call() -> None:
     vectors = embed(["a" * 300, "b!"], EmbeddingParams(max_length=200, use_chunking=True), passages)  # type: ignore[arg-type]
     assert calls == [["a" * 100] * 3 + ["b!"]]  # punctuation stays
     assert vectors == pytest.approx(np.array([[1, 100], [1, 2]]) / np.linalg.norm([[1, 100], [1, 2]], axis=1, keepdims=True))
-
-
-def test_texts_cut_in_other_ways_are_another_models() -> None:
-    assert model_name("m", EmbeddingParams()) == "m"
-    assert model_name("m", EmbeddingParams(use_chunking=True)) != "m"

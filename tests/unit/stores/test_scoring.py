@@ -45,22 +45,14 @@ def test_the_chunk_that_answers_is_first(question: str, answer: str, search: Sea
     assert ranked(question, search)[0] == answer
 
 
-def test_dense_is_the_cosine_alone() -> None:
-    question = "the glaze"
+def test_dense_is_the_cosine_alone_on_which_the_threshold_is() -> None:
+    question = "Tomas feared for the glaze."
     cosine = EMBEDDER.passages(TEXTS) @ EMBEDDER.query(question)
     assert ranked(question, "dense", top_k=7) == [TEXTS[row] for row in np.argsort(-cosine, kind="stable")]
-
-
-def test_the_threshold_is_on_the_cosine() -> None:
-    question = "Tomas feared for the glaze."
     assert ranked(question, threshold=0.99) == [question]
     assert ranked("zebra", threshold=0.9) == []
-
-
-def test_without_a_vector_words_are_enough() -> None:
-    scores = score(corpus(), "feldspar", None, None, NOW, "dense")
-    assert scores.cosine is None
-    assert TEXTS[best(corpus(), scores, 1, 0.5)[0]] == TEXTS[5]
+    empty = StoreCorpus.of(np.zeros((0, 256), np.float32), [], [], [])
+    assert best(empty, score(empty, "kiln", EMBEDDER.query("kiln"), EMBEDDER.query, NOW), 3, -1).size == 0
 
 
 def test_a_chunk_whose_vector_is_owed_is_found_by_its_words() -> None:
@@ -68,17 +60,15 @@ def test_a_chunk_whose_vector_is_owed_is_found_by_its_words() -> None:
     chunks.corpus.vectors[5] = 0
     chunks.corpus.lengths[5] = 0
     assert ranked("ash and feldspar", chunks=chunks)[0] == TEXTS[5]
+    scores = score(corpus(), "feldspar", None, None, NOW, "dense")  # the question has no vector
+    assert scores.cosine is None
+    assert TEXTS[best(corpus(), scores, 1, 0.5)[0]] == TEXTS[5]
 
 
 def test_a_file_of_the_day_that_is_named_comes_first() -> None:
     days = tuple(datetime(2026, 3, day, tzinfo=UTC).timestamp() for day in (2, 3, 4))
     scores = score(corpus(days), "What happened on 3 March 2026?", None, None, NOW)
     assert set(best(corpus(days), scores, 2, -1)) == {3, 4}
-
-
-def test_an_empty_store_has_no_hits() -> None:
-    empty = StoreCorpus.of(np.zeros((0, 256), np.float32), [], [], [])
-    assert best(empty, score(empty, "kiln", EMBEDDER.query("kiln"), EMBEDDER.query, NOW), 3, -1).size == 0
 
 
 def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
@@ -97,11 +87,8 @@ def test_the_originals_score_by_hand() -> None:
     assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
     assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)
     assert devall.likeness("会议改到周几", "会议改到周三下午").jaccard == 0  # white space alone ends a word
-
-
-@pytest.mark.parametrize(("chars", "factor"), [(10, 1.0), (5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)])
-def test_the_originals_length_factor(chars: int, factor: float) -> None:
-    assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
+    for chars, factor in ((5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)):
+        assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
@@ -114,15 +101,12 @@ def test_the_order_across_stores_by_hand() -> None:
     assert first.score == pytest.approx(0.7 * 0.9 + 0.3 * 0.7)
     assert second.score == pytest.approx(0.7 * 0.1)
     assert (first.store, second.store) == ("notes", "board")
+    long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
+    assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
+    assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
 
 
 def test_the_stores_score_counts_but_in_the_original() -> None:
     good, bad = hit("the answer that fits really well", score=0.9, hours=300), hit("something new beside the point", score=0.1)
     assert rank({"a": [good, bad]}, "question", NOW)[0].hit is good
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
-
-
-def test_length_and_overlap_by_hand() -> None:
-    long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
-    assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
-    assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)

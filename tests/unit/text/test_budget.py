@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,15 +14,9 @@ TEXTS = st.one_of(st.text(max_size=300), st.text(alphabet="ab 。，.,\n土火x1
 @pytest.mark.parametrize(
     ("text", "estimate"),
     [
-        ("", 0),
-        (" \n\u3000", 0),
-        ("土", 2),
-        ("土火", 3),
-        ("kiln", 2),
-        ("the kiln is hot", 6),
-        ("a.b", 4),
-        ("x" * 400, 100),
-        ("土 and fire", 5),
+        *((" \n\u3000", 0), ("土", 2), ("土火", 3), ("kiln", 2), ("the kiln is hot", 6), ("a.b", 4), ("x" * 400, 100), ("土 and fire", 5)),
+        *(("0:0:0:0:0㐀", 12), ("0:0:0:0:0㐀 0:0:0:0:0㐀", 24)),  # a whole number is not rounded up
+        *(("2026-11-22", 8 + 2), ("กขคง", 4), ("Жизнь", 3), ("🔥🔥", 6), ("naïve", 2), ("x1y2z3", 4)),  # what tokenizers break up
     ],
 )
 def test_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str, estimate: int) -> None:
@@ -35,11 +27,6 @@ def test_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str
 @example("0:0:0:0:0㐀", "0:0:0:0:0㐀", " ")
 def test_estimates_add_up_or_less(one: str, other: str, between: str) -> None:
     assert estimate_tokens(one + between + other) <= estimate_tokens(one) + estimate_tokens(other)
-
-
-def test_a_whole_number_of_tokens_is_not_rounded_up() -> None:
-    assert estimate_tokens("0:0:0:0:0㐀") == 12
-    assert estimate_tokens("0:0:0:0:0㐀 0:0:0:0:0㐀") == 24
 
 
 @given(TEXTS, st.integers(0, 200))
@@ -63,7 +50,3 @@ def test_a_cut_text_is_within_its_budget_and_a_beginning(text: str, most: int) -
 )
 def test_cuts_are_where_something_ends(text: str, most: int, kept: str) -> None:
     assert cut_to_tokens(text, most) == kept
-
-
-def test_a_word_without_end_is_no_single_token() -> None:
-    assert estimate_tokens("A" * 10_000) == math.ceil(10_000 / 4)

@@ -14,7 +14,6 @@ from engine.text.topics import is_of, topics_of
         ("My Pixel is broken", "phone"),
         ("我的iPhone手机坏了", "phone"),
         ("I'm on four americanos a day", "coffee"),
-        ("一天两杯美式", "coffee"),
         ("房租涨到六千了", "rent"),
         ("I play the drums", "instrument"),
         ("WiFi密码换了", "internet"),
@@ -28,11 +27,7 @@ def test_topics(text: str, topic: str) -> None:
 def test_a_narrower_topic_hides_the_wider_one_of_a_question() -> None:
     assert topics_of("Which doctor does my fillings, the dentist?") == {"dentist"}
     assert topics_of("Which doctor did I see?") == {"doctor"}
-
-
-@pytest.mark.parametrize("text", ["", "ok", "哈哈", "The weather is fine."])
-def test_of_no_topic(text: str) -> None:
-    assert topics_of(text) == frozenset()
+    assert topics_of("The weather is fine.") == topics_of("哈哈") == frozenset()
 
 
 def test_relations_are_the_same_in_either_language() -> None:

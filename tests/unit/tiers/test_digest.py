@@ -31,38 +31,33 @@ def entry(number: int, text: str, *vector: float, **fields: Any) -> Entry:
 
 
 def ids(found: Digest) -> list[list[str]]:
-    return [[item.entry_id for item in cluster.entries] for cluster in found.clusters]
+    return sorted(sorted(item.entry_id for item in cluster.entries) for cluster in found.clusters)
 
 
 ENTRIES = [entry(number, text) for number, text in enumerate([*GLAZE, *FERRY, LONELY])]
 
 
-def test_entries_that_share_words_are_one_cluster_in_either_language() -> None:
+def test_entries_that_share_words_are_one_cluster_in_either_language_and_any_order() -> None:
     found = digest(ENTRIES)
-    assert sorted(sorted(cluster) for cluster in ids(found)) == [["e0", "e1", "e2"], ["e3", "e4"], ["e5"]]
+    assert ids(found) == [["e0", "e1", "e2"], ["e3", "e4"], ["e5"]]
     glaze = found.clusters[0]
     assert (len(glaze.entries), glaze.sessions, glaze.first, glaze.last) == (3, 2, NOW, NOW + timedelta(hours=2))
     assert {"glaze", "kiln"} <= set(glaze.keywords)
-
-
-def test_the_order_in_which_entries_come_changes_nothing() -> None:
     shuffled = [*ENTRIES, *ENTRIES]
     random.Random(7).shuffle(shuffled)
-    assert digest(shuffled) == digest(ENTRIES)
+    assert digest(shuffled) == found
 
 
 def test_vectors_come_before_words_where_all_entries_have_one() -> None:
     directions = [(1, 0, 0.1), (0, 1, 0.1), (1, 0, 0.2), (0, 1, 0.2), (1, 0, 0.1), (0, 1, 0)]
     made = [entry(number, text, *directions[number]) for number, text in enumerate([*GLAZE, *FERRY, LONELY])]
-    assert sorted(sorted(cluster) for cluster in ids(digest(made))) == [["e0", "e2"], ["e1", "e5"], ["e3"], ["e4"]] or sorted(
-        sorted(cluster) for cluster in ids(digest(made))
-    ) == [["e0", "e2", "e4"], ["e1", "e3", "e5"]]
+    assert ids(digest(made)) in ([["e0", "e2"], ["e1", "e5"], ["e3"], ["e4"]], [["e0", "e2", "e4"], ["e1", "e3", "e5"]])
 
 
 @pytest.mark.parametrize("odd", [(), (0, 0, 0), (1, 0)])
 def test_without_comparable_vectors_words_decide(odd: tuple[float, ...]) -> None:
     made = [entry(0, GLAZE[0], 1, 0, 0), entry(1, GLAZE[1], 0, 1, 0), entry(2, FERRY[0], *odd)]
-    assert sorted(sorted(cluster) for cluster in ids(digest(made))) == [["e0", "e1"], ["e2"]]
+    assert ids(digest(made)) == [["e0", "e1"], ["e2"]]
 
 
 def test_what_most_sessions_say_comes_first() -> None:
@@ -76,10 +71,6 @@ def test_a_digest_is_bounded_and_says_what_it_left_out() -> None:
     found = digest([entry(number, text) for number, text in enumerate(words)], max_entries=25, max_clusters=10)
     assert (len(found.clusters), found.older, found.left_out) == (10, 5, 15)
     assert found.clusters[0].entries[0].entry_id == "e29"  # the newest
-
-
-def test_of_nothing_there_is_nothing() -> None:
-    assert digest([]) == Digest(())
 
 
 @given(st.lists(st.text(alphabet="ab 土火。", max_size=20), max_size=15), st.booleans())
@@ -98,26 +89,20 @@ def summary(statements: list[str], language: Any = "en") -> ask.Digested:
     return answer
 
 
-def test_the_rules_quote_the_most_central_sentences() -> None:
+def test_the_rules_quote_the_most_central_sentences_each_once() -> None:
     found = summary([f"{text} Good morning everybody." for text in GLAZE])
     assert found.evidence
     quoted = [text for text in GLAZE if text in found.summary]
     assert [GLAZE.index(text) for text in quoted] == [number for number in found.evidence if GLAZE[number] in found.summary]
     assert len(quoted) >= 2
     assert found.topic.lower() in " ".join(GLAZE).lower()
-
-
-def test_the_rules_do_not_say_the_same_again() -> None:
     found = summary(["渡口停航，包裹走公路。"] * 5, "zh")
     assert (found.summary, found.evidence) == ("渡口停航，包裹走公路。", [0])
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=6))
-def test_any_statements_have_a_summary(statements: list[str]) -> None:
+def test_any_statements_have_a_summary_whose_evidence_is_among_them(statements: list[str]) -> None:
     summary(statements)
-
-
-def test_evidence_must_be_among_the_statements() -> None:
     question = ask.Digest(agent_id="g", statements=["a", "b"])
     answer = ask.Digested(topic="t", summary="s", evidence=[0, 2])
     assert question.problems(answer) == ["evidence: [2] are no numbers of the statements 0 … 1"]

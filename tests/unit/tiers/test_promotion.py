@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from engine.tiers.promotion import knowledge_id, plan
@@ -35,22 +33,16 @@ def test_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
     assert all(len(piece.content) <= 500 for piece in planned)
 
 
-def test_promoting_again_meets_the_same_ids() -> None:
+def test_promoting_again_meets_the_same_ids_and_another_group_or_agent_others() -> None:
     """In the original a promotion that fails in the middle leaves its first pieces, and stores them again."""
     first, again = plan(LONG, group_id="g", promoted_at=NOW), plan(f"\n{LONG} ", group_id="g", promoted_at=LATER)
+    mine = {piece.knowledge_id for piece in first}
     assert [piece.knowledge_id for piece in first] == [piece.knowledge_id for piece in again]
-    assert len({piece.knowledge_id for piece in first}) == len(first)
-
-
-@pytest.mark.parametrize("other", [{"group_id": "h"}, {"group_id": "g", "agent_id": "a"}])
-def test_the_same_content_of_another_group_or_agent_is_another_piece(other: dict[str, Any]) -> None:
-    mine = {piece.knowledge_id for piece in plan(LONG, group_id="g", promoted_at=NOW)}
-    assert not mine & {piece.knowledge_id for piece in plan(LONG, promoted_at=NOW, **other)}
-
-
-@given(*[st.tuples(st.text(alphabet="a:1-", min_size=1, max_size=6), st.none() | st.text(alphabet="a:1-", min_size=1, max_size=6))] * 2)
-def test_names_with_colons_are_not_taken_for_others(one: tuple[str, str | None], other: tuple[str, str | None]) -> None:
-    assert (knowledge_id(*one, b"x") == knowledge_id(*other, b"x")) == (one == other)
+    assert len(mine) == len(first)
+    for other in ({"group_id": "h"}, {"group_id": "g", "agent_id": "a"}):
+        assert not mine & {piece.knowledge_id for piece in plan(LONG, promoted_at=NOW, **other)}
+    names = [("a", None), ("a:1", None), ("a", "1"), ("a:", "1"), ("a", ":1"), ("a:1", "-"), ("a", "1:-")]
+    assert len({knowledge_id(*name, b"x") for name in names}) == len(names), "none is taken for another for a colon"
 
 
 def test_what_is_said_twice_is_stored_once() -> None:
@@ -65,7 +57,6 @@ def test_what_is_said_twice_is_stored_once() -> None:
     [
         (PromoteBody, {}, "entry_ids"),
         (PromoteBody, {"text": " "}, "text"),
-        (PromoteBody, {"text": "a\0"}, "text"),
         (PromoteBody, {"entry_ids": ["x"]}, "entry_ids"),
         (PromoteBody, {"entry_ids": [UUID(int=1)] * 101}, "entry_ids"),
         (PromoteBody, {"text": "x" * 100_001}, "text"),
@@ -76,14 +67,8 @@ def test_what_is_said_twice_is_stored_once() -> None:
         (EditBody, {"content": "x" * 20_001}, "content"),
         (KnowledgeFilter, {"layer": "web"}, "layer"),
         (KnowledgeFilter, {"limit": 501}, "limit"),
-        (KnowledgeFilter, {"offset": -1}, "offset"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(model: type[BaseModel], fields: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValidationError, match=wrong):
         model.model_validate(fields)
-
-
-def test_entries_or_a_text_or_a_text_for_the_entries() -> None:
-    for fields in ({"entry_ids": [UUID(int=1)]}, {"text": "so it is"}, {"entry_ids": [UUID(int=1)], "text": "in short"}):
-        assert PromoteBody.model_validate(fields).preview is False
