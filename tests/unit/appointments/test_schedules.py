@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
-from engine.appointments.parse import READ_CHARS, has_schedule_intent, parse
+from engine.appointments.parse import has_schedule_intent, parse
 from engine.appointments.replies import asking_back
 from engine.appointments.schedule import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.errors import problems_of
@@ -38,46 +38,41 @@ def test_the_table_of_the_schedule_grammar(text: str) -> None:
     assert sure == certainty or not certainty
 
 
-def test_zc_91_exact_ambiguous_and_unclear() -> None:
-    assert isinstance(parse("每天早上9点提醒我查房", NOW, SHANGHAI), Exact)
-    assert isinstance(parse("每天3点提醒我", NOW, SHANGHAI), Ambiguous)
+@pytest.mark.parametrize(
+    ("text", "certainty"),
+    [("每天早上9点提醒我查房", Exact), ("每天3点提醒我", Ambiguous), ("remind me at 12am and 12pm to eat", Ambiguous)],
+)
+def test_zc_91_exact_ambiguous_and_unclear(text: str, certainty: type) -> None:
+    assert isinstance(parse(text, NOW, SHANGHAI), certainty)
     assert parse("每天25点提醒我", NOW, SHANGHAI) == Unclear("there is no 25:00", asked=True)
 
 
-def test_zc_92_what_a_parsed_schedule_holds() -> None:
+def test_zc_92_what_a_parsed_schedule_holds_and_k_37_also_where_cron_cannot_say_it() -> None:
     found = read("每天早上9点提醒我查房")
     assert (found.kind, found.cron, found.tz, found.description, found.task) == ("cron", "0 9 * * *", SHANGHAI, "每天早上9点", "查房")
     assert found.target == "reminder"
     assert 0 < found.confidence <= 1
-    assert read("每周日晚上10点备份").target == "agent"
+    once = read("明天下午2点提醒我开会")
+    assert (once.kind, once.at, once.task) == ("once", datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI)), "开会")
+    step = read("每45分钟提醒我喝水")
+    assert (step.kind, step.every_seconds, step.cron) == ("interval", 2_700, None)
+    backup = read("Every day at 8pm, back up the database.")
+    assert (backup.target, backup.task) == ("agent", "back up the database")
     assert read("Run the workflow cleanup every day at 3am").target == "workflow"
-
-
-@pytest.mark.parametrize(
-    ("words", "hour"), [("凌晨3点", 3), ("早上9点", 9), ("中午1点", 13), ("下午3点", 15), ("傍晚6点", 18), ("晚上8点", 20)]
-)
-def test_zc_94_parts_of_the_day(words: str, hour: int) -> None:
-    assert read(f"每天{words}提醒我").cron == f"0 {hour} * * *"
+    assert read("remind me tomorrow at 9am to call Tom Hanks").task == "call Tom Hanks"
 
 
 @pytest.mark.parametrize(
     ("text", "hour", "certainty"),
     [
         ("叫我6:30起床", 6, Exact),
-        ("6点半叫醒我", 6, Exact),
         ("明天六点半喊我起来", 6, Exact),
-        ("wake me at 6:30", 6, Exact),
         ("Wake me up at half past six tomorrow", 6, Exact),
         ("set a wake-up alarm for 5:45", 5, Exact),
-        ("每天5点半叫我起床", 5, Exact),
-        ("wake me at 11", 11, Exact),
         ("下午4点叫醒我", 16, Exact),
         ("wake me at 6:30 pm", 18, Exact),
-        ("今晚9点叫醒我", 21, Exact),
         ("午睡，4点半叫醒我", 16, Ambiguous),
         ("wake me from my nap at 4:30", 16, Ambiguous),
-        ("叫醒我，2点", 14, Ambiguous),
-        ("remind me at 6:30 about dinner", 18, Ambiguous),
         ("6点半提醒我吃晚饭", 18, Ambiguous),
     ],
 )
@@ -86,43 +81,21 @@ def test_who_wants_to_be_woken_means_the_morning(text: str, hour: int, certainty
     assert isinstance(parse(text, NOW, SHANGHAI), certainty)
     assert found.cron is not None
     assert found.cron.split()[1] == str(hour)
-
-
-def test_who_wants_to_be_woken_today_after_that_hour_means_the_evening() -> None:
-    assert read("今天6:30叫醒我").at == datetime(2026, 3, 4, 18, 30, tzinfo=ZoneInfo(SHANGHAI))
-    assert read("叫我6:30起床").at == datetime(2026, 3, 5, 6, 30, tzinfo=ZoneInfo(SHANGHAI))
-
-
-def test_zc_95_intent_is_asking_not_naming() -> None:
-    assert has_schedule_intent("每天早上9点提醒我查房", NOW, SHANGHAI)
-    assert has_schedule_intent("每天25点提醒我", NOW, SHANGHAI)
-    for text in ("我每天早上6点起床", "The meeting is at 3pm tomorrow", "Remind me why we left last year", "医生提醒我每天吃药"):
-        assert not has_schedule_intent(text, NOW, SHANGHAI)
-
-
-@pytest.mark.parametrize("text", ["不用每天提醒我了", "Don't remind me tomorrow", "取消明天早上8点的提醒", "stop waking me at 6"])
-def test_declining_a_reminder_is_none(text: str) -> None:
-    assert not has_schedule_intent(text, NOW, SHANGHAI)
+    today = read("今天6:30叫醒我").at  # after that hour
+    assert today == datetime(2026, 3, 4, 18, 30, tzinfo=ZoneInfo(SHANGHAI))
 
 
 @pytest.mark.parametrize(
-    ("text", "task"),
+    ("asks", "texts"),
     [
-        ("明天下午2点提醒我开会", "开会"),
-        ("remind me tomorrow at 9am to call Tom Hanks", "call Tom Hanks"),
-        ("Every day at 8pm, back up the database.", "back up the database"),
+        (True, ["每天早上9点提醒我查房", "每天25点提醒我", "如果可以的话，明天8点叫我起床", "If you can, remind me at 5pm to call a cab"]),
+        (False, ["我每天早上6点起床", "The meeting is at 3pm tomorrow", "Remind me why we left last year", "医生提醒我每天吃药"]),
+        (False, ["不用每天提醒我了", "Don't remind me tomorrow", "取消明天早上8点的提醒", "forget the daily reminder at nine"]),
+        (False, ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab"]),  # depends on something
     ],
 )
-def test_zc_96_the_task_is_the_text_without_the_time(text: str, task: str) -> None:
-    assert read(text).task == task
-
-
-def test_k_37_once_and_intervals_that_cron_cannot_say() -> None:
-    once = read("明天下午2点提醒我开会")
-    assert once.kind == "once"
-    assert once.at == datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI))
-    step = read("每45分钟提醒我喝水")
-    assert (step.kind, step.every_seconds, step.cron) == ("interval", 2_700, None)
+def test_zc_95_intent_is_asking_not_naming_declining_or_supposing(texts: list[str], *, asks: bool) -> None:
+    assert [text for text in texts if has_schedule_intent(text, NOW, SHANGHAI) != asks] == []
 
 
 @pytest.mark.parametrize(
@@ -152,26 +125,20 @@ def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
     assert found.asked
 
 
-def test_bad_input_the_31st_comes_only_in_months_that_have_one() -> None:
-    assert read("每月31号晚上8点提醒我").cron == "0 20 31 * *"
-
-
-def test_bad_input_leap_day() -> None:
-    at = read("2月29日早上9点提醒我").at
-    assert at is not None
-    assert (at.year, at.month, at.day) == (2028, 2, 29)
-
-
-def test_bad_input_a_time_that_a_clock_change_skips() -> None:
-    at = read("remind me tomorrow at 2:30 am", datetime(2026, 3, 7, 17, tzinfo=UTC), "America/New_York").at
-    assert at is not None
-    assert at.isoformat() == "2026-03-08T03:30:00-04:00"
-
-
-def test_bad_input_a_time_that_comes_twice_is_the_first() -> None:
-    at = read("remind me tomorrow at 1:30 am", datetime(2026, 10, 31, 16, tzinfo=UTC), "America/New_York").at
-    assert at is not None
-    assert at.isoformat() == "2026-11-01T01:30:00-04:00"
+@pytest.mark.parametrize(
+    ("text", "now", "tz", "at"),
+    [
+        ("2月29日早上9点提醒我", NOW, SHANGHAI, "2028-02-29T09:00:00+08:00"),
+        ("remind me tomorrow at 2:30 am", datetime(2026, 3, 7, 17, tzinfo=UTC), "America/New_York", "2026-03-08T03:30:00-04:00"),
+        ("remind me tomorrow at 1:30 am", datetime(2026, 10, 31, 16, tzinfo=UTC), "America/New_York", "2026-11-01T01:30:00-04:00"),
+    ],
+    ids=["leap day", "skipped by a clock change", "comes twice: the first"],
+)
+def test_bad_input_times_that_come_seldom_or_twice(text: str, now: datetime, tz: str, at: str) -> None:
+    found = read(text, now, tz).at
+    assert found is not None
+    assert found.isoformat() == at
+    assert read("每月31号晚上8点提醒我").cron == "0 20 31 * *"  # only in months that have one
 
 
 @pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc/passwd", "Asia/Shanghai\x00"])
@@ -182,37 +149,13 @@ def test_bad_input_an_unknown_time_zone(tz: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "⏱", "\x00\x01", "点" * 9_000, "提醒我" * 3_000, "每" * 9_999, "remind me at " * 2_000, "😀" * 5_000])
 def test_strange_messages_are_no_request_and_no_error(text: str) -> None:
-    parse(text, NOW, SHANGHAI)
-    assert len(text[:READ_CHARS]) <= READ_CHARS
+    assert isinstance(parse(text, NOW, SHANGHAI), Unclear)
 
 
 def test_the_labelled_sentences_are_read_as_labelled() -> None:
     found = bench.judged(bench.OWN, Console(quiet=True))
     assert found["of"] >= 240
     assert found["right"] >= 0.95
-
-
-def test_cron_is_compared_as_sets_of_values() -> None:
-    assert bench.fields("0 9 * * 1-5") == bench.fields("0 9 * * 1,2,3,4,5")
-    assert bench.fields("*/30 * * * 7") == bench.fields("0,30 * * * 0")
-    assert bench.seconds_of("0 */2 * * *") == 7_200
-    assert bench.seconds_of("0 9 * * *") is None
-
-
-@pytest.mark.parametrize(
-    "text", ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab", "forget the daily reminder at nine"]
-)
-def test_what_depends_on_something_or_is_called_off_is_no_request(text: str) -> None:
-    assert not has_schedule_intent(text, NOW, "UTC")
-
-
-@pytest.mark.parametrize("text", ["如果可以的话，明天8点叫我起床", "If you can, remind me at 5pm to call a cab"])
-def test_a_courtesy_is_no_condition(text: str) -> None:
-    assert has_schedule_intent(text, NOW, "UTC")
-
-
-def test_two_times_of_one_day_are_asked_back() -> None:
-    assert isinstance(parse("remind me at 12am and 12pm to eat", NOW, "UTC"), Ambiguous)
 
 
 def test_reasons_are_said_in_the_language_of_the_request() -> None:

@@ -26,34 +26,23 @@ def test_the_description_is_the_embedding_key() -> None:
     derived = derive(observed())
     assert derived.embedding_key == "林岚在喝茶"
     assert derived.key_hash == hashlib.sha256("林岚在喝茶".encode()).digest()
-
-
-def test_an_embedding_key_of_its_own_is_embedded_instead() -> None:
-    derived = derive(observed(embedding_key="喝茶"))
-    assert derived.embedding_key == "喝茶"
-    assert derived.key_hash == text_digest("喝茶")
-    assert derived.content_hash == derive(observed()).content_hash
+    own = derive(observed(embedding_key="喝茶"))
+    assert (own.embedding_key, own.key_hash) == ("喝茶", text_digest("喝茶"))
+    assert own.content_hash == derived.content_hash
+    assert derive(observed(description="Tea")).key_hash != derive(observed(description="tea")).key_hash
 
 
 @pytest.mark.parametrize("same", ["Klaus reads  ABC", " klaus READS abc\n", "Ｋｌａｕｓ　reads ａｂｃ", "klaus\treads\nABC"])
-def test_case_width_and_spaces_do_not_change_the_content_hash(same: str) -> None:
+def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do(same: str) -> None:
     assert derive(observed(description=same)).content_hash == derive(observed(description="Klaus reads ABC")).content_hash
-
-
-@pytest.mark.parametrize("other", ["Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"])
-def test_other_words_change_the_content_hash(other: str) -> None:
-    assert derive(observed(description=other)).content_hash != derive(observed(description="Klaus reads ABC")).content_hash
-
-
-def test_the_key_hash_is_of_the_text_as_it_is() -> None:
-    assert derive(observed(description="Tea")).key_hash != derive(observed(description="tea")).key_hash
+    for other in ("Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"):
+        assert derive(observed(description=other)).content_hash != derive(observed(description=same)).content_hash
 
 
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
         pytest.param({"node_type": "thought"}, WHEN + timedelta(days=30), id="a thought: thirty days"),
-        pytest.param({"node_type": "event"}, None, id="an event: never"),
         pytest.param({"node_type": "chat"}, None, id="a chat: never"),
         pytest.param({"node_type": "thought", "expires_at": WHEN}, WHEN, id="a thought with a time of its own"),
         pytest.param({"node_type": "event", "expires_at": WHEN}, WHEN, id="an event with a time of its own"),
@@ -63,17 +52,17 @@ def test_expiry(payload: dict[str, Any], expected: datetime | None) -> None:
     assert derive(observed(**payload)).expires_at == expected
 
 
-def test_keywords_that_are_given_are_kept_in_order_each_once() -> None:
-    assert derive(observed(keywords=["Tea", "茶", "Tea", "tea"])).keywords == ["Tea", "茶", "tea"]
-
-
-def test_no_keywords_on_purpose_stay_none() -> None:
-    assert derive(observed(keywords=[], subject="林岚")).keywords == []
-
-
-def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text() -> None:
-    assert derive(observed(subject="town:shop:counter", object="tea")).keywords == ["counter", "tea"]
-    assert derive(observed(description="林岚喜欢乌龙茶")).keywords == ["林岚", "喜欢", "乌龙茶"]
+@pytest.mark.parametrize(
+    ("payload", "keywords"),
+    [
+        ({"keywords": ["Tea", "茶", "Tea", "tea"]}, ["Tea", "茶", "tea"]),
+        ({"keywords": [], "subject": "林岚"}, []),  # none on purpose
+        ({"subject": "town:shop:counter", "object": "tea"}, ["counter", "tea"]),
+        ({"description": "林岚喜欢乌龙茶"}, ["林岚", "喜欢", "乌龙茶"]),
+    ],
+)
+def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text(payload: dict[str, Any], keywords: list[str]) -> None:
+    assert derive(observed(**payload)).keywords == keywords
 
 
 def test_idle_is_decided_by_the_embedding_key() -> None:
@@ -85,11 +74,9 @@ def test_idle_is_decided_by_the_embedding_key() -> None:
 @pytest.mark.parametrize(
     ("node_type", "evidence", "depths", "expected"),
     [
-        pytest.param("event", [A], {A: 4}, 0, id="an event"),
         pytest.param("chat", [A], {A: 4}, 0, id="a chat"),
         pytest.param("thought", [], {}, 1, id="a thought on nothing"),
         pytest.param("thought", [A], {}, 1, id="a thought on something unknown"),
-        pytest.param("thought", [A], {A: 0}, 1, id="a thought on an event"),
         pytest.param("thought", [A, B, C], {A: 0, B: 2}, 3, id="a thought on a thought, the deepest counts"),
         pytest.param("thought", [A], {A: 1, B: 9}, 2, id="only its own evidence counts"),
     ],

@@ -58,7 +58,8 @@ def test_sentences_end_in_both_languages() -> None:
 
 def test_an_id_is_its_source_path_number_and_text() -> None:
     """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row keeps its text for life:
-    else a vector that was made of the old text could be stored beside the new one."""
+    else a vector that was made of the old text could be stored beside the new one.
+    """
     assert len({chunk_id(*place, text) for place in product((STORE, UUID(int=8)), "ab", "cd", (0, 1)) for text in (b"x", b"y")}) == 32
     one, again, other = (chunks_of(STORE, "docs", name, "窑温到了一千二百四十度。" * 60) for name in ("a.md", "a.md", "b.md"))
     assert one == again
