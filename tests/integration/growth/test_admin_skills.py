@@ -23,18 +23,23 @@ def grown(group: str) -> str:
     return group
 
 
-def test_the_list_shows_what_waits(grown: str, sign_in: SignIn) -> None:
+def test_lists_show_what_waits_and_the_page_of_an_agent_what_it_did(grown: str, sign_in: SignIn) -> None:
     browser = sign_in("viewer", groups=[grown])
     page = browser.get("/growth", query_string={"group": grown})
     assert page.status_code == 200
     assert "printer" in page.text
     found: Any = browser.get("/growth.json", query_string={"group": grown, "kind": "workflows", "status": "pending"}).json
     assert [row["name"] for row in found["rows"]] == ["search → mail"]
+    page = browser.get(f"/growth/agents/{grown}/{AGENT}")
+    assert page.status_code == 200
+    assert "find the invoice" in page.text
+    assert browser.get(f"/growth/agents/{grown}/nobody").status_code == 404
 
 
-def test_the_page_of_one_shows_evidence_pattern_candidate_gate_and_trust(grown: str, sign_in: SignIn) -> None:
+def test_the_page_of_one_shows_its_evidence_and_of_two_who_confirm_at_once_one_is_told(grown: str, sign_in: SignIn) -> None:
     [skill] = artifacts(grown)
-    page = sign_in("admin", groups=[grown]).get(f"/growth/skills/{skill.id}", query_string={"group": grown})
+    first, second = sign_in("admin", groups=[grown]), sign_in("admin", groups=[grown])
+    page = first.get(f"/growth/skills/{skill.id}", query_string={"group": grown})
     assert page.status_code == 200
     for text in (*STEPS, "worked at once", "proposed", "a vote was given", "Confirm", "Decline"):
         assert text in page.text, text
@@ -43,28 +48,11 @@ def test_the_page_of_one_shows_evidence_pattern_candidate_gate_and_trust(grown: 
     assert page.status_code == 200
     assert "find the invoice" in page.text
     assert "Decline" not in page.text
-
-
-def test_two_people_confirm_at_once(grown: str, sign_in: SignIn) -> None:
-    [skill] = artifacts(grown)
-    first, second = sign_in("admin", groups=[grown]), sign_in("admin", groups=[grown])
+    stranger, asked = sign_in("admin", groups=[f"{grown}-other"]), {"group": f"{grown}-other"}
+    assert stranger.get(f"/growth/skills/{skill.id}", query_string=asked).status_code in (403, 404)
+    assert stranger.post(f"/growth/skills/{skill.id}/accept", query_string=asked).status_code in (403, 404)
     where = {"path": f"/growth/skills/{skill.id}/accept", "query_string": {"group": grown}, "data": {"reason": "good"}}
     assert first.post(**where).status_code in (204, 303)
     answer = second.post(**where)
     assert answer.status_code == 409
     assert "decided by" in answer.text
-
-
-def test_the_page_of_an_agent_shows_patterns_and_trajectories(grown: str, sign_in: SignIn) -> None:
-    page = sign_in("viewer", groups=[grown]).get(f"/growth/agents/{grown}/{AGENT}")
-    assert page.status_code == 200
-    assert "find the invoice" in page.text
-    assert sign_in("viewer", groups=[grown]).get(f"/growth/agents/{grown}/nobody").status_code == 404
-
-
-def test_another_groups_skill_is_not_found(grown: str, sign_in: SignIn) -> None:
-    [skill] = artifacts(grown)
-    stranger = sign_in("admin", groups=[f"{grown}-other"])
-    asked = {"group": f"{grown}-other"}
-    assert stranger.get(f"/growth/skills/{skill.id}", query_string=asked).status_code in (403, 404)
-    assert stranger.post(f"/growth/skills/{skill.id}/accept", query_string=asked).status_code in (403, 404)

@@ -23,7 +23,12 @@ def kinds(group: str) -> list[str]:
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
-    experienced(group)
+    experienced(group, times=3)
+    run()
+    assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
+    assert artifacts(group) == [], "used too seldom"
+    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
+    experienced(group, times=1)
     assert run() > 0
     [pattern] = list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows
     assert (pattern.common_steps, pattern.total_reuse) == (STEPS, 3)
@@ -32,34 +37,26 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     assert skill.evidence == pattern.evidence
     assert all(step in skill.body for step in STEPS)
     assert kinds(group) == ["proposed"]
+    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
+    assert found.id == skill.id
+    assert "printer" in found.text
+    stranger = Actor(f"{group}-other", "user:eve")
+    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
+    with pytest.raises(NotFound):
+        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))
 
 
-def test_too_little_reuse_grows_a_pattern_and_no_skill(group: str) -> None:
-    experienced(group, times=3)
-    run()
-    assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
-    assert artifacts(group) == []
-
-
-def test_accepting_registers_and_only_enabling_enables(group: str) -> None:
+def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
     accepted = SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id, reason="helps"))
     assert (accepted.status, accepted.enabled, accepted.decided_by) == ("accepted", False, "user:mia")
+    for verb in ("accept", "decline"):
+        with pytest.raises(Conflict, match="accepted, decided by user:mia"):
+            SKILL_ACTIONS[verb].perform(me(group, "user:leo"), Deciding(id=skill.id))
     assert SKILL_ACTIONS["enable"].perform(me(group), ArtifactId(id=skill.id)).enabled
     assert kinds(group) == ["proposed", "accepted", "enabled"]
-
-
-def test_who_approves_second_is_told_who_was_first(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id))
-    with pytest.raises(Conflict, match="accepted, decided by user:mia"):
-        SKILL_ACTIONS["accept"].perform(me(group, "user:leo"), Deciding(id=skill.id))
-    with pytest.raises(Conflict):
-        SKILL_ACTIONS["decline"].perform(me(group, "user:leo"), Deciding(id=skill.id))
 
 
 def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> None:
@@ -108,23 +105,3 @@ def test_deleting_takes_the_texts(group: str) -> None:
     experienced(group, times=1)
     run()
     assert artifacts(group) == []
-
-
-def test_the_hint_names_what_waits(group: str) -> None:
-    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
-    experienced(group)
-    run()
-    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
-    [skill] = artifacts(group)
-    assert found.id == skill.id
-    assert "printer" in found.text
-
-
-def test_another_group_sees_nothing(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    stranger = Actor(f"{group}-other", "user:eve")
-    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
-    with pytest.raises(NotFound):
-        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from jiyi.chat.chain import Exchange
@@ -45,12 +43,19 @@ def test_the_latest_stay_and_the_older_become_a_summary() -> None:
     assert done.tokens_after == conversation_tokens(done.messages) < done.tokens_before
 
 
-def test_the_previous_summary_is_kept() -> None:
+def test_a_summary_keeps_the_previous_one_its_length_and_the_language() -> None:
     done = compact(talk(10), SMALL, "They agreed on blue glaze.")
     assert PREVIOUS in done.summary
     assert "blue glaze" in done.summary
     again = compact(talk(10), SMALL, done.summary)
     assert again.summary.count(PREVIOUS) == 1
+    chinese = by_rules([said("窑到了一千二百度。" * 50)], "", 60)
+    assert chinese.startswith("user: 窑到了一千二百度")
+    assert conversation_tokens([said(chinese)]) <= 60 + 4
+    by_llm = compact(
+        talk(10), SMALL, "before", summarise=lambda messages, previous, most: f"{len(messages)} after {previous!r}, at most {most}"
+    )
+    assert (by_llm.mode, by_llm.summary) == ("llm", "6 after 'before', at most 100")
 
 
 def test_long_outputs_of_tools_are_cut() -> None:
@@ -70,20 +75,6 @@ def test_a_call_and_its_result_are_never_parted(after: int) -> None:
     assert roles.count("tool") in (0, 2)
     if "tool" in roles:
         assert done.messages[roles.index("tool") - 1].tool_calls is not None
-
-
-def test_an_llm_makes_the_summary_if_there_is_one() -> None:
-    def summarise(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-        return f"{len(messages)} messages after {previous!r}, at most {most}"
-
-    done = compact(talk(10), SMALL, "before", summarise=summarise)
-    assert (done.mode, done.summary) == ("llm", "6 messages after 'before', at most 100")
-
-
-def test_a_summary_by_rules_keeps_to_its_length_and_to_the_language() -> None:
-    chinese = by_rules([said("窑到了一千二百度。" * 50)], "", 60)
-    assert chinese.startswith("user: 窑到了一千二百度")
-    assert conversation_tokens([said(chinese)]) <= 60 + 4
 
 
 # The stage

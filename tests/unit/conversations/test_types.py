@@ -10,15 +10,7 @@ from pydantic import BaseModel, ValidationError
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
-from jiyi.protocol.conversations.types import (
-    CombinedExtraction,
-    ExtractedExperience,
-    ExtractedMemory,
-    KnownFact,
-    Message,
-    ProfileSignals,
-    said_at,
-)
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, ProfileSignals
 
 DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
 QUESTION = Extraction(
@@ -66,8 +58,3 @@ def test_the_block_says_who_when_what_is_known_and_what_is_new() -> None:
 def test_the_rules_answer_from_new_messages_only() -> None:
     [memory] = Rules().ask(QUESTION).memories
     assert (memory.subject, memory.attribute, memory.single_valued, memory.turns) == ("Anna", "home", True, [1])
-
-
-def test_said_at_is_the_latest_time_that_is_known() -> None:
-    assert said_at(QUESTION.messages) == DAY
-    assert said_at([Message(role="user", text="x")]) is None

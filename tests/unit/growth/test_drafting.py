@@ -56,7 +56,6 @@ def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
         (None, PASSED, 3, True, "accepted"),
         (None, REFUSED, 3, True, "refused"),
         (PriorDecision("refused", 0), PASSED, 4, False, "pending"),
-        (PriorDecision("refused", 0), REFUSED, 4, False, "refused"),
         (PriorDecision("declined", 3), PASSED, 5, True, "declined"),
         (PriorDecision("declined", 3), PASSED, 6, True, "pending"),
         (PriorDecision("declined", 3), REFUSED, 6, False, "declined"),

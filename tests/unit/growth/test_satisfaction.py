@@ -24,7 +24,6 @@ def heads() -> Heads:
         (["按你说的改了一遍", "终于跑起来了，太好了"], "positive"),
         (["I did what you said", "It works perfectly now, you saved my evening"], "positive"),
         (["我按你说的重启了", "还是不行，跟刚才一模一样的报错"], "negative"),
-        (["I followed the steps", "that made it even worse, now nothing starts at all"], "negative"),
         (["What time does the shop open tomorrow?"], "neutral"),
     ],
 )
@@ -40,7 +39,7 @@ def test_a_verdict_that_is_not_sure_enough_is_none(heads: Heads, side: Satisfact
         assert acted_on(Judged(side, probability, probabilities), heads) == expected
 
 
-@pytest.mark.parametrize("text", ["", "😀", "?", "Я очень доволен", "好" * 20_000])
+@pytest.mark.parametrize("text", ["", "😀", "?", "Я очень доволен", "好" * 2_000])
 def test_bad_input_is_answered(heads: Heads, text: str) -> None:
     for judge in (heads, None):
         assert satisfaction([], judge) is None

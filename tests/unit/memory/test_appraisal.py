@@ -16,21 +16,9 @@ ALL = Missing(poignancy=True, triple=True, keywords=True)
 
 def memory(**fields: Any) -> Unappraised:
     text = fields.pop("text", "Klaus reads")
-    return Unappraised(
-        **{
-            "agent_id": "Klaus",
-            "node_type": "event",
-            "description": text,
-            "embedding_key": text,
-            "subject": None,
-            "predicate": None,
-            "object": None,
-            "keywords": None,
-            "poignancy": None,
-            "is_idle": False,
-            **fields,
-        }
-    )
+    unknown = dict.fromkeys(("subject", "predicate", "object", "keywords", "poignancy"))
+    usual = {"agent_id": "Klaus", "node_type": "event", "description": text, "embedding_key": text, "is_idle": False}
+    return Unappraised(**{**unknown, **usual, **fields})
 
 
 class LLM:

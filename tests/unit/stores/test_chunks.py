@@ -1,4 +1,4 @@
-"""engine.stores.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead."""
+"""engine.stores.chunks: chunks of at most 500 characters, cut as tests/unit/text/test_splitting.py says, with an identity each."""
 
 from __future__ import annotations
 
@@ -12,48 +12,6 @@ from hypothesis import strategies as st
 from engine.stores.chunks import chunk_id, chunks_of, day_of
 
 STORE = UUID(int=7)
-
-
-def original_split(text: str, size: int = 500, overlap: int = 50) -> list[str]:
-    """The original's rule: break at the last sentence end beyond half a chunk, then go back by the overlap, whatever is left."""
-    chunks, start = [], 0
-    while start < len(text):
-        end = start + size
-        if end < len(text):
-            place = max(text.rfind(mark, start, end) for mark in "。！？.!?\n")
-            if place > start + size // 2:
-                end = place + 1
-        chunks.append(text[start:end].strip())
-        start = end - overlap
-    return [chunk for chunk in chunks if chunk]
-
-
-def lengths(text: str) -> list[int]:
-    return [len(chunk.text) for chunk in chunks_of(STORE, "docs", "a.md", text)]
-
-
-@pytest.mark.parametrize("letter", ["x", "土"])
-def test_no_chunk_only_repeats(letter: str) -> None:
-    """Defect: 501 characters become 500 + 51, of which 50 are the overlap; 950 get a third chunk of nothing new."""
-    assert [len(chunk) for chunk in original_split(letter * 501)] == [500, 51]
-    assert [len(chunk) for chunk in original_split(letter * 950)] == [500, 500, 50]
-    assert lengths(letter * 500) == [500]
-    assert sum(lengths(letter * 501)) - 501 <= 50
-    assert lengths(letter * 950) == [500, 500]
-
-
-def test_a_full_stop_ends_a_sentence_only_before_white_space() -> None:
-    """Defect: the original ends a chunk within 3.5, an address, or a file's name."""
-    text = "x" * 300 + " see the log of version 3.5 at kiln.example.org " + "y" * 300
-    assert original_split(text)[0].endswith("kiln.example.")
-    assert not any(chunk.text.endswith(("3.", "kiln.", "example.")) for chunk in chunks_of(STORE, "docs", "a.md", text))
-
-
-def test_sentences_end_in_both_languages() -> None:
-    english = "The kiln reached 1,240 degrees; Tomas feared for the glaze. " * 20
-    chinese = "窑温到了一千二百四十度；托马斯担心釉面会裂。" * 40
-    for text, end in ((english, (".", ";")), (chinese, ("。", "；"))):
-        assert all(chunk.text.endswith(end) for chunk in chunks_of(STORE, "docs", "a.md", text))
 
 
 def test_an_id_is_its_source_path_number_and_text() -> None:

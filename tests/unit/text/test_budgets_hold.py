@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from engine.providers import remote_embedder as remote
 from engine.providers.llm_prompts import BEGIN, END, block_of
 from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
-from engine.tiers.answer import council_sections
-from jiyi.protocol.tiers.query import Item, MemoryAnswer
+from jiyi.protocol.tiers.query import Item
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.prompting import quoted, quoted_to_tokens
-from jiyi.tiers.retrieval_node import HEADINGS, MemoryRetrievalNode, fitting_history
+from jiyi.tiers.retrieval_node import HEADINGS, fitting_history
 
 #: Any text, and texts of what is hard to count: marks, numbers, joined emoji, other scripts, words without end, white space.
 ANY = st.text(max_size=200)
@@ -30,12 +29,6 @@ ITEMS = st.lists(
 )
 
 
-@given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS), BUDGETS)
-def test_a_councils_context_keeps_its_budget(system: str, persona: str, proposal: str, memories: list[str], budget: int) -> None:
-    sections = council_sections(system=system, persona=persona, memories=memories, experiences=memories, proposal=proposal)
-    assert estimate_tokens(build_context(sections, budget).text) <= budget
-
-
 @given(ITEMS, BUDGETS, st.sampled_from(sorted(HEADINGS)), TEXTS)
 def test_a_history_keeps_its_budget(items: list[Item], budget: int, language: Any, heading: str) -> None:
     text, left_out = fitting_history(items, budget, language, heading)
@@ -45,17 +38,6 @@ def test_a_history_keeps_its_budget(items: list[Item], budget: int, language: An
     assert none == 0
     if estimate_tokens(whole) <= budget and left_out:  # only what is rounded up item by item may be in the way
         assert estimate_tokens(whole) + 2 * len(items) + 12 > budget
-
-
-@given(ITEMS, BUDGETS)
-def test_the_nodes_output_keeps_its_budget(items: list[Item], budget: int) -> None:
-    class Memory:
-        def query_memory(self, _query: str, **_options: Any) -> MemoryAnswer:
-            return MemoryAnswer(results=items)
-
-    node = MemoryRetrievalNode({"max_tokens": budget}, retriever=Memory())
-    history = node.process({"topic": "t", "group_id": "g"})["history_context"]
-    assert estimate_tokens(history) <= budget
 
 
 QUESTIONS: list[Callable[[str, str, list[str]], Question[Any]]] = [

@@ -99,12 +99,10 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     assert "verified" in asked["consistent"].flags
     assert "unverified" in asked["unknown"].flags  # fail-open
     assert not any(verdict.needs_check for verdict in asked.values())
-
-
-def test_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses() -> None:
-    assert screen(Candidate(ENGLISH), IngressRules(check_consistency=True)).needs_check
+    # The check is owed only where it is wished and nothing else refuses.
+    assert screen(Candidate(ENGLISH), rules).needs_check
     assert not screen(Candidate(ENGLISH), RULES).needs_check
-    assert not screen(Candidate("short"), IngressRules(check_consistency=True)).needs_check
+    assert not screen(Candidate("short"), rules).needs_check
 
 
 # Flags
