@@ -1,7 +1,8 @@
-"""engine.stores.chunks: chunks of at most 500 characters, cut as tests/unit/text/test_splitting.py says, with an identity each."""
+"""Files in stores: what a scan makes of what it found, and chunks of at most 500 characters with an identity each."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import product
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.stores.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
 from engine.stores.chunks import chunk_id, chunks_of, day_of
 
 STORE = UUID(int=7)
@@ -46,3 +48,41 @@ def test_a_chunk_has_its_bound(text: str, size: int) -> None:
 def test_the_day_of_a_file(name: str, text: str, day: str | None) -> None:
     found = day_of(name, text)
     assert (None if found is None else found.date().isoformat()) == day
+
+
+READ = 10 * TRUSTED_AFTER_NS
+
+
+def found(path: str, size: int = 3, modified_ns: int = 5) -> Found:
+    return Found(Place("docs", path), size, modified_ns)
+
+
+def known(path: str, number: int, text: bytes = b"abc", *, modified_ns: int = 5, read_ns: int = READ, current: bool = True) -> Known:
+    return Known(UUID(int=number), Place("docs", path), len(text), modified_ns, sha256(text).digest(), read_ns, current)
+
+
+def never(_: Found) -> bytes | None:
+    raise AssertionError("nothing has to be read for this")
+
+
+def test_added_changed_and_removed() -> None:
+    assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
+    made = changes([found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never)
+    assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
+    assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)], "another chunk size"
+    # Read right after it changed, it may have changed once more within the same tick of the file system's clock.
+    assert changes([found("a.md")], [known("a.md", 1, read_ns=6)], never).changed == [UUID(int=1)]
+    assert changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md") == Changes(), "it could not be looked at"
+
+
+def test_a_renamed_file_is_the_same_file_and_each_old_one_is_taken_once() -> None:
+    olds = [known("x.md", 1), known("y.md", 2)]
+    made = changes([found(f"{name}.md", modified_ns=9) for name in "abc"], olds, lambda _: sha256(b"abc").digest())
+    assert [(old.place.path, new.place.path) for old, new in made.renamed] == [("x.md", "a.md"), ("y.md", "b.md")]
+    assert (made.added, made.removed) == ([found("c.md", modified_ns=9)], [])
+
+
+def test_a_new_file_of_the_same_size_is_not_a_renamed_one() -> None:
+    made = changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
+    assert made == Changes(added=[found("new.md")], removed=[UUID(int=1)])
+    assert changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
