@@ -100,23 +100,26 @@ def test_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
     assert len(found.evidence) == 3
 
 
-def test_confirmed_in_words_it_becomes_an_experience(group: str) -> None:
-    advised(group)
-    said = say(group, "报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用！")
+@pytest.mark.parametrize(
+    ("trouble", "steps", "talked"),
+    [
+        (TROUBLE[0], STEPS, ("报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用！")),
+        (
+            "The export of the sales report keeps failing.",
+            ["Split the sales report by month", "Export each month separately"],
+            ("How?", ("assistant", "Split the sales report by month and export each month separately."), "Ok.", "That worked!"),
+        ),
+    ],
+)
+def test_confirmed_in_words_it_becomes_an_experience(group: str, trouble: str, steps: list[str], talked: tuple[Any, ...]) -> None:
+    say(group, *SMALL_TALK, trouble)
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id, steps=steps))
+    said = say(group, *talked)
     assert pain(group).status == "solved"
     [proposal] = pain(group).proposals
     assert (proposal.status, proposal.decided_by) == ("confirmed", "user: in words")
-    [node] = talk.nodes(group, "experience")
+    [node] = [one for one in talk.nodes(group, "experience") if one["provenance"]["prompt"] == "proposal"]
     assert node["filling"] == [str(said[3])]
-
-
-def test_confirmed_in_english_words(group: str) -> None:
-    say(group, *SMALL_TALK, "The export of the sales report keeps failing.")
-    found = pain(group)
-    steps = ["Split the sales report by month", "Export each month separately"]
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=found.pain_id, steps=steps))
-    say(group, "How do I do it?", ("assistant", "Split the sales report by month and export each month separately."), "Ok.", "That worked!")
-    assert pain(group).status == "solved"
 
 
 @pytest.mark.parametrize(

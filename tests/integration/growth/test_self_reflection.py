@@ -187,25 +187,19 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
         self_review.show.perform(actor(other), LookId(reflection_id=asked))
 
 
-def test_without_approval_it_is_approved_at_once(group: str) -> None:
-    say(group, *SMALL_TALK, WISH)
-    configure(group, require_approval=False)
-    ask(group)
-    run()
-    [proposal] = proposals(group)
-    assert (proposal.status, proposal.decided_by) == ("approved", "reflection")
-    assert "简洁" in identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).content
-
-
 @pytest.mark.parametrize("soul", [False, True])
-def test_soul_is_proposed_only_where_that_is_allowed(group: str, soul: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_approval_it_is_approved_at_once_and_soul_proposed_only_where_that_is_allowed(
+    group: str, monkeypatch: pytest.MonkeyPatch, *, soul: bool
+) -> None:
     say(group, *SMALL_TALK, "Well.")
-    change = IdentityChange(file="SOUL", addition="You love rain.", reason="it said so", evidence=[0])
-    monkeypatch.setattr(llms, "llm", lambda: Scripted(SelfReflected(identity_changes=[change])))
+    changes = [IdentityChange(file=file, addition="You love rain.", reason="it said so", evidence=[0]) for file in ("AGENTS", "SOUL")]
+    monkeypatch.setattr(llms, "llm", lambda: Scripted(SelfReflected(identity_changes=changes)))
     configure(group, allow_soul_modification=soul, require_approval=False)
     ask(group)
     run()
-    assert [one.file for one in proposals(group)] == (["SOUL"] if soul else [])
+    assert sorted(one.file for one in proposals(group)) == (["AGENTS", "SOUL"] if soul else ["AGENTS"])
+    assert {(one.status, one.decided_by) for one in proposals(group)} == {("approved", "reflection")}
+    assert "rain" in identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).content
 
 
 def test_ignore_previous_becomes_no_part_of_an_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

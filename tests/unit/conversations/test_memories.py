@@ -1,4 +1,4 @@
-"""What was extracted becomes events: ids, addresses, evidence, what is dropped, what comes in a later part."""
+"""When turns are looked through, and how what was extracted becomes events: ids, addresses, evidence, what is dropped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
 from jiyi.protocol.events import MemoryObserved
+from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
+from models.conversations.extraction_schedule import Waiting, due_at
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 IDS = [uuid4() for _ in range(3)]
@@ -103,3 +105,24 @@ def test_a_summary_is_short_and_in_the_language_of_the_text(text: str) -> None:
 
 def test_a_text_without_words_has_a_summary_nevertheless() -> None:
     assert Rules().ask(Summary(agent_id="a", text="!!!")).keywords == ["…"]
+
+
+NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        (Waiting(0, None), None),
+        (Waiting(4, NOW), NOW),
+        (Waiting(4, NOW, NOW - 10 * SECOND), NOW + 20 * SECOND),
+        (Waiting(4, NOW, NOW - 31 * SECOND), NOW),
+        (Waiting(3, NOW - 590 * SECOND), NOW + 10 * SECOND),
+        (Waiting(3, NOW - 700 * SECOND, NOW - 10 * SECOND), NOW + 20 * SECOND),
+        (Waiting(1, NOW, NOW - SECOND, ended=True), NOW),
+        (Waiting(0, None, NOW, ended=True), None),
+    ],
+)
+def test_due_at(waiting: Waiting, expected: datetime | None) -> None:
+    assert due_at(waiting, NOW, Settings(_env_file=None)) == expected

@@ -1,15 +1,18 @@
-"""The recorder: what a chat program did, from its messages; each step once, none waited for."""
+"""Stages of growth: what a chat program did, each step once, none waited for; and appointments that are taken down."""
 
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from jiyi.chat.appointments import ScheduleStage, Scheduling
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.steps import StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
+from jiyi.protocol.appointments.schedules import AskedSchedules
 from jiyi.protocol.conversations.compaction import ChatMessage
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
@@ -105,3 +108,34 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
     chain.after(Exchange("a", chat=tuple(CHAT)))
     assert len(put) == len(recorded), "without a session nothing is recorded"
     assert (stage.missing(), TrajectoryStage(None, "g").missing()) == ("", "recording")
+
+
+def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
+    """The exchange after the stage, whose service answers so."""
+    scheduling: Mock = create_autospec(Scheduling, instance=True)
+    scheduling.schedule.side_effect = [answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)]
+    return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling.schedule
+
+
+@pytest.mark.parametrize("said", ["每天早上9点提醒我查房", "What a story. " * 30 + "Remind me tomorrow at 9 to call Tom."])
+def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed(said: str) -> None:
+    exchange, asked = found(said, "好的，已记下")
+    assert asked.call_args.args == ("小伴", said)
+    assert asked.call_args.kwargs["session_id"] == "s"
+    assert exchange.reply == "好的，已记下"
+    assert exchange.system_prompt == 'You are kind.\n\n[schedule] "好的，已记下"'
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "calls"),
+    [
+        ("I get up at 6 every day", None, 1),
+        ("每天早上9点提醒我查房", OSError("away"), 1),
+        *((nothing, "asked", 0) for nothing in ("", " ", "\n")),
+    ],
+)
+def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said: str, answer: str | Exception | None, calls: int) -> None:
+    exchange, asked = found(said, answer)
+    assert (exchange.system_prompt, exchange.reply) == ("You are kind.", None)
+    assert asked.call_count == calls
+    assert ScheduleStage(None).missing() == "schedules"

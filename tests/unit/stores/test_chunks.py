@@ -1,17 +1,22 @@
-"""Files in stores: what a scan makes of what it found, and chunks of at most 500 characters with an identity each."""
+"""Files in stores: what a scan makes of what it found, bytes that become text or a state that says why not, and chunks of texts."""
 
 from __future__ import annotations
 
 from hashlib import sha256
+from io import BytesIO
 from itertools import product
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pypdf import PdfWriter
+from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
 from engine.stores.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
 from engine.stores.chunks import chunk_id, chunks_of, day_of
+from engine.stores.file_texts import Unusable, decode, suffix_of, text_of
+from jiyi.stores.types import FILE_TYPES, FileSource
 
 STORE = UUID(int=7)
 
@@ -86,3 +91,99 @@ def test_a_new_file_of_the_same_size_is_not_a_renamed_one() -> None:
     made = changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
     assert made == Changes(added=[found("new.md")], removed=[UUID(int=1)])
     assert changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
+
+
+CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
+
+
+def pdf(text: str, password: str | None = None) -> bytes:
+    """A PDF of one page that says this."""
+    writer = PdfWriter()
+    page = writer.add_blank_page(300, 300)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    fonts = DictionaryObject({NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = StreamObject()
+    content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+    page[NameObject("/Contents")] = writer._add_object(content)
+    if password is not None:
+        writer.encrypt(user_password=password, owner_password="owner", algorithm="RC4-128")
+    written = BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def state_of(data: bytes, name: str = "a.txt", encoding: str = "utf-8") -> str:
+    with pytest.raises(Unusable) as caught:
+        text_of(data, name, encoding)
+    assert caught.value.reason
+    return caught.value.state
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gbk", "gb18030"])
+def test_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
+    """Read as UTF-8 with errors ignored, the original's way, GBK loses its Chinese in silence."""
+    assert decode(f"Note: {CHINESE}\r\nb\rc".encode(encoding)).text == f"Note: {CHINESE}\nb\nc"
+
+
+@pytest.mark.parametrize(
+    ("data", "state"),
+    [(b"kiln\0log", "binary"), (bytes(range(256)) * 4, "binary"), (b"", "empty"), (b" \n\t ", "empty"), (b"x" * 101, "too_large")],
+)
+def test_what_is_no_text_or_too_much_has_a_state(data: bytes, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.stores.file_texts.MAX_TEXT_CHARS", 100)
+    assert state_of(data) == state
+    assert state_of(b"x", encoding="klingon") == "undecodable"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "shift-jis"])
+def test_another_encoding_has_to_be_named(encoding: str) -> None:
+    text = "café naïve résumé Élan" if encoding == "latin-1" else "窯の温度は千二百四十度でした。トーマスは心配しました。"
+    assert state_of(text.encode(encoding)) == "undecodable"
+    assert text_of(text.encode(encoding), "a.txt", encoding).text == text
+
+
+def test_the_case_of_a_suffix_does_not_matter() -> None:
+    """Defect: the original reads ``.MD`` only if it is spelt so."""
+    assert suffix_of("docs/README.MD") == ".md"
+    assert suffix_of("notes.PDF") in FileSource(path="docs", file_types=["PDF"]).endings
+    assert {suffix_of(f"x{one.upper()}") for one in FILE_TYPES} == set(FILE_TYPES)
+
+
+def test_html_is_what_a_reader_sees() -> None:
+    page = (
+        b"<html><head><title>Kiln log</title><style>p{}</style><script>var x = 'secret'</script></head>"
+        b"<body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp; Harriet<table><tr><td>a</td><td>b</td></tr></table></body>"
+    )
+    assert text_of(page, "a.HTML").text.split("\n") == ["Kiln log", "March", "It reached 1,240 degrees.", "Tomas & Harriet", "a", "b"]
+
+
+def test_html_that_is_nested_without_end_is_refused() -> None:
+    assert state_of(b"<div>" * 100_000, "a.html") == "malformed"
+    assert state_of(b"<div></x>" * 100_000, "a.html") == "malformed"
+    assert text_of(b"<p>one<p>two" * 2_000, "a.html").text.count("one") == 2_000
+
+
+def test_a_row_of_csv_is_understood_alone() -> None:
+    assert text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text == "name: Mia; city: Berlin\nname: 小明"
+    assert text_of(b'1,2\n"a, b",4\n', "a.csv").text == "1; 2\na, b; 4"
+    assert state_of(b'a,b\n"' + b"x" * 200_000, "a.csv") == "malformed"
+
+
+def test_json_is_read_object_by_object() -> None:
+    data = '{"kiln": 1240, "people": [{"name": "小明", "ok": true}, {"name": "Mia", "tags": ["a", null]}]}'
+    assert text_of(data.encode(), "a.json").text.split("\n") == [
+        "kiln: 1240",
+        "people[0]: name: 小明; ok: true",
+        "people[1]: name: Mia",
+        "people[1].tags: a, null",
+    ]
+    assert state_of(b"{", "a.json") == state_of(b"[" * 100_000, "a.json") == "malformed"
+
+
+def test_pdf_is_read_unless_it_has_a_password_or_is_damaged() -> None:
+    assert text_of(pdf("The kiln reached 1240 degrees"), "a.pdf").text == "The kiln reached 1240 degrees"
+    assert text_of(pdf("Locked against changes only", password=""), "a.pdf").text == "Locked against changes only"
+    assert state_of(pdf("secret", password="word"), "a.pdf") == "encrypted"
+    assert state_of(b"%PDF-1.7 and nothing more", "a.pdf") == "malformed"
+    assert state_of(pdf(""), "a.pdf") == "empty"
