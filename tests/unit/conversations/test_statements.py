@@ -18,27 +18,17 @@ def said(*texts: str, role: str = "user") -> list[str]:
     return [one.text for made in statements(messages) for one in made]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What should I cook tonight?",
-        "晚上吃什么好呢？",
-        "If I won the lottery, I would buy a house in Rome.",
-        "要是我有钱就去环游世界。",
-        "Translate into French: I live in Madrid and I love paella.",
-        "把这句话翻译成英文：我明天去上海出差。",
-        "我朋友说：“我这辈子都不想加班。”",
-        "In my novel the hero lives in Venice and owns a lion.",
-        "听说新规更严了。",
-        "帮我写一段祝福语",
-        "Thanks, that's really helpful!",
-        "嗯嗯，知道了",
-        "Let's role-play: you are a waiter and I am a customer who hates onions.",
-        "```\nmy_name = 'Anna'\nI live in a code block\n```",
-    ],
-)
+NOTHING_OF_THE_USER = """What should I cook tonight? | 晚上吃什么好呢？
+    | If I won the lottery, I would buy a house in Rome. | 要是我有钱就去环游世界。
+    | Translate into French: I live in Madrid and I love paella. | 把这句话翻译成英文：我明天去上海出差。 | 我朋友说：“我这辈子都不想加班。”
+    | In my novel the hero lives in Venice and owns a lion. | 听说新规更严了。 | 帮我写一段祝福语
+    | Thanks, that's really helpful! | 嗯嗯，知道了 | Let's role-play: you are a waiter and I am a customer who hates onions."""
+
+
+@pytest.mark.parametrize("text", [*NOTHING_OF_THE_USER.split("|"), "```\nmy_name = 'Anna'\nI live in a code block\n```"])
 def test_what_states_nothing_of_the_user(text: str) -> None:
-    assert not [made for made in statements([Message(role="user", text=text)]) if any(one.strength >= STRONG for one in made)]
+    messages = [Message(role="user", text=text.strip())]
+    assert not [made for made in statements(messages) if any(one.strength >= STRONG for one in made)]
 
 
 @pytest.mark.parametrize(

@@ -43,21 +43,11 @@ def test_names_stay_readable_and_a_final_slash_counts_for_nothing() -> None:
     assert parse_uri("agent://a/experience/") == ("a", "experience", ())
 
 
+WRONG = "a/knowledge/x agent:// agent://%20/knowledge agent://a/../b agent://a/./knowledge agent://a//knowledge agent://a/secrets/x"
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        "",
-        "a/knowledge/x",
-        "agent://",
-        "agent://%20/knowledge",
-        "agent://a/../b",
-        "agent://a/./knowledge",
-        "agent://a//knowledge",
-        "agent://a/secrets/x",
-        "agent://a/knowledge/x?y",
-        "agent://a/knowledge/%2",
-        "agent://a/knowledge/" + "x" * 1_000,
-    ],
+    "wrong", ["", *WRONG.split(), "agent://a/knowledge/x?y", "agent://a/knowledge/%2", "agent://a/knowledge/" + "x" * 1_000]
 )
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="agent"):

@@ -163,30 +163,13 @@ def test_parts_of_a_triple_are_on_one_line_and_short() -> None:
     assert all(len(part) <= 80 and part.isprintable() for part in parts)
 
 
-# Keywords
-
-
 # Focal points and insights
 
-HARBOUR = [
-    "Mira repairs the harbour crane with Pavel",
-    "Mira eats lunch on the pier",
-    "The harbour crane is rusting at the joint",
-    "Pavel says the harbour crane needs a new cable",
-    "Mira sleeps",
-    "Ines Duarte invites Mira to the regatta",
-    "Ines Duarte rows every morning",
-    "Mira buys apples",
-]
-TEA = [
-    "阿梅给茶园的主人写信",
-    "老周说茶园今年的茶叶少",
-    "阿梅起床",
-    "小兰带来茶园的新茶叶",
-    "阿梅和老周聊象棋",
-    "老周输了象棋比赛",
-    "阿梅买菜",
-]
+HARBOUR = """Mira repairs the harbour crane with Pavel | Mira eats lunch on the pier | The harbour crane is rusting at the joint
+    | Pavel says the harbour crane needs a new cable | Mira sleeps | Ines Duarte invites Mira to the regatta
+    | Ines Duarte rows every morning | Mira buys apples""".replace("\n    ", " ").split(" | ")
+TEA = """阿梅给茶园的主人写信 | 老周说茶园今年的茶叶少 | 阿梅起床 | 小兰带来茶园的新茶叶
+    | 阿梅和老周聊象棋 | 老周输了象棋比赛 | 阿梅买菜""".replace("\n    ", " ").split(" | ")
 
 
 def focal(statements: list[str], count: int, language: Any = "en", agent: str = "Mira") -> list[str]:
