@@ -256,17 +256,6 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
         assert (nothing.prompt, nothing.memories, nothing.injection_id) == ("Be kind.", [], None)
 
 
-def test_of_a_changed_fact_the_new_one_stands_and_the_old_one_is_marked(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    run()
-    say(group, *SMALL_TALK, "I moved to Lisbon.", session_id="s2")
-    hurry()
-    run()
-    lines = injection.build(me(group), ContextRequest(agent_id="helper", query="Where do I live?")).context.splitlines()
-    assert any("Lisbon" in line and "no longer" not in line for line in lines)
-    assert all("no longer so since" in line for line in lines if "Porto" in line)
-
-
 class Told(Rules):
     """An LLM that always tells the same."""
 

@@ -1,4 +1,4 @@
-"""When turns are looked through, and how what was extracted becomes events: ids, addresses, evidence, what is dropped."""
+"""When turns are looked through, and how what was extracted becomes events, and what is told of the same problem one experience."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from uuid import uuid4
 
 import pytest
 
-from engine.conversations.memories import Source, event_of, said_at, waves, worth_keeping
+from engine.conversations.memories import Source, StoredExperience, event_of, merged, pattern_hash, said_at, text_of, waves, worth_keeping
 from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
+from jiyi.protocol.conversations.types import (
+    MAX_STEPS,
+    OUTCOMES,
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    Message,
+    Outcome,
+)
 from jiyi.protocol.events import MemoryObserved
 from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens
@@ -126,3 +134,65 @@ SECOND = timedelta(seconds=1)
 )
 def test_due_at(waiting: Waiting, expected: datetime | None) -> None:
     assert due_at(waiting, NOW, Settings(_env_file=None)) == expected
+
+
+def told(**fields: Any) -> ExtractedExperience:
+    made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "outcome": "partial", "confidence": 0.7, "turns": [0]}
+    return ExtractedExperience.model_validate({**made, **fields})
+
+
+def test_the_first_telling_is_kept_as_it_is() -> None:
+    made = merged(None, told(context="new clay", tools_used=["kiln"], industry_context="pottery"))
+    assert made == StoredExperience(
+        pain_pattern="The glaze cracks",
+        context="new clay",
+        solution_steps=["cool slowly"],
+        outcome="partial",
+        confidence=0.7,
+        reuse_count=0,
+        tools_used=["kiln"],
+        industry_context="pottery",
+    )
+
+
+@pytest.mark.parametrize("same", ["the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"])
+def test_the_same_problem_has_the_same_hash(same: str) -> None:
+    assert pattern_hash(same) == pattern_hash("The glaze cracks") != pattern_hash("The glaze runs")
+
+
+STEPS = [f"step {number}" for number in range(MAX_STEPS)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ({}, {"solution_steps": ["thin coat", "Cool slowly"]}, {"solution_steps": ["cool slowly", "thin coat"]}),
+        ({}, {"solution_steps": STEPS}, {"solution_steps": ["cool slowly", *STEPS[:-1]]}),
+        ({"tools_used": ["kiln"]}, {"tools_used": ["Kiln", "sieve"]}, {"tools_used": ["kiln", "sieve"]}),
+        ({"confidence": 0.7}, {"confidence": 0.6}, {"confidence": 0.7}),
+        ({"confidence": 0.7}, {"confidence": 0.9}, {"confidence": 0.9}),
+        ({"context": "new clay", "industry_context": "pottery"}, {}, {"context": "new clay", "industry_context": "pottery"}),
+        ({"context": "new clay"}, {"context": "old kiln"}, {"context": "old kiln"}),
+    ],
+)
+def test_what_is_told_again_is_joined_each_step_once_in_its_order(
+    first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
+) -> None:
+    made = merged(merged(None, told(**first)), told(**second))
+    assert {name: getattr(made, name) for name in both} == both
+    assert made.reuse_count == 1
+    assert merged(made, told()).reuse_count == 2
+
+
+@pytest.mark.parametrize("first", OUTCOMES)
+@pytest.mark.parametrize("second", OUTCOMES)
+def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
+    made = merged(merged(None, told(outcome=first)), told(outcome=second))
+    assert OUTCOMES.index(made.outcome) == max(OUTCOMES.index(first), OUTCOMES.index(second))
+
+
+def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
+    made = merged(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
+    assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
+    made = merged(None, told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土"))
+    assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"

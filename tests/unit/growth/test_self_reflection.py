@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.self_review import IdentityChange, ReviewState, allowed_changes, due_at, due_trigger, is_new, review, suggested_content
+from engine.growth.self_review import IdentityChange, ReviewState, due_at, due_trigger, is_new, review, suggested_content
 from engine.providers.questions import SelfReflection
 from engine.rules.provider import Rules
 
@@ -87,12 +87,6 @@ def change(file: Any = "AGENTS", addition: str = "Be brief.") -> IdentityChange:
     return IdentityChange(file=file, addition=addition, reason="asked", evidence=[0])
 
 
-def test_soul_only_where_allowed() -> None:
-    changes = [change("SOUL"), change("AGENTS"), change("HEARTBEAT")]
-    assert [one.file for one in allowed_changes(changes, soul=False)] == ["AGENTS", "HEARTBEAT"]
-    assert len(allowed_changes(changes, soul=True)) == 3
-
-
 @pytest.mark.parametrize(
     ("addition", "before", "after"),
     [
@@ -114,14 +108,10 @@ def test_somebody_was_asked_already() -> None:
     assert is_new(change(addition="以后回答请简洁一点"), {"SOUL": ["以后请回答得简洁一点"]})
 
 
-def test_numbers_of_lines_that_are_not_there_are_problems() -> None:
-    question = SelfReflection(agent_id="bot", utterances=users("导出报表总是失败", "报表导出又失败了"))
-    assert question.problems(Rules().ask(question)) == []
-    wrong = Rules().ask(question).model_copy(update={"identity_changes": [change().model_copy(update={"evidence": [2]})]})
-    assert question.problems(wrong) == ["identity_changes.0.evidence: [2] are no numbers of the lines 0 … 1"]
-
-
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(max_size=120)), min_size=1, max_size=8))
-def test_any_talk_can_be_looked_at(talk: list[tuple[str, str]]) -> None:
+def test_any_talk_can_be_looked_at_and_numbers_of_lines_that_are_not_there_are_problems(talk: list[tuple[str, str]]) -> None:
     question = SelfReflection(agent_id="bot", utterances=talk)
-    assert question.problems(Rules().ask(question)) == []
+    found = Rules().ask(question)
+    assert question.problems(found) == []
+    wrong = found.model_copy(update={"identity_changes": [change().model_copy(update={"evidence": [len(talk)]})]})
+    assert question.problems(wrong)[0].startswith(f"identity_changes.0.evidence: [{len(talk)}] are no numbers of the lines 0")

@@ -1,4 +1,4 @@
-"""The admin's pages of pain points and of identity: shown, decided on there, none of another group."""
+"""The admin's pages of pain points, identity, skills and workflows: shown, decided on there, none of another group."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
 from models.growth import identity_actions
 from tests.integration.conftest import SignIn
+from tests.integration.growth.growing import STEPS, artifacts, chain, end, experienced, feedback, run, save
 from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -69,3 +70,51 @@ def test_an_operator_decides_compares_versions_and_is_told_what_is_late_or_wrong
     refused = browser.post(f"/identity/{grown}/{AGENT}/propose", query_string=of_group, data=wrong)
     assert refused.status_code == 400
     assert "override instructions" in refused.text
+
+
+
+
+@pytest.fixture
+def learned(group: str) -> str:
+    experienced(group)
+    for session in ("s1", "s2", "s3"):
+        save([*chain(group, session, "search", "mail"), end(group, session)])
+    run()
+    save([feedback(group, artifacts(group)[0].id, comment="worked at once")])
+    run()
+    return group
+
+
+def test_lists_show_what_waits_and_the_page_of_an_agent_what_it_did(learned: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[learned])
+    page = browser.get("/growth", query_string={"group": learned})
+    assert page.status_code == 200
+    assert "printer" in page.text
+    found: Any = browser.get("/growth.json", query_string={"group": learned, "kind": "workflows", "status": "pending"}).json
+    assert [row["name"] for row in found["rows"]] == ["search → mail"]
+    page = browser.get(f"/growth/agents/{learned}/{AGENT}")
+    assert page.status_code == 200
+    assert "find the invoice" in page.text
+    assert browser.get(f"/growth/agents/{learned}/nobody").status_code == 404
+
+
+def test_the_page_of_one_shows_its_evidence_and_of_two_who_confirm_at_once_one_is_told(learned: str, sign_in: SignIn) -> None:
+    [skill] = artifacts(learned)
+    first, second = sign_in("admin", groups=[learned]), sign_in("admin", groups=[learned])
+    page = first.get(f"/growth/skills/{skill.id}", query_string={"group": learned})
+    assert page.status_code == 200
+    for text in (*STEPS, "worked at once", "proposed", "a vote was given", "Confirm", "Decline"):
+        assert text in page.text, text
+    [workflow] = artifacts(learned, "pipeline")
+    page = sign_in("viewer", groups=[learned]).get(f"/growth/workflows/{workflow.id}", query_string={"group": learned})
+    assert page.status_code == 200
+    assert "find the invoice" in page.text
+    assert "Decline" not in page.text
+    stranger, asked = sign_in("admin", groups=[f"{learned}-other"]), {"group": f"{learned}-other"}
+    assert stranger.get(f"/growth/skills/{skill.id}", query_string=asked).status_code in (403, 404)
+    assert stranger.post(f"/growth/skills/{skill.id}/accept", query_string=asked).status_code in (403, 404)
+    where = {"path": f"/growth/skills/{skill.id}/accept", "query_string": {"group": learned}, "data": {"reason": "good"}}
+    assert first.post(**where).status_code in (204, 303)
+    answer = second.post(**where)
+    assert answer.status_code == 409
+    assert "decided by" in answer.text
