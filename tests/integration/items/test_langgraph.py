@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -22,6 +21,7 @@ from langgraph.store.postgres import PostgresStore
 from engine.providers.embedders import embedder
 from jiyi.errors import InvalidRequest
 from jiyi.integrations.langgraph import JiyiStore
+from jiyi.polling import poll
 from tests.integration.client.test_ways import client_of
 from workers.embedded.stack import Stack
 
@@ -202,7 +202,7 @@ def odd_values(store: BaseStore) -> Any:
 def time_that_has_come(store: BaseStore) -> Any:
     store.put(("a",), "short", {"text": "tea"}, ttl=0.001)
     store.put(("a",), "long", {"text": "tea"}, ttl=60)
-    time.sleep(0.2)
+    poll(lambda: store.get(("a",), "short", refresh_ttl=False) is None, bool, 30)
     return told(store.get(("a",), "short", refresh_ttl=False)), told(store.search(("a",), refresh_ttl=False)), store.list_namespaces()
 
 
@@ -305,7 +305,7 @@ def test_a_default_time_counts_for_every_put(ours: JiyiStore) -> None:
     store = JiyiStore(ours.client, ttl={"default_ttl": 0.001, "refresh_on_read": False})
     store.put(("a",), "k", {})
     store.put(("a",), "kept", {}, ttl=None)
-    time.sleep(0.2)
+    poll(lambda: store.get(("a",), "k") is None, bool, 30)
     assert [item.key for item in store.search(("a",))] == ["kept"]
 
 
