@@ -34,7 +34,7 @@ def talked(group: str) -> str:
     return group
 
 
-def test_the_list_counts_by_kind(talked: str, sign_in: SignIn) -> None:
+def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(talked: str, sign_in: SignIn) -> None:
     browser = sign_in("viewer", groups=[talked])
     page = browser.get("/conversations", query_string={"group": talked})
     assert page.status_code == 200
@@ -42,20 +42,11 @@ def test_the_list_counts_by_kind(talked: str, sign_in: SignIn) -> None:
     found: Any = browser.get("/conversations.json", query_string={"group": talked}).json
     [row] = found["agents"]
     assert (row["knowledge"], row["session"]) == (1, 8)
-
-
-def test_the_page_of_an_agent_shows_all_of_it(talked: str, sign_in: SignIn) -> None:
-    page = sign_in("viewer", groups=[talked]).get(f"/conversations/{talked}/helper")
+    page = browser.get(f"/conversations/{talked}/helper")
     assert page.status_code == 200
     for text in ("Lisbon", "Porto", "pottery", "Where do I live now?", "what holds since", "place 1"):
         assert text in page.text, text
-
-
-def test_an_agent_that_is_not_there_is_not_found(talked: str, sign_in: SignIn) -> None:
-    assert sign_in("viewer", groups=[talked]).get(f"/conversations/{talked}/nobody").status_code == 404
-
-
-def test_another_groups_conversations_are_not_shown(talked: str, sign_in: SignIn) -> None:
+    assert browser.get(f"/conversations/{talked}/nobody").status_code == 404
     stranger = sign_in("viewer", groups=[f"{talked}-other"])
     assert stranger.get(f"/conversations/{talked}/helper").status_code in (403, 404)
     assert "helper" not in stranger.get("/conversations").text

@@ -37,7 +37,7 @@ from jiyi.protocol.conversations.commands import (
     TreeOptions,
 )
 from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
+from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals, uri_of
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from models.conversations import actions
@@ -66,21 +66,13 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 # Memory
 
 
-def test_what_is_stored_can_be_got(group: str) -> None:
+def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = actions.store_memory.perform(me(group), entry)
     found = actions.get.perform(me(group), MemoryId(id=done.id)).memory
     assert found is not None
-    assert (found.content, found.uri, found.keywords, found.importance) == (
-        "用户对花生过敏。",
-        "agent://小伴/knowledge/allergy",
-        ["花生"],
-        9,
-    )
-
-
-def test_nothing_is_there_under_another_id_or_in_another_group(group: str) -> None:
-    done = add(group, "peanuts")
+    assert (found.content, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
+    assert found.importance == 9
     assert actions.get.perform(me(group), MemoryId(id=uuid4())).memory is None
     assert actions.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
 
@@ -115,9 +107,6 @@ def test_deleting_is_an_erasure(group: str) -> None:
     assert actions.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
     assert actions.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
     assert actions.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
-
-
-def test_a_blank_agent_is_refused_by_delete_all() -> None:
     for blank in ("", " ", "\t"):
         with pytest.raises(ValidationError, match="agent_id"):
             AgentId(agent_id=blank)
@@ -130,6 +119,10 @@ def test_stats_count_by_type_and_by_agent(group: str) -> None:
     assert (found.total, found.by_type, found.by_agent) == (2, {"knowledge": 1, "preference": 1}, {"helper": 1, "other": 1})
     assert found.size_bytes == 6
     assert actions.stats.perform(me(f"{group}-other"), Nothing()).total == 0
+    assert "@" not in actions.database_path.perform(me(group), Nothing()).path, "the path tells no secret"
+    assert actions.init.perform(me(group), Nothing()).done
+    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
+    assert isinstance(embedder_report(me(group), EmbeddersRequest()), EmbedderReport)
 
 
 def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
@@ -148,20 +141,10 @@ def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     assert actions.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
 
 
-def test_the_path_tells_no_secret(group: str) -> None:
-    path = actions.database_path.perform(me(group), Nothing()).path
-    assert "@" not in path
-    assert path.endswith("/jiyi") or "/" in path
-
-
-def test_init_does_nothing(group: str) -> None:
-    assert actions.init.perform(me(group), Nothing()).done
-
-
 # Addresses
 
 
-def test_ls_and_tree_count_what_is_in_force(group: str) -> None:
+def test_ls_and_tree_count_what_is_in_force_and_removing_takes_what_is_below(group: str) -> None:
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/home/city")
     add(group, "three", "agent://helper/preference/food")
@@ -169,6 +152,9 @@ def test_ls_and_tree_count_what_is_in_force(group: str) -> None:
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
     tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
+    add(group, "four", "agent://helper/knowledge/food/nuts")
+    add(group, "five", "agent://helper/knowledge/foods")
+    assert actions.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
 
 
 def test_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
@@ -208,13 +194,6 @@ def test_what_is_no_address_is_refused(uri: str) -> None:
         AddResource(uri="agent://a/knowledge", content="x")
 
 
-def test_removing_an_address_takes_what_is_below_it(group: str) -> None:
-    add(group, "one", "agent://helper/knowledge/food")
-    add(group, "two", "agent://helper/knowledge/food/nuts")
-    add(group, "three", "agent://helper/knowledge/foods")
-    assert actions.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
-
-
 def test_status_tells_what_is_owed(group: str) -> None:
     add(group, "one")
     found = actions.status.perform(me(group), Nothing())
@@ -243,17 +222,15 @@ READERS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_bug_m3_no_other_agents_memories_are_shown(group: str, reader: str) -> None:
-    ask = READERS[reader]
+def test_bug_m3_no_other_agents_memories_are_shown(group: str) -> None:
     for agent in ("alpha", "alphabet", "alph"):
         add(group, f"peanuts of {agent}!", f"agent://{agent}/knowledge/food")
     add(f"{group}-other", "peanuts of strangers!", "agent://alpha/knowledge/food")
-    found = ask(group, "alpha")
-    assert "alphabet" not in found
-    assert "agent://alph/" not in found
-    assert "strangers" not in found
-    assert ("peanuts of alpha!" in found) or reader in ("ls", "tree")
+    for reader, ask in READERS.items():
+        found = ask(group, "alpha")
+        for others in ("alphabet", "agent://alph/", "strangers"):
+            assert others not in found, reader
+        assert ("peanuts of alpha!" in found) or reader in ("ls", "tree"), reader
 
 
 # The loop
@@ -268,39 +245,15 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     )
     assert found.prompt.startswith("Be kind.\n\n")
     assert "peanuts" in found.prompt
-
-
-def test_nothing_found_leaves_the_prompt_as_it_is(group: str) -> None:
-    for query in ("What do I like?", "x", ""):
-        found = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
-        assert (found.prompt, found.memories, found.injection_id) == ("Be kind.", [], None)
-
-
-def test_the_conversation_that_goes_on_is_not_repeated(group: str) -> None:
-    say(group, "I am allergic to peanuts.")
-    assert injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?", session_id="s1")).memories == []
-
-
-def test_what_is_injected_is_noted_with_its_reasons(group: str) -> None:
-    say(group, *SMALL_TALK, "I am allergic to peanuts.")
-    run()
-    found = injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?"))
     with unit_of_work() as connection:
         [row] = connection.execute(text("SELECT * FROM injections WHERE group_id = :g"), {"g": group}).mappings()
-    assert row["injection_id"] == found.injection_id
     assert row["node_ids"] == [memory.node_id for memory in found.memories]
-    assert len(row["reasons"]) == len(found.memories)
-
-
-def test_of_a_changed_fact_the_new_one_stands_and_the_old_one_is_marked(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    run()
-    say(group, *SMALL_TALK, "I moved to Lisbon.", session_id="s2")
-    hurry()
-    run()
-    lines = injection.build(me(group), ContextRequest(agent_id="helper", query="Where do I live?")).context.splitlines()
-    assert any("Lisbon" in line and "no longer" not in line for line in lines)
-    assert all("no longer so since" in line for line in lines if "Porto" in line)
+    assert (row["injection_id"], len(row["reasons"])) == (found.injection_id, len(found.memories))
+    say(group, "I like tea.", session_id="s3")  # the conversation that goes on is not repeated
+    assert "tea" not in injection.build(me(group), ContextRequest(agent_id="helper", query="tea?", session_id="s3")).context
+    for query in ("What do I like?", "x", ""):
+        nothing = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
+        assert (nothing.prompt, nothing.memories, nothing.injection_id) == ("Be kind.", [], None)
 
 
 class Told(Rules):
@@ -324,24 +277,26 @@ def experience(**fields: Any) -> ExtractedExperience:
     return ExtractedExperience.model_validate({**made, **fields})
 
 
-def test_signals_reach_the_profile_that_agent_get_reads(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_holds_up_nothing(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = "%" * 190
+    add(group, "The user is allergic to peanuts.", uri_of(agent, "knowledge", "food"))
+    injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts?"))
+    memories = [ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name) for name in ("aaa", "%" * 200, "ccc")]
+    known = ExtractedMemory(content="The user is allergic to peanuts!", turns=[0])
+    dull = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
     signals = ProfileSignals(industry="pottery", communication_style="concise", recent_topics=["glaze"])
-    told(monkeypatch, profile_signals=signals)
-    say(group, *SMALL_TALK, "x")
+    told(monkeypatch, memories=[*memories, known, dull], experiences=[experience(confidence=0.59)], profile_signals=signals)
+    say(group, *SMALL_TALK, "x", agent_id=agent)
     run()
-    found = actions.agent_get.perform(me(group), AgentId(agent_id="helper")).profile
+    assert facts(group) == ["The user is allergic to peanuts.", "Fact a.", "Fact c."]
+    assert nodes(group, "experience") == []
+    found = actions.agent_get.perform(me(group), AgentId(agent_id=agent)).profile
     assert found is not None
     assert (found.industry, found.communication_style, found.recent_topics) == ("pottery", "concise", ["glaze"])
     with pytest.raises(NotFound):
         actions.agent_get.perform(me(group), AgentId(agent_id="nobody"))
-
-
-def test_what_cannot_be_stored_holds_up_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    memories = [ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name) for name in ("aaa", "%" * 200, "ccc")]
-    told(monkeypatch, memories=memories)
-    say(group, *SMALL_TALK, "x", agent_id="%" * 190)
-    run()
-    assert facts(group) == ["Fact a.", "Fact c."]
 
 
 def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,14 +316,6 @@ def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pyt
     assert old["uri"] == new["uri"]
 
 
-def test_uncertain_experiences_and_unimportant_memories_are_dropped(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
-    told(monkeypatch, experiences=[experience(confidence=0.59)], memories=[memory])
-    say(group, *SMALL_TALK, "x")
-    run()
-    assert {row["kind"] for row in nodes(group)} == {"session"}
-
-
 def test_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, experiences=[experience()])
     say(group, *SMALL_TALK, "x")
@@ -379,36 +326,19 @@ def test_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: 
         assert connection.execute(text("SELECT reuse_count FROM experiences WHERE group_id = :g"), {"g": group}).scalar_one() == 1
 
 
-def test_what_only_repeats_what_was_injected_is_nothing_new(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    add(group, "The user is allergic to peanuts.")
-    injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?"))
-    told(monkeypatch, memories=[ExtractedMemory(content="The user is allergic to peanuts!", turns=[0])])
-    say(group, *SMALL_TALK, "x")
-    run()
-    assert facts(group) == ["The user is allergic to peanuts."]
-
-
 # The others
 
 
-def test_extracting_stores_nothing(group: str) -> None:
-    request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")])
+def test_extracting_stores_nothing_unless_it_is_to(group: str) -> None:
+    request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")], session_id="s")
     found = worker.extract_session_memories(me(group), request)
     assert [item.category for item in found.items] == ["user_fact"]
     assert found.items[0].suggested_uri.startswith("agent://helper/knowledge/")
     assert nodes(group) == []
-
-
-def test_extracting_and_storing(group: str) -> None:
-    request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")], session_id="s")
     assert actions.extract_and_store.perform(me(group), request).new == 1
     assert actions.extract_and_store.perform(me(group), request).new == 0
     run()
     assert len(facts(group)) == 1
-
-
-def test_tokens(group: str) -> None:
-    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
 
 
 def test_a_vector_with_pieces_and_keywords(group: str) -> None:
@@ -424,10 +354,6 @@ def test_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
     assert (found.active, found.in_use) == (False, "rules")
     assert "JIYI_LLM=openai:gpt-4o-mini" in found.how
     assert worker.configure_summaries(me(group), ConfigureSummaries(provider="rules")).active
-
-
-def test_embedders_are_listed(group: str) -> None:
-    assert isinstance(embedder_report(me(group), EmbeddersRequest()), EmbedderReport)
 
 
 def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

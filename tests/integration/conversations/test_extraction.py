@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -13,7 +12,6 @@ from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
-from models.conversations import store_extraction
 from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import KNOWN_FACTS, known_facts
 from models.db.connection import unit_of_work
@@ -36,11 +34,20 @@ def test_a_turn_is_a_memory_of_kind_session_about_its_speaker(group: str) -> Non
     assert [one["node_id"], two["node_id"]] == said
     assert (one["kind"], one["subject"], one["description"]) == ("session", "user", "I live in Porto.")
     assert (two["subject"], two["description"], two["uri"]) == ("小林", "小林: 我在杭州工作", "agent://helper/session/s2")
+    event = turn(group, "It rains.")
+    assert [save([event]).repeated, save([event]).repeated] == [0, 1]
+    assert len(nodes(group)) == 3
 
 
 def test_turns_tell_memories_that_name_them(group: str) -> None:
+    def kinds() -> set[str]:
+        with unit_of_work() as connection:
+            return set(connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :group"), {"group": group}).scalars())
+
     said = say(group, *SMALL_TALK, "I am allergic to peanuts.")
+    assert kinds() == {"embed", EXTRACT}
     assert run() == 1
+    assert "accumulate" in kinds(), "what turns tell brings a reflection nearer, they themselves do not"
     [found] = nodes(group, "knowledge", "preference")
     assert found["filling"] == [str(said[3])]
     assert "peanuts" in found["description"]
@@ -74,12 +81,6 @@ def test_what_follows_within_the_window_is_looked_through_together_and_nothing_t
     assert len(turns) == len(set(turns)) == 28
 
 
-def test_a_turn_that_comes_twice_is_stored_once(group: str) -> None:
-    event = turn(group, "I live in Porto.")
-    assert [save([event]).repeated, save([event]).repeated] == [0, 1]
-    assert len(nodes(group)) == 1
-
-
 def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_dates(group: str) -> None:
     first = say(group, *SMALL_TALK, "I live in Porto.")
     run()
@@ -102,42 +103,31 @@ def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group
     assert sorted(facts(group)) == ["用户：我妈妈在深圳上班。", "用户：我妈妈是做销售代表的。"]
 
 
-def test_what_was_said_later_holds_whatever_comes_later(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Lisbon.", start=START + timedelta(days=30), session_id="s2")
+@pytest.mark.parametrize(
+    ("first", "start", "second", "holds"),
+    [
+        ([*SMALL_TALK, "I live in Lisbon."], START + timedelta(days=30), [*SMALL_TALK, "I live in Porto."], "Lisbon"),
+        ([*SMALL_TALK, "I live in Porto."], datetime.now(UTC) + timedelta(days=400), [*SMALL_TALK, "I live in Lisbon."], "Lisbon"),
+        (["I live in Porto.", "I live in Lisbon.", "I live in Porto.", "Hello."], START, [], "Porto"),
+    ],
+    ids=["whatever comes later", "unless it is dated ahead", "a value that comes back within one run"],
+)
+def test_what_was_said_later_holds(group: str, first: list[str], start: datetime, second: list[str], holds: str) -> None:
+    say(group, *first, start=start, session_id="s2")
     run()
-    say(group, *SMALL_TALK, "I live in Porto.")
-    hurry()
-    run()
-    assert facts(group) == ["User: I live in Lisbon."]
-
-
-def test_a_value_that_comes_back_within_one_run_holds(group: str) -> None:
-    say(group, "I live in Porto.", "I live in Lisbon.", "I live in Porto.", "Hello.")
-    run()
-    assert facts(group) == ["User: I live in Porto."]
-
-
-def test_what_is_dated_ahead_does_not_hold_against_what_is_said_now(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.", start=datetime.now(UTC) + timedelta(days=400))
-    run()
-    say(group, *SMALL_TALK, "I live in Lisbon.", session_id="s2")
-    hurry()
-    run()
-    assert facts(group) == ["User: I live in Lisbon."]
-
-
-def test_bug_h2_the_same_content_at_the_same_address_is_stored_once(group: str) -> None:
-    for session in ("s1", "s2"):
-        say(group, *SMALL_TALK, "I am allergic to peanuts.", session_id=session)
+    if second:
+        say(group, *second)
         hurry()
         run()
-    assert len(nodes(group, "knowledge")) == 1
+    assert facts(group) == [f"User: I live in {holds}."]
 
 
-def test_lists_grow(group: str) -> None:
-    say(group, "I am allergic to peanuts.", "I am allergic to milk.", *SMALL_TALK)
-    run()
-    assert len(facts(group)) == 2
+def test_bug_h2_the_same_content_at_the_same_address_is_stored_once_and_lists_grow(group: str) -> None:
+    for session in ("s1", "s2"):
+        say(group, *SMALL_TALK, "I am allergic to peanuts.", "I am allergic to milk.", session_id=session)
+        hurry()
+        run()
+    assert len(nodes(group, "knowledge")) == len(facts(group)) == 2
 
 
 def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,41 +168,12 @@ def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pyt
     assert len(nodes(group, "knowledge")) == 1
 
 
-def test_a_crash_before_the_end_loses_and_doubles_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    keep = store_extraction.store_extracted
-
-    def crash(*arguments: Any) -> object:
-        keep(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store_extraction, "store_extracted", crash)
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert nodes(group, "knowledge") == []
-    monkeypatch.undo()
-    hurry()
-    run()
-    assert len(nodes(group, "knowledge")) == 1
-
-
 def test_extraction_of_an_agent_that_was_erased_is_no_longer_owed(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     with unit_of_work() as connection:
         connection.execute(text("UPDATE agents SET agent_key = gen_random_uuid() WHERE group_id = :group"), {"group": group})
     assert run() == 1
     assert owed() == []
-
-
-def test_turns_bring_no_reflection_nearer_and_what_they_tell_does(group: str) -> None:
-    def kinds() -> set[str]:
-        with unit_of_work() as connection:
-            return set(connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :group"), {"group": group}).scalars())
-
-    say(group, *SMALL_TALK, "I live in Porto.")
-    assert kinds() == {"embed", EXTRACT}
-    run()
-    assert "accumulate" in kinds()
 
 
 def _away() -> object:

@@ -1,11 +1,8 @@
-"""The loop with a running service, and extraction by a worker that is killed in the middle."""
+"""The loop with a running service, and without one."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,42 +11,6 @@ from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
 from jiyi.errors import InvalidRequest
 from jiyi.settings import get_settings
-from tests.integration.conversations.talk import hurry, nodes, owed, run, say
-
-CHECKOUT = Path(__file__).resolve().parents[3]
-SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
-
-KILLED = """
-import os, signal, sys
-from models.conversations import store_extraction
-from models.db.scope import whole_service
-
-original = store_extraction.store_extracted
-
-def keep(*arguments):
-    original(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-store_extraction.store_extracted = keep
-import workers.app
-from tasks.conversations.extraction import extract
-from tasks.framework.work import run_until_idle
-run_until_idle("extract", extract)
-"""
-
-
-@pytest.mark.usefixtures("database", "nothing_owed")
-def test_a_worker_killed_in_extraction_loses_and_doubles_nothing(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
-    assert done.returncode == -9, done.stderr
-    assert nodes(group, "knowledge") == []
-    [waiting] = owed()
-    assert waiting["attempts"] == 1
-    hurry()
-    run()
-    assert len(nodes(group, "knowledge")) == 1
-    assert owed() == []
 
 
 def test_the_companion_remembers_what_only_its_first_session_told(client: Client) -> None:

@@ -5,46 +5,55 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from jiyi.errors import Conflict
 from jiyi.protocol.growth.artifacts import Deciding
+from jiyi.protocol.growth.identity import OfAgent
+from jiyi.protocol.growth.pains import ProposeSolution
+from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
+from models.growth import pain_actions, self_review
 from models.growth.artifacts import SKILL_ACTIONS
 from models.growth.candidates import AGGREGATE, COMPOSE
 from models.growth.feedback import WEIGH
+from models.growth.followup_work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.growth.trajectories import COMPRESS
-from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, owed, run, save
+from models.reflection.reflections import REFLECT
+from tasks.framework.work import run_until_idle
+from tests.integration.conversations import talk
+from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, run, save
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, hurry, pain, rows, say
 from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-
+#: A process for each kind of work, killed with the effect written, and not committed.
 KILLED = """
 import os, signal, sys
 from importlib import import_module
 
-kind, module, name = sys.argv[1:]
-owner = import_module(module)
-original = getattr(owner, name)
+import workers.app
+from models.queue import pending_work
+from tasks.framework.work import run_until_idle
 
-def then_die(*args, **options):
-    original(*args, **options)
+def settle(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(owner, name, then_die)
-import workers.app
-from tasks.framework.work import run_until_idle
-from tasks.growth import evolution, trajectories
-
-run_until_idle(kind, {**vars(evolution), **vars(trajectories)}[kind])
+pending_work.complete = settle
+for kind, module, handler in zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3]):
+    work = getattr(import_module(module), handler)
+    child = os.fork()
+    if not child:
+        run_until_idle(kind, work)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, kind
 """
 
 
@@ -64,29 +73,59 @@ def voted(group: str) -> None:
     save([feedback(group, artifacts(group)[0].id)])
 
 
-@pytest.mark.parametrize(
-    ("kind", "module", "name", "prepare", "table"),
-    [
-        (COMPRESS, "models.growth.trajectories", "store_trajectory", told, "trajectories"),
-        (COMPOSE, "models.growth.candidates", "store_grown", compressed, "artifacts"),
-        (AGGREGATE, "models.growth.candidates", "store_grown", experienced, "artifacts"),
-        (WEIGH, "models.growth.feedback", "count_vote", voted, "feedback"),
-    ],
-    ids=["compress", "compose", "aggregate", "weigh"],
-)
-def test_a_worker_that_is_killed_loses_and_doubles_nothing(
-    group: str, kind: str, module: str, name: str, prepare: Callable[[str], Any], table: str
-) -> None:
-    prepare(group)
-    done = subprocess.run([sys.executable, "-c", KILLED, kind, module, name], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
-    assert done.returncode == -9, done.stderr
-    assert count(group, table) == 0
-    [waiting] = owed(kind)
-    assert waiting["attempts"] == 1
+def troubled(group: str) -> None:
+    talk.say(group, *SMALL_TALK, TROUBLE[0])
+    talk.run()
+
+
+def asked(group: str) -> None:
+    say(group, *SMALL_TALK, TROUBLE[0])
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id))
+
+
+def profiled(group: str) -> None:
+    talk.say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
+    talk.run()
+
+
+def looked(group: str) -> None:
+    say(group, *SMALL_TALK, "以后回答请简洁一点。")
+    self_review.run.perform(actor(group), OfAgent(agent_id=AGENT))
+
+
+def lived(group: str) -> None:
+    talk.say(group, *SMALL_TALK, "I live in Porto.")
+
+
+Case = tuple[str, str, str, Callable[[str], Any], list[str]]
+#: Kind, module and name of its work, what makes it owed, and where its effect is; each is made owed when those before it are.
+CASES: list[Case] = [
+    (REFLECT, "tasks.reflection.reflect", "reflect", looked, ["identity_proposals", "memory_nodes WHERE type = 'thought'"]),
+    (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
+    (WEIGH, "tasks.growth.evolution", "weigh", voted, ["feedback"]),
+    (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["artifacts"]),
+    (COMPRESS, "tasks.growth.trajectories", "compress", told, ["trajectories"]),
+    (AGGREGATE, "tasks.growth.evolution", "aggregate", experienced, ["artifacts"]),
+    (MERGE_PAINS, "tasks.growth.pains", "merge_pains", troubled, ["pain_points", "pain_evidence"]),
+    (FOLLOW_PROFILE, "tasks.growth.self_review", "follow_profile", profiled, ["identity_versions"]),
+    (EXTRACT, "tasks.conversations.extraction", "extract", lived, ["memory_nodes WHERE kind = 'knowledge'"]),
+]
+
+
+def test_a_worker_that_is_killed_in_any_kind_of_work_loses_and_doubles_nothing(group: str) -> None:
+    for kind, *_, prepare, _tables in CASES:
+        prepare(f"{group}-{kind}")
+    rows("DELETE FROM pending_work WHERE group_id <> :g || '-' || kind RETURNING 1", g=group)  # whatever else came of it
     hurry()
-    assert run(kind) == 1
-    assert count(group, table) == 1
-    assert owed(kind) == []
+    killed = [text for kind, module, handler, *_ in CASES for text in (kind, module, handler)]
+    done = subprocess.run([sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    for kind, *_, tables in CASES:
+        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (kind, [0] * len(tables), [1])
+    hurry()
+    for kind, module, handler, _, tables in CASES:
+        run_until_idle(kind, getattr(import_module(module), handler))
+        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (kind, [1] * len(tables), [])
 
 
 def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -> None:
@@ -112,12 +151,9 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     assert sum("decided by" in answer for answer in answers) == 1
 
 
-def count(group: str, table: str) -> int:
-    with unit_of_work() as connection:
-        return int(connection.execute(text(f"SELECT count(*) FROM {table} WHERE group_id = :g"), {"g": group}).scalar_one())
+def counted(group: str, tables: list[str]) -> list[int]:
+    return [len(rows(f"SELECT 1 FROM {table} {'AND' if 'WHERE' in table else 'WHERE'} group_id = :g", g=group)) for table in tables]
 
 
-def hurry() -> None:
-    """What a dead worker had in hand is due now."""
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now()"))
+def attempts(group: str, kind: str) -> list[int]:
+    return [row["attempts"] for row in rows("SELECT attempts FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind)]

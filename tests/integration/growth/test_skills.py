@@ -1,15 +1,27 @@
-"""From experiences to a skill: pattern, candidate, gate, decision, return."""
+"""From experiences to a skill: pattern, candidate, gate, decision, return; votes on it, trust and recommendations."""
 
 from __future__ import annotations
+
+from uuid import uuid4
 
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.growth.artifacts import ArtifactId, Deciding, EvolutionQuery, HintQuery, PatternsQuery
+from jiyi.protocol.growth.artifacts import (
+    ArtifactId,
+    Deciding,
+    EvolutionQuery,
+    GiveFeedback,
+    HintQuery,
+    PatternsQuery,
+    TrustQuery,
+    TrustState,
+    VotesQuery,
+)
 from jiyi.settings import get_settings
 from models.db.actions import Actor
-from models.growth.artifacts import SKILL_ACTIONS, list_events, list_patterns, pending_hint
-from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, run
+from models.growth.artifacts import SKILL_ACTIONS, give_feedback, list_events, list_patterns, list_trust, list_votes, pending_hint
+from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, feedback, run, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -23,7 +35,12 @@ def kinds(group: str) -> list[str]:
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
-    experienced(group)
+    experienced(group, times=3)
+    run()
+    assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
+    assert artifacts(group) == [], "used too seldom"
+    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
+    experienced(group, times=1)
     assert run() > 0
     [pattern] = list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows
     assert (pattern.common_steps, pattern.total_reuse) == (STEPS, 3)
@@ -32,34 +49,26 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     assert skill.evidence == pattern.evidence
     assert all(step in skill.body for step in STEPS)
     assert kinds(group) == ["proposed"]
+    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
+    assert found.id == skill.id
+    assert "printer" in found.text
+    stranger = Actor(f"{group}-other", "user:eve")
+    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
+    with pytest.raises(NotFound):
+        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))
 
 
-def test_too_little_reuse_grows_a_pattern_and_no_skill(group: str) -> None:
-    experienced(group, times=3)
-    run()
-    assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
-    assert artifacts(group) == []
-
-
-def test_accepting_registers_and_only_enabling_enables(group: str) -> None:
+def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
     accepted = SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id, reason="helps"))
     assert (accepted.status, accepted.enabled, accepted.decided_by) == ("accepted", False, "user:mia")
+    for verb in ("accept", "decline"):
+        with pytest.raises(Conflict, match="accepted, decided by user:mia"):
+            SKILL_ACTIONS[verb].perform(me(group, "user:leo"), Deciding(id=skill.id))
     assert SKILL_ACTIONS["enable"].perform(me(group), ArtifactId(id=skill.id)).enabled
     assert kinds(group) == ["proposed", "accepted", "enabled"]
-
-
-def test_who_approves_second_is_told_who_was_first(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id))
-    with pytest.raises(Conflict, match="accepted, decided by user:mia"):
-        SKILL_ACTIONS["accept"].perform(me(group, "user:leo"), Deciding(id=skill.id))
-    with pytest.raises(Conflict):
-        SKILL_ACTIONS["decline"].perform(me(group, "user:leo"), Deciding(id=skill.id))
 
 
 def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> None:
@@ -110,21 +119,45 @@ def test_deleting_takes_the_texts(group: str) -> None:
     assert artifacts(group) == []
 
 
-def test_the_hint_names_what_waits(group: str) -> None:
-    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
+@pytest.fixture
+def skill(group: str) -> object:
     experienced(group)
     run()
-    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
-    [skill] = artifacts(group)
-    assert found.id == skill.id
-    assert "printer" in found.text
+    return artifacts(group)[0].id
 
 
-def test_another_group_sees_nothing(group: str) -> None:
-    experienced(group)
+def trust(group: str) -> TrustState:
+    [found] = list_trust.perform(Actor(group, "test"), TrustQuery()).rows
+    return found
+
+
+def test_votes_are_counted_each_once_however_they_come(group: str, skill: object) -> None:
+    vote = feedback(group, skill)
+    save([vote, feedback(group, skill, "negative"), feedback(group, skill, "neutral")])
+    save([vote])
     run()
-    [skill] = artifacts(group)
-    stranger = Actor(f"{group}-other", "user:eve")
-    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
-    with pytest.raises(NotFound):
-        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))
+    asked = GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive", id=vote.event_id)
+    give_feedback.perform(Actor(group, "test"), asked)
+    assert (trust(group).trust_score, trust(group).total, trust(group).neutral) == (0.5, 2, 1)
+    assert kinds(group).count("feedback_given") == 3
+
+
+def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: object) -> None:
+    save([feedback(group, skill) for _ in range(5)])
+    run()
+    assert trust(group).recommendation == "promote"
+    save([feedback(group, skill)])
+    run()
+    assert kinds(group).count("recommended") == 1
+    assert artifacts(group)[0].status == "pending"
+
+
+def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: object) -> None:
+    SKILL_ACTIONS["delete"].perform(Actor(group, "test"), ArtifactId(id=skill))
+    for gone in (skill, uuid4()):
+        with pytest.raises(NotFound, match="may have been deleted"):
+            give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=gone, sentiment="positive"))
+    save([feedback(group, skill)])
+    assert run() == 1
+    assert kinds(group)[-1] == "feedback_ignored"
+    assert list_votes.perform(Actor(group, "test"), VotesQuery(id=skill)).rows == []

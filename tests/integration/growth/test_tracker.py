@@ -34,6 +34,9 @@ def test_memories_and_how_often_they_were_injected(group: str) -> None:
     assert counted(group)["memory"] == (1, 0)
     injection.build(actor(group), ContextRequest(agent_id=AGENT, query="Where do I live?"))
     assert counted(group)["memory"][1] >= 1
+    other = f"other-{uuid4().hex[:8]}"
+    say(other, *SMALL_TALK, "Well.")
+    assert counted(other).get("memory", (0, 0)) == (0, 0), "another group's counts are not seen"
 
 
 def test_pains_proposals_and_experiences(group: str) -> None:
@@ -67,6 +70,9 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)
     assert counted(group, days=11)["toy"] == (2, 0)
+    for days in (0, 367):
+        with pytest.raises(ValidationError):
+            TallyQuery(agent_id=AGENT, days=days)
 
 
 def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
@@ -75,16 +81,3 @@ def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
     assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
     with pytest.raises(NotFound):
         tracking.list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
-
-
-def test_another_groups_counts_are_not_seen(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    other = f"other-{uuid4().hex[:8]}"
-    say(other, *SMALL_TALK, "Well.")
-    assert counted(other).get("memory", (0, 0)) == (0, 0)
-
-
-@pytest.mark.parametrize("days", [0, -1, 367])
-def test_days_have_bounds(days: int) -> None:
-    with pytest.raises(ValidationError):
-        TallyQuery(agent_id=AGENT, days=days)

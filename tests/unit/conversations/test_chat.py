@@ -1,4 +1,4 @@
-"""The loop around each answer: stages in order, nothing raised, nothing waited for, each message recorded once, secrets masked."""
+"""The loop around each answer: stages in order, nothing raised or waited for, each message recorded once, secrets masked, one budget."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.loop import GuardStage, MemoryStage
+from jiyi.chat.loop import ConversationLoop, GuardStage, MemoryStage
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent
+from jiyi.protocol.appointments.schedules import AskedSchedules
 from jiyi.protocol.conversations.injection import InjectedContext
 from jiyi.protocol.conversations.types import Message
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import quoted
 
 
 class Note:
@@ -50,18 +54,13 @@ def test_stages_come_by_priority_and_afterwards_the_other_way_round() -> None:
     assert calls == ["before a", "before b", "before c", "after c", "after b", "after a"]
 
 
-def test_a_stage_that_fails_changes_nothing() -> None:
+def test_a_stage_that_fails_or_hangs_is_left_out() -> None:
     calls: list[str] = []
     chain = Chain([Note("a", 1, calls, fails=True), Note("b", 2, calls)])
     assert chain.before(Exchange("x", "p")).system_prompt == "pb"
     assert chain.readiness() == {"a": "everything", "b": ""}
-
-
-def test_a_stage_that_hangs_is_left_out() -> None:
-    calls: list[str] = []
-    chain = Chain([Note("slow", 1, calls, waits=5), Note("b", 2, calls)])
-    exchange = Exchange("x", "p", deadline=time.monotonic() + 0.05)
-    assert "slow" not in chain.before(exchange).system_prompt
+    slow = Chain([Note("slow", 1, calls, waits=0.5)])
+    assert slow.before(Exchange("x", "p", deadline=time.monotonic() + 0.05)).system_prompt == "p"
 
 
 class Memories:
@@ -90,22 +89,18 @@ def test_the_prompt_gets_what_is_remembered_and_stays_as_it_is_without() -> None
     assert MemoryStage(Memories(""), None, "g").before(asked).system_prompt == "Be kind."
 
 
-@pytest.mark.parametrize("short", ["", " ", "a", "猫", " 猫 "])
+@pytest.mark.parametrize("short", ["", " ", "a", " 猫 "])
 def test_under_two_characters_nothing_is_looked_for(short: str) -> None:
     memories = Memories("x")
     assert MemoryStage(memories, None, "g").before(Exchange("a", "p", short)).system_prompt == "p"
     assert memories.asked == []
 
 
-def test_readiness_names_what_is_not_connected() -> None:
-    assert MemoryStage(None, None, "g").missing() == "retrieval and recording"
-    with Outbox(Published(), "a turn", "turns") as outbox:
-        assert MemoryStage(Memories(""), outbox, "g").missing() == ""
-
-
 def test_after_an_answer_each_message_is_published() -> None:
+    assert MemoryStage(None, None, "g").missing() == "retrieval and recording"
     published = Published()
     with Outbox(published, "a turn", "turns") as outbox:
+        assert MemoryStage(Memories(""), outbox, "g").missing() == ""
         stage = MemoryStage(None, outbox, "g")
         stage.after(Exchange("a", session_id="s", messages=(Message(role="user", text="hi"), Message(role="assistant", text="hello"))))
         outbox.flush()
@@ -125,12 +120,13 @@ def test_the_guard_drops_an_answer_that_repeats_itself() -> None:
 def test_messages_come_as_chat_apis_have_them() -> None:
     found = messages_of(
         [
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "developer", "content": "Be kind."},
+            {"role": "human", "content": "hi"},
+            {"role": "model", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
             {"role": "assistant", "content": None, "tool_calls": []},
         ]
     )
-    assert [message.text for message in found] == ["hi", "a\nb"]
+    assert [(message.role, message.text) for message in found] == [("system", "Be kind."), ("user", "hi"), ("assistant", "a\nb")]
 
 
 @pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "poet", "content": "x"}, {"role": "user", "content": "x", "at": "noon"}])
@@ -139,48 +135,31 @@ def test_a_wrong_message_is_named(wrong: dict[str, str]) -> None:
         messages_of([wrong])
 
 
-def ids(recorder: Recorder, *texts: str, at: datetime | None = None) -> list[str]:
-    messages = [Message(role="user", text=text, at=at) for text in texts]
+def ids(recorder: Recorder, *texts: str) -> list[str]:
+    messages = [Message(role="user", text=text) for text in texts]
     return [event["event_id"] for event in recorder.events("g", "a", "s", messages)]
 
 
-def test_a_message_has_one_id_whether_the_whole_conversation_is_passed_or_only_what_is_new() -> None:
+def test_a_message_has_one_id_and_what_is_said_again_is_another_message() -> None:
     whole, new, other = Recorder(), Recorder(), Recorder()
     first = ids(whole, "a", "b")
     assert ids(new, "a", "b") == first
-    assert ids(whole, "a", "b", "c") == [*first, *ids(new, "c")]
+    latest = ids(new, "c", "d")
+    assert ids(new, "c", "d") == latest  # of a call that is repeated
+    assert ids(whole, "a", "b", "c", "d") == [*first, *latest]
     assert ids(other, "a", "b") == first  # another process
-
-
-def test_what_is_said_again_is_another_message() -> None:
-    recorder = Recorder()
-    first, second, third = ids(recorder, "yes", "no"), ids(recorder, "yes"), ids(recorder, "yes")
-    assert len({*first, *second, *third}) == 4
+    again = [*ids(whole, "yes", "no"), *ids(whole, "yes"), *ids(whole, "yes")]
+    assert len(set(again)) == 4
     assert len(set(ids(Recorder(), "yes", "yes"))) == 2
 
 
-def test_a_call_that_is_repeated_records_nothing_again() -> None:
-    recorder = Recorder()
-    ids(recorder, "a", "b")
-    second = ids(recorder, "c", "d")
-    assert ids(recorder, "c", "d") == second
-
-
-def test_tool_and_system_messages_are_not_recorded() -> None:
-    messages = [Message(role="system", text="x"), Message(role="tool", text="y"), Message(role="user", text="z")]
-    assert [event["payload"]["text"] for event in Recorder().events("g", "a", "s", messages)] == ["z"]
-
-
-def test_a_message_of_200_kb_is_cut_and_says_so() -> None:
-    [event] = Recorder().events("g", "a", "s", [Message(role="user", text="x" * 200_000)])
+def test_a_message_keeps_its_time_and_a_long_one_is_cut_and_says_so() -> None:
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    messages = [Message(role="system", text="x"), Message(role="tool", text="y"), Message(role="user", text="z" * 200_000, at=at)]
+    [event] = Recorder().events("g", "a", "s", messages)  # of tools and of the system nothing is recorded
+    assert event["occurred_at"] == "2026-05-01T00:00:00Z"
     assert event["payload"]["provenance"] == {"truncated_from": 200_000}
     assert len(event["payload"]["text"]) < 20_000
-
-
-def test_a_message_keeps_its_time() -> None:
-    at = datetime(2026, 5, 1, tzinfo=UTC)
-    [event] = Recorder().events("g", "a", "s", [Message(role="user", text="x", at=at)])
-    assert event["occurred_at"] == "2026-05-01T00:00:00Z"
 
 
 # Secrets
@@ -224,6 +203,53 @@ def test_other_words_and_numbers_stay(harmless: str) -> None:
     assert masked(harmless) == harmless
 
 
-def test_roles_have_the_names_of_whichever_chat_api() -> None:
-    told = [{"role": "developer", "content": "Be kind."}, {"role": "human", "content": "hi"}, {"role": "model", "content": "hello"}]
-    assert [message.role for message in messages_of(told)] == ["system", "user", "assistant"]
+HINT = '[A skill was learned and waits to be confirmed: "watering". About: "the ferns". If it fits, ask the user once.]'
+NOTED = "Noted: water the ferns, every day at 09:00. Next: 2026-11-24 09:00 (Asia/Shanghai)."
+REMEMBERED = "Mia waters the ferns. 米娅每周给蕨类植物浇水。 " * 400
+ASKS, ONLY_TELLS = "Remind me every day at 9 to water the ferns", "What did I say about the ferns?"
+
+
+class Service:
+    """A client whose every answer takes as much room as it may."""
+
+    group = "g"
+
+    def __init__(self) -> None:
+        self.conversations = self.growth = self
+        self.most: list[int] = []
+
+    def inject(self, agent_id: str, user_input: str, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
+        self.most.append(max_tokens)
+        context = cut_to_tokens(REMEMBERED, max_tokens)
+        return InjectedContext(
+            context=context, tokens=estimate_tokens(context), intent="general", memories=[], prompt=f"{base_prompt}\n\n{context}".strip()
+        )
+
+    def hint(self, agent_id: str, *, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(text=HINT)
+
+    def schedule(self, agent_id: str, text: str, **_: Any) -> AskedSchedules:
+        return AskedSchedules(certainty="exact", confirmation=NOTED if text == ASKS else None)
+
+    def observe_many(self, observations: Any, /) -> list[object]:
+        return []
+
+
+@pytest.mark.parametrize("budget", [1, 2, 10, 40, 100, 500, 2_000])
+@pytest.mark.parametrize("said", [ASKS, ONLY_TELLS])
+def test_hint_memories_and_confirmation_share_the_budget(said: str, budget: int) -> None:
+    service: Any = Service()
+    with ConversationLoop(service, max_tokens=budget, seconds=30) as loop:
+        prompt = loop.before_completion("mia", "", said, session_id="s")
+    assert estimate_tokens(prompt) <= budget
+    if budget >= 500:
+        assert HINT in prompt
+        assert "蕨类植物" in prompt
+        assert (f"[schedule] {quoted(NOTED)}" in prompt) == (said == ASKS)
+
+
+def test_without_hint_or_appointment_memories_have_all_of_it() -> None:
+    service: Any = Service()
+    with ConversationLoop(service, max_tokens=500, seconds=30) as loop:
+        loop.before_completion("mia", "You are kind.", ONLY_TELLS)
+    assert service.most == [500]

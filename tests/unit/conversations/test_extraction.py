@@ -43,18 +43,15 @@ def told(*texts: str, known: list[KnownFact] | None = None, language: Language =
         ("我叫王芳", "name", "user", True),
         ("Call me Bob from now on", "called", "user", True),
         ("I live in Berlin", "home", "user", True),
-        ("我上个月搬到了杭州", "home", "user", True),
+        ("上周刚搬到无锡了", "home", "user", True),
         ("My sister Nora moved to Bergen", "home", "sister", True),
         ("我妈妈住在成都", "home", "妈妈", True),
         ("My friend lives in Oslo", "home", "user", False),
-        ("I work as a nurse", "job", "user", True),
         ("我在苏州一家医院当护士", "job", "user", True),
         ("I'm allergic to peanuts", "allergy", "user", False),
-        ("我对花生过敏", "allergy", "user", False),
         ("I've been vegetarian since 2019", "diet", "user", True),
-        ("I love spicy food", "likes:spici", "user", True),
+        ("I've decided to go vegan", "diet", "user", True),
         ("I don't eat spicy food anymore", "likes:spici", "user", True),
-        ("我爱吃辣", "likes:辣", "user", True),
         ("其实我不吃辣了", "likes:辣", "user", True),
         ("My favorite colour is teal", "favourite:colour", "user", True),
         ("My dentist appointment is on Tuesday", "time:dentist", "user", True),
@@ -92,13 +89,11 @@ def test_content_stands_alone() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("My flight to Oslo is on June 12.", "The airline moved my flight to June 15."),
         ("I'm learning Korean, my exam is on December 5.", "My exam got postponed to December 19."),
         ("I've been vegetarian since 2019.", "Actually I started eating fish again."),
         ("我住在成都武侯区。", "过完年我就搬到天府新区去了。"),
-        ("驾照科目三定在周五上午。", "教练通知科目三改到下周一了。"),
+        ("考试定在12月5号", "改到明年1月了，12月那场没报上"),
         ("这周末同学聚会，十年没见了。", "聚会取消了，好几个人来不了。"),
-        ("发布日固定在每周二。", "发布日改成周四了，领导定的。"),
         ("My turntable is a Rega Planar 2.", "I sold the Rega turntable and got a Technics."),
     ],
 )
@@ -126,11 +121,9 @@ def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
     ("before", "after"),
     [
         ("I'm hoping to visit the Highlands in May.", "I've signed up for a pottery class now, it starts on Monday."),
-        ("I'm planning a trip to Norway with my sister.", "I sold my old bicycle to a colleague of mine."),
         ("我答应小满，周末带她去动物园。", "小满的钢琴停了，她想学打鼓。"),
         ("My sister sold her car.", "I sold the old table."),
         ("I love road trips with friends.", "I love road cycling, too."),
-        ("我住的小区叫龙湖小区。", "龙湖小区环境挺好的，我住得很舒服。"),
         ("我妈妈是做销售的。", "我妈妈在深圳上班。"),
     ],
 )
@@ -155,19 +148,16 @@ def test_a_problem_is_kept_with_what_solved_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "outcome"),
+    ("texts", "outcomes"),
     [
-        (["每次跑脚本都报错，提示内存不足。", "改成每次读一千行以后就好了。"], "success"),
-        (["The build keeps failing on CI.", "Pinning numpy helped a bit, it mostly works now."], "partial"),
-        (["打印机一直连不上。", "重装驱动也没用，放弃了。"], "failed"),
+        (["每次跑脚本都报错，提示内存不足。", "改成每次读一千行以后就好了。"], ["success"]),
+        (["The build keeps failing on CI.", "Pinning numpy helped a bit, it mostly works now."], ["partial"]),
+        (["打印机一直连不上。", "重装驱动也没用，放弃了。"], ["failed"]),
+        (["The server crashes at night.", "What could it be?"], []),
     ],
 )
-def test_how_a_problem_ended(texts: list[str], outcome: str) -> None:
-    assert [one.outcome for one in told(*texts).experiences] == [outcome]
-
-
-def test_a_problem_without_an_end_is_no_experience() -> None:
-    assert told("The server crashes at night.", "What could it be?").experiences == []
+def test_how_a_problem_ended(texts: list[str], outcomes: list[str]) -> None:
+    assert [one.outcome for one in told(*texts).experiences] == outcomes
 
 
 def test_signals_of_the_profile() -> None:
@@ -199,13 +189,7 @@ def test_the_labelled_conversations_are_well_formed_and_found() -> None:
 
 @pytest.mark.parametrize(
     "texts",
-    [
-        ("> Why did you switch?", "Privacy mostly."),
-        ("> 新家怎么样？", "比原来大一点"),
-        ('My landlord said "I have two dogs", so funny',),
-        ("上完夜班真的好困啊",),
-        ("I'm so tired today",),
-    ],
+    [("> Why did you switch?", "Privacy mostly."), ("> 新家怎么样？", "比原来大一点"), ("上完夜班真的好困啊",), ("I'm so tired today",)],
 )
 def test_feelings_of_the_moment_and_short_opinions_are_not_kept(texts: tuple[str, ...]) -> None:
     assert told(*texts).memories == []
@@ -215,26 +199,6 @@ def test_feelings_of_the_moment_and_short_opinions_are_not_kept(texts: tuple[str
 def test_only_who_plays_a_part_is_acting(acting: str, kept: bool) -> None:
     found = told(acting, "> Fine.", "我每周三和周五晚上打羽毛球", language="zh")
     assert bool(found.memories) is kept
-
-
-def test_a_new_date_without_its_thing_belongs_to_what_was_said_before(judges: Heads) -> None:
-    exam, moved = told("考试定在12月5号", "> 好的。", "改到明年1月了，12月那场没报上", language="zh", judges=judges).memories
-    assert moved.attribute == exam.attribute
-    assert moved.single_valued
-
-
-def test_what_took_the_trouble_away_is_kept_with_it() -> None:
-    (lived,) = told("服务一重启就报端口被占用", "> 查一下残留进程。", "把残留的nginx进程杀掉就好了", language="zh").experiences
-    assert lived.outcome == "success"
-    assert "nginx" in lived.solution_steps[0]
-
-
-@pytest.mark.parametrize("text", ["上周刚搬到无锡了", "I've decided to go vegan"])
-def test_a_move_and_a_diet_in_other_words(text: str) -> None:
-    found = attribute_of(text)
-    assert found is not None
-    assert found.name in {"home", "diet"}
-    assert found.single_valued
 
 
 def test_ordinary_utterances() -> None:
@@ -273,12 +237,7 @@ def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, cont
     ("texts", "steps", "tools"),
     [
         (
-            [
-                "The kiln controller shows error E4.",
-                "I cleaned the thermocouple contact.",
-                "I wanted to cry.",
-                "That fixed it, it works now.",
-            ],
+            ["The kiln shows error E4.", "I cleaned the thermocouple contact.", "I wanted to cry.", "That fixed it, it works now."],
             ["I cleaned the thermocouple contact."],
             [],
         ),

@@ -26,9 +26,6 @@ def test_synonyms_go_both_ways_and_between_the_languages() -> None:
     assert "错误" in analyse("where does this bug come from").expansions
     assert "cat" in analyse("我家的猫多大了").expansions
     assert "cat" not in analyse("猫头鹰几点睡").expansions
-
-
-def test_words_of_the_group_expand_too() -> None:
     assert analyse("排班表在哪", {"排班": ["roster"]}).expansions == ["roster"]
     assert "排班" in analyse("where is the roster", {"排班": ["roster"]}).expansions
 

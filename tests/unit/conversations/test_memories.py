@@ -1,20 +1,31 @@
-"""What was extracted becomes events: ids, addresses, evidence, what is dropped, what comes in a later part."""
+"""When turns are looked through, and how what was extracted becomes events, and what is told of the same problem one experience."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from engine.conversations.memories import Source, event_of, said_at, waves, worth_keeping
+from engine.conversations.memories import Source, StoredExperience, event_of, merged, pattern_hash, said_at, text_of, waves, worth_keeping
 from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
+from jiyi.protocol.conversations.types import (
+    MAX_STEPS,
+    OUTCOMES,
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    Message,
+    Outcome,
+)
 from jiyi.protocol.events import MemoryObserved
+from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
+from models.conversations.extraction_schedule import Waiting, due_at
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 IDS = [uuid4() for _ in range(3)]
@@ -57,34 +68,29 @@ def test_a_memory_names_its_turns_and_was_said_with_the_last_of_them() -> None:
     assert made.occurred_at == said_at(SOURCE.messages, [0, 2]) == DAY + timedelta(hours=2)
 
 
-def test_the_id_is_the_same_in_each_attempt() -> None:
+def test_the_id_is_the_same_in_each_attempt_and_what_stood_in_for_an_llm_is_marked() -> None:
     assert event(memory()).event_id == event(memory()).event_id
-    assert event(memory()).event_id != event(memory("The user lives in Lisbon.")).event_id
-    assert event(memory()).event_id != event(memory(turns=[1])).event_id
-
-
-def test_what_stood_in_for_an_llm_is_marked() -> None:
-    source = Source(**{name: getattr(SOURCE, name) for name in SOURCE.__slots__} | {"fallback": True})
-    assert event(memory(), source).payload.provenance["fallback"] is True
+    assert len({event(one).event_id for one in (memory(), memory("The user lives in Lisbon."), memory(turns=[1]))}) == 3
+    assert event(memory(), replace(SOURCE, fallback=True)).payload.provenance["fallback"] is True
     assert "fallback" not in event(memory()).payload.provenance
 
 
-@pytest.mark.parametrize(("importance", "kept"), [(2.9, 0), (3, 1)])
-def test_less_than_3_is_dropped(importance: float, kept: int) -> None:
-    assert len(worth_keeping(CombinedExtraction(memories=[memory(importance=importance)]), []).memories) == kept
-
-
-@pytest.mark.parametrize(("confidence", "kept"), [(0.59, 0), (0.6, 1)])
-def test_less_than_sure_is_dropped(confidence: float, kept: int) -> None:
-    one = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
-    assert len(worth_keeping(CombinedExtraction(experiences=[one]), []).experiences) == kept
-
-
 @pytest.mark.parametrize(
-    ("injected", "kept"), [("the user lives in Porto", 0), ("The user lives in Lisbon.", 1), ("", 1), ("用户住在波尔图。", 1)]
+    ("importance", "confidence", "injected", "kept"),
+    [
+        (3, 0.6, "", (1, 1)),
+        (2.9, 0.59, "", (0, 0)),
+        (3, 0.6, "the user lives in Porto", (0, 1)),
+        (3, 0.6, "The user lives in Lisbon.", (1, 1)),
+        (3, 0.6, "用户住在波尔图。", (1, 1)),
+    ],
 )
-def test_what_was_injected_is_nothing_new(injected: str, kept: int) -> None:
-    assert len(worth_keeping(CombinedExtraction(memories=[memory()]), [injected]).memories) == kept
+def test_the_unimportant_the_unsure_and_what_was_injected_are_dropped(
+    importance: float, confidence: float, injected: str, kept: tuple[int, int]
+) -> None:
+    lived = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
+    found = worth_keeping(CombinedExtraction(memories=[memory(importance=importance)], experiences=[lived]), [injected])
+    assert (len(found.memories), len(found.experiences)) == kept
 
 
 def test_what_is_said_of_one_attribute_again_comes_in_a_later_part() -> None:
@@ -102,11 +108,91 @@ def test_a_summary_is_short_and_in_the_language_of_the_text(text: str) -> None:
     assert estimate_tokens(made.overview) <= SUMMARY_TOKENS
     assert 1 <= len(made.keywords) <= SUMMARY_KEYWORDS
     assert language_of(made.overview) == language_of(text)
-
-
-def test_a_short_text_is_its_own_overview() -> None:
-    assert Rules().ask(Summary(agent_id="a", text="The kiln is hot. The glaze runs.")).overview == "The kiln is hot. The glaze runs."
+    assert len(text) > 40 or made.overview == text
 
 
 def test_a_text_without_words_has_a_summary_nevertheless() -> None:
     assert Rules().ask(Summary(agent_id="a", text="!!!")).keywords == ["…"]
+
+
+NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        (Waiting(0, None), None),
+        (Waiting(4, NOW), NOW),
+        (Waiting(4, NOW, NOW - 10 * SECOND), NOW + 20 * SECOND),
+        (Waiting(4, NOW, NOW - 31 * SECOND), NOW),
+        (Waiting(3, NOW - 590 * SECOND), NOW + 10 * SECOND),
+        (Waiting(3, NOW - 700 * SECOND, NOW - 10 * SECOND), NOW + 20 * SECOND),
+        (Waiting(1, NOW, NOW - SECOND, ended=True), NOW),
+        (Waiting(0, None, NOW, ended=True), None),
+    ],
+)
+def test_due_at(waiting: Waiting, expected: datetime | None) -> None:
+    assert due_at(waiting, NOW, Settings(_env_file=None)) == expected
+
+
+def told(**fields: Any) -> ExtractedExperience:
+    made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "outcome": "partial", "confidence": 0.7, "turns": [0]}
+    return ExtractedExperience.model_validate({**made, **fields})
+
+
+def test_the_first_telling_is_kept_as_it_is() -> None:
+    made = merged(None, told(context="new clay", tools_used=["kiln"], industry_context="pottery"))
+    assert made == StoredExperience(
+        pain_pattern="The glaze cracks",
+        context="new clay",
+        solution_steps=["cool slowly"],
+        outcome="partial",
+        confidence=0.7,
+        reuse_count=0,
+        tools_used=["kiln"],
+        industry_context="pottery",
+    )
+
+
+@pytest.mark.parametrize("same", ["the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"])
+def test_the_same_problem_has_the_same_hash(same: str) -> None:
+    assert pattern_hash(same) == pattern_hash("The glaze cracks") != pattern_hash("The glaze runs")
+
+
+STEPS = [f"step {number}" for number in range(MAX_STEPS)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ({}, {"solution_steps": ["thin coat", "Cool slowly"]}, {"solution_steps": ["cool slowly", "thin coat"]}),
+        ({}, {"solution_steps": STEPS}, {"solution_steps": ["cool slowly", *STEPS[:-1]]}),
+        ({"tools_used": ["kiln"]}, {"tools_used": ["Kiln", "sieve"]}, {"tools_used": ["kiln", "sieve"]}),
+        ({"confidence": 0.7}, {"confidence": 0.6}, {"confidence": 0.7}),
+        ({"confidence": 0.7}, {"confidence": 0.9}, {"confidence": 0.9}),
+        ({"context": "new clay", "industry_context": "pottery"}, {}, {"context": "new clay", "industry_context": "pottery"}),
+        ({"context": "new clay"}, {"context": "old kiln"}, {"context": "old kiln"}),
+    ],
+)
+def test_what_is_told_again_is_joined_each_step_once_in_its_order(
+    first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
+) -> None:
+    made = merged(merged(None, told(**first)), told(**second))
+    assert {name: getattr(made, name) for name in both} == both
+    assert made.reuse_count == 1
+    assert merged(made, told()).reuse_count == 2
+
+
+@pytest.mark.parametrize("first", OUTCOMES)
+@pytest.mark.parametrize("second", OUTCOMES)
+def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
+    made = merged(merged(None, told(outcome=first)), told(outcome=second))
+    assert OUTCOMES.index(made.outcome) == max(OUTCOMES.index(first), OUTCOMES.index(second))
+
+
+def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
+    made = merged(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
+    assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
+    made = merged(None, told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土"))
+    assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"

@@ -1,18 +1,31 @@
-"""Addresses of memories: parts that come back as they were, and what is none."""
+"""Forms of conversations: addresses of memories, limits of what is extracted, and answers seen against the messages."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from engine.providers.llm_prompts import block_of
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
 from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import parse_uri, uri_of
+from jiyi.protocol.conversations.types import (
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    KnownFact,
+    Message,
+    ProfileSignals,
+    parse_uri,
+    uri_of,
+)
 from jiyi.protocol.events.rest import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
@@ -23,31 +36,18 @@ def test_an_address_has_the_parts_that_it_was_made_of(agent: str, path: list[str
     assert parse_uri(uri_of(agent, "knowledge", *path)) == (agent, "knowledge", tuple(path))
 
 
-def test_names_stay_readable() -> None:
+def test_names_stay_readable_and_a_final_slash_counts_for_nothing() -> None:
     assert uri_of("小伴", "preference", "饮食") == "agent://小伴/preference/饮食"
     assert uri_of("a/b", "session", "s 1") == "agent://a%2Fb/session/s%201"
-
-
-def test_an_agent_alone_and_a_final_slash() -> None:
     assert parse_uri("agent://a/") == ("a", None, ())
     assert parse_uri("agent://a/experience/") == ("a", "experience", ())
 
 
+WRONG = "a/knowledge/x agent:// agent://%20/knowledge agent://a/../b agent://a/./knowledge agent://a//knowledge agent://a/secrets/x"
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        "",
-        "a/knowledge/x",
-        "agent://",
-        "agent://%20/knowledge",
-        "agent://a/../b",
-        "agent://a/./knowledge",
-        "agent://a//knowledge",
-        "agent://a/secrets/x",
-        "agent://a/knowledge/x?y",
-        "agent://a/knowledge/%2",
-        "agent://a/knowledge/" + "x" * 1_000,
-    ],
+    "wrong", ["", *WRONG.split(), "agent://a/knowledge/x?y", "agent://a/knowledge/%2", "agent://a/knowledge/" + "x" * 1_000]
 )
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="agent"):
@@ -89,3 +89,51 @@ def test_an_import_for_another_agent_takes_the_addresses_along() -> None:
     assert placed["payload"]["uri"] == "agent://b/knowledge/food%2Fnuts"
     assert address_of("b", "no address") == "no address"
     assert address_of("b", 7) == 7
+
+
+DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
+QUESTION = Extraction(
+    agent_id="helper",
+    messages=[Message(role="user", text="My name is Anna.", at=DAY), Message(role="user", text="I moved to Porto.", name="Anna")],
+    since=1,
+    known=[KnownFact(content="Anna lives in Lisbon.", subject="Anna", attribute="home", single_valued=True)],
+)
+
+
+LIVED = {"pain_pattern": "p", "solution_steps": [], "outcome": "partial", "confidence": 1, "turns": [0]}
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "wrong"),
+    [
+        (ExtractedMemory, {"content": "x", "turns": []}, "turns"),
+        (ExtractedMemory, {"content": "x", "importance": 0, "turns": [0]}, "importance"),
+        (ExtractedMemory, {"content": "x", "importance": 10.5, "turns": [0]}, "importance"),
+        (ExtractedExperience, {**LIVED, "outcome": "fine"}, "outcome"),
+        (ProfileSignals, {"communication_style": "poetic"}, "communication_style"),
+    ],
+)
+def test_an_answer_out_of_bounds_is_refused(model: type[BaseModel], fields: dict[str, object], wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        model.model_validate(fields)
+
+
+@pytest.mark.parametrize(("turns", "supersedes", "expected"), [([0], [], "turns"), ([2], [], "turns"), ([1], [1], "supersedes")])
+def test_numbers_that_name_nothing_are_problems(turns: list[int], supersedes: list[int], expected: str) -> None:
+    answer = CombinedExtraction(memories=[ExtractedMemory(content="x", turns=turns, supersedes=supersedes)])
+    [problem] = QUESTION.problems(answer)
+    assert problem.startswith(f"memories.0.{expected}")
+    assert QUESTION.problems(CombinedExtraction(memories=[ExtractedMemory(content="x", turns=[1], supersedes=[0])])) == []
+
+
+def test_the_block_says_who_when_what_is_known_and_what_is_new() -> None:
+    text = block_of(QUESTION, 10_000).text
+    assert 'about: "new are the lines from 1 on"' in text
+    assert 'statement 0: "Anna lives in Lisbon."' in text
+    assert 'line 0: "user (user, 2026-05-01): My name is Anna."' in text
+    assert 'line 1: "Anna (user): I moved to Porto."' in text
+
+
+def test_the_rules_answer_from_new_messages_only() -> None:
+    [memory] = Rules().ask(QUESTION).memories
+    assert (memory.subject, memory.attribute, memory.single_valued, memory.turns) == ("Anna", "home", True, [1])

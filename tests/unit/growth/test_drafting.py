@@ -1,19 +1,33 @@
-"""Skills written by rules, what becomes of them, and the hint."""
+"""Skills: the problem in several wordings, the steps that half of them share, what the rules write of them, and the hint."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.growth.skills import PriorDecision, draft_skill, inspect_candidate, next_status
+from engine.conversations.memories import StoredExperience, pattern_hash
+from engine.growth.skills import (
+    LivedExperience,
+    PriorDecision,
+    aggregate,
+    common_steps,
+    draft_skill,
+    inspect_candidate,
+    is_due,
+    next_status,
+)
 from engine.providers.questions import SkillDraft
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
 from jiyi.protocol.growth.artifact_types import MAX_NAME_CHARS, GateReport, Pattern, Status
 from jiyi.text.budget import estimate_tokens
+from tests.unit.growth.steps import START
 
 PASSED, REFUSED = GateReport(passed=True, confidence=0.9), GateReport(passed=False, issues=["no"], confidence=0.9)
 
@@ -23,40 +37,24 @@ def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> Patt
     return Pattern(kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told)
 
 
-def test_a_skill_has_heading_when_steps_and_evidence() -> None:
-    body = draft_skill(pattern()).body
-    assert body.startswith("# Handle: the printer jams\n")
+def test_a_skill_of_the_rules_has_all_its_parts_in_the_language_of_the_problem_and_passes_the_gate() -> None:
+    english, chinese = pattern(wordings=["a", "b"]), pattern("打印机卡纸", "打开纸盒")
+    made = draft_skill(english)
+    assert made.triggers == ["a", "b"]
+    assert made.body.startswith("# Handle: the printer jams\n")
     for part in ("## When", "## Steps", "1. open it", "2. close it", "## Evidence", str(UUID(int=1))):
-        assert part in body, part
-
-
-def test_a_chinese_problem_has_a_chinese_skill() -> None:
-    made = draft_skill(pattern("打印机卡纸", "打开纸盒"))
-    assert made.name == "处理：打印机卡纸"
-    assert "## 步骤" in made.body
-
-
-def test_wordings_are_the_triggers() -> None:
-    assert draft_skill(pattern(wordings=["a", "b"])).triggers == ["a", "b"]
-
-
-def test_lines_of_evidence_cannot_make_headings() -> None:
-    made = draft_skill(pattern("x\n# Heading\n1. do this"))
-    assert [line for line in made.body.splitlines() if line.startswith("# ")] == ["# Handle: x # Heading 1. do this"]
-
-
-def test_long_problems_are_cut() -> None:
-    made = draft_skill(pattern("p" * 1_000, "s" * 1_000))
-    assert len(made.name) == MAX_NAME_CHARS
-
-
-def test_what_the_rules_write_passes_the_gate() -> None:
-    for one in (pattern(), pattern("打印机卡纸", "打开纸盒")):
+        assert part in made.body, part
+    assert draft_skill(chinese).name == "处理：打印机卡纸"
+    assert "## 步骤" in draft_skill(chinese).body
+    for one in (english, chinese):
+        assert Rules().ask(SkillDraft(agent_id="a", pattern=one)) == draft_skill(one)
         assert inspect_candidate(draft_skill(one), min_confidence=0.7, near_duplicate=0.9).passed
 
 
-def test_the_rules_answer_the_question() -> None:
-    assert Rules().ask(SkillDraft(agent_id="a", pattern=pattern())) == draft_skill(pattern())
+def test_lines_of_evidence_cannot_make_headings_and_long_ones_are_cut() -> None:
+    made = draft_skill(pattern("x\n# Heading\n1. do this"))
+    assert [line for line in made.body.splitlines() if line.startswith("# ")] == ["# Handle: x # Heading 1. do this"]
+    assert len(draft_skill(pattern("p" * 1_000, "s" * 1_000)).name) == MAX_NAME_CHARS
 
 
 def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
@@ -72,7 +70,6 @@ def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
         (None, PASSED, 3, True, "accepted"),
         (None, REFUSED, 3, True, "refused"),
         (PriorDecision("refused", 0), PASSED, 4, False, "pending"),
-        (PriorDecision("refused", 0), REFUSED, 4, False, "refused"),
         (PriorDecision("declined", 3), PASSED, 5, True, "declined"),
         (PriorDecision("declined", 3), PASSED, 6, True, "pending"),
         (PriorDecision("declined", 3), REFUSED, 6, False, "declined"),
@@ -98,31 +95,73 @@ def test_a_hint_has_at_most_150_tokens(name: str, about: str) -> None:
 
 def test_one_hint_a_session_and_one_question_a_minute() -> None:
     asked: list[str] = []
-    answers = iter(["", "[a hint]", "[another]"])
+    answers = iter(["", ConnectionError(), "[a hint]", "[another]"])
     now = [0.0]
 
     def pending(agent_id: str, _seconds: float) -> str:
         asked.append(agent_id)
-        return next(answers)
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     chain = Chain([HintStage(pending, clock=lambda: now[0])])
     prompts = []
-    for moment in (0.0, 30.0, 61.0, 200.0):
+    for moment in (0.0, 30.0, 61.0, 90.0, 122.0, 200.0):
         now[0] = moment
         prompts.append(chain.before(Exchange("a", "Be kind.", "hi", "s")).system_prompt)
-    assert prompts == ["Be kind.", "Be kind.", "Be kind.\n\n[a hint]", "Be kind."]
-    assert asked == ["a", "a"]
+    assert prompts == [*["Be kind."] * 4, "Be kind.\n\n[a hint]", "Be kind."]
+    assert asked == ["a", "a", "a"]
     assert HintStage(None).missing() == "candidates"
-    assert HintStage(pending).priority == 78
 
 
-def test_a_service_that_is_away_costs_one_question() -> None:
-    asked: list[str] = []
+PAIN = "the printer jams on the second tray"
+DUE = {"min_reuse": 3, "min_confidence": 0.7}
 
-    def away(agent_id: str, _seconds: float) -> str:
-        asked.append(agent_id)
-        raise ConnectionError
 
-    chain = Chain([HintStage(away, clock=lambda: 0.0)])
-    assert [chain.before(Exchange("a", "Be kind.", "hi", "s")).system_prompt for _ in range(3)] == ["Be kind."] * 3
-    assert asked == ["a"]
+def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> LivedExperience:
+    told = StoredExperience(
+        pain_pattern=pain, solution_steps=list(steps or ("open it",)), **{"outcome": "success", "confidence": 0.9, **fields}
+    )
+    return LivedExperience(UUID(int=number + 1), START + timedelta(days=number), told)
+
+
+def test_wordings_of_the_same_problem_are_one_pattern_and_other_problems_others() -> None:
+    told = [lived(0), lived(1, "The printer jams on the second tray!"), lived(2, "printer jams on second tray")]
+    [found] = aggregate(told)
+    assert (found.title, len(found.wordings), found.total_reuse) == (PAIN, 3, 2)
+    assert len(aggregate([*told, lived(3, "the kettle leaks at the spout"), lived(4, "打印机卡纸")])) == 3
+    assert aggregate([lived(0, outcome="failed", reuse_count=9)]) == []  # no evidence
+
+
+def test_steps_that_half_share_are_common() -> None:
+    told = [StoredExperience(pain_pattern=PAIN, solution_steps=steps) for steps in (["a b c", "d e f"], ["A b c", "g h i"], ["x y z"])]
+    assert common_steps(told) == ["a b c"]
+    assert common_steps(told[:2]) == ["a b c", "d e f", "g h i"]
+
+
+def test_reuse_tools_industry_and_evidence_are_put_together() -> None:
+    [found] = aggregate(
+        [
+            lived(0, reuse_count=2, tools_used=["a"]),
+            lived(1, f"{PAIN} again", reuse_count=1, tools_used=["a", "b"], industry_context="print"),
+        ]
+    )
+    assert (found.total_reuse, found.tools_used, found.industry_context) == (4, ["a", "b"], "print")
+    assert found.evidence == [UUID(int=1), UUID(int=2)]
+    assert found.hashes == [pattern_hash(PAIN), pattern_hash(f"{PAIN} again")]
+
+
+def test_due_by_reuse_confidence_and_steps() -> None:
+    [enough] = aggregate([lived(0, reuse_count=3)])
+    [too_seldom] = aggregate([lived(0, reuse_count=2)])
+    [unsure] = aggregate([lived(0, reuse_count=3, confidence=0.69)])
+    told = StoredExperience(pain_pattern=PAIN, outcome="success", confidence=0.9, reuse_count=9)
+    [without_steps] = aggregate([LivedExperience(UUID(int=1), START, told)])
+    assert [is_due(one, **DUE) for one in (enough, too_seldom, unsure, without_steps)] == [True, False, False, False]
+
+
+@given(st.permutations(range(6)))
+def test_any_order_gives_the_same(order: list[int]) -> None:
+    known = [lived(n, PAIN if n % 2 else "the kettle leaks at the spout", reuse_count=n) for n in range(6)]
+    assert aggregate([known[n] for n in order]) == aggregate(known)

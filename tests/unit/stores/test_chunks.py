@@ -1,86 +1,36 @@
-"""engine.stores.chunks: chunks of 500 characters with an identity each, and what the original's rule does instead."""
+"""Files in stores: what a scan makes of what it found, bytes that become text or a state that says why not, and chunks of texts."""
 
 from __future__ import annotations
 
-from hashlib import md5
+from hashlib import sha256
+from io import BytesIO
 from itertools import product
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pypdf import PdfWriter
+from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
+from engine.stores.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
 from engine.stores.chunks import chunk_id, chunks_of, day_of
+from engine.stores.file_texts import Unusable, decode, suffix_of, text_of
+from jiyi.stores.types import FILE_TYPES, FileSource
 
 STORE = UUID(int=7)
 
 
-def original_split(text: str, size: int = 500, overlap: int = 50) -> list[str]:
-    """The original's rule: break at the last sentence end beyond half a chunk, then go back by the overlap, whatever is left."""
-    chunks, start = [], 0
-    while start < len(text):
-        end = start + size
-        if end < len(text):
-            place = max(text.rfind(mark, start, end) for mark in "。！？.!?\n")
-            if place > start + size // 2:
-                end = place + 1
-        chunks.append(text[start:end].strip())
-        start = end - overlap
-    return [chunk for chunk in chunks if chunk]
-
-
-def lengths(text: str) -> list[int]:
-    return [len(chunk.text) for chunk in chunks_of(STORE, "docs", "a.md", text)]
-
-
-@pytest.mark.parametrize("letter", ["x", "土"])
-def test_no_chunk_only_repeats(letter: str) -> None:
-    """Defect: 501 characters become 500 + 51, of which 50 are the overlap; 950 get a third chunk of nothing new."""
-    assert [len(chunk) for chunk in original_split(letter * 501)] == [500, 51]
-    assert [len(chunk) for chunk in original_split(letter * 950)] == [500, 500, 50]
-    assert lengths(letter * 500) == [500]
-    assert sum(lengths(letter * 501)) - 501 <= 50
-    assert lengths(letter * 950) == [500, 500]
-
-
-def test_a_full_stop_ends_a_sentence_only_before_white_space() -> None:
-    """Defect: the original ends a chunk within 3.5, an address, or a file's name."""
-    text = "x" * 300 + " see the log of version 3.5 at kiln.example.org " + "y" * 300
-    assert original_split(text)[0].endswith("kiln.example.")
-    assert not any(chunk.text.endswith(("3.", "kiln.", "example.")) for chunk in chunks_of(STORE, "docs", "a.md", text))
-
-
-def test_sentences_end_in_both_languages() -> None:
-    english = "The kiln reached 1,240 degrees; Tomas feared for the glaze. " * 20
-    chinese = "窑温到了一千二百四十度；托马斯担心釉面会裂。" * 40
-    for text, end in ((english, (".", ";")), (chinese, ("。", "；"))):
-        assert all(chunk.text.endswith(end) for chunk in chunks_of(STORE, "docs", "a.md", text))
-
-
-def test_equal_files_share_no_ids_but_their_vectors() -> None:
-    """Defect: an id of the file's hash and the number is the same for two files with the same text."""
-    text = "窑温到了一千二百四十度。" * 60
-    assert md5(text.encode()).hexdigest()[:16] == md5(text.encode()).hexdigest()[:16]
-    one, other = (chunks_of(STORE, "docs", name, text) for name in ("a.md", "b.md"))
-    assert not {chunk.item_id for chunk in one} & {chunk.item_id for chunk in other}
-    assert not {chunk.key for chunk in one} & {chunk.key for chunk in other}
-    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other]
-
-
-def test_an_id_is_its_source_path_and_number() -> None:
-    stores = (STORE, UUID(int=8))
-    ids = {chunk_id(*place, b"x") for place in product(stores, "ab", "cd", (0, 1))}
-    assert len(ids) == 16
-    one = chunks_of(STORE, "docs", "a.md", "x" * 900)
+def test_an_id_is_its_source_path_number_and_text() -> None:
+    """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row keeps its text for life:
+    else a vector that was made of the old text could be stored beside the new one.
+    """
+    assert len({chunk_id(*place, text) for place in product((STORE, UUID(int=8)), "ab", "cd", (0, 1)) for text in (b"x", b"y")}) == 32
+    one, again, other = (chunks_of(STORE, "docs", name, "窑温到了一千二百四十度。" * 60) for name in ("a.md", "a.md", "b.md"))
+    assert one == again
     assert [chunk.key for chunk in one] == ["docs:a.md#0", "docs:a.md#1"]
-    assert one == chunks_of(STORE, "docs", "a.md", "x" * 900)
-
-
-def test_a_row_keeps_its_text_for_life() -> None:
-    """Else a vector that was made of the old text could be stored beside the new one."""
-    assert not {chunk.item_id for chunk in chunks_of(STORE, "s", "p", "old")} & {
-        chunk.item_id for chunk in chunks_of(STORE, "s", "p", "new")
-    }
+    assert not {chunk.item_id for chunk in one} & {chunk.item_id for chunk in other}
+    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other], "they share their vectors"
 
 
 @given(st.text(max_size=2_000), st.integers(20, 300))
@@ -103,3 +53,137 @@ def test_a_chunk_has_its_bound(text: str, size: int) -> None:
 def test_the_day_of_a_file(name: str, text: str, day: str | None) -> None:
     found = day_of(name, text)
     assert (None if found is None else found.date().isoformat()) == day
+
+
+READ = 10 * TRUSTED_AFTER_NS
+
+
+def found(path: str, size: int = 3, modified_ns: int = 5) -> Found:
+    return Found(Place("docs", path), size, modified_ns)
+
+
+def known(path: str, number: int, text: bytes = b"abc", *, modified_ns: int = 5, read_ns: int = READ, current: bool = True) -> Known:
+    return Known(UUID(int=number), Place("docs", path), len(text), modified_ns, sha256(text).digest(), read_ns, current)
+
+
+def never(_: Found) -> bytes | None:
+    raise AssertionError("nothing has to be read for this")
+
+
+def test_added_changed_and_removed() -> None:
+    assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
+    made = changes([found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never)
+    assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
+    assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)], "another chunk size"
+    # Read right after it changed, it may have changed once more within the same tick of the file system's clock.
+    assert changes([found("a.md")], [known("a.md", 1, read_ns=6)], never).changed == [UUID(int=1)]
+    assert changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md") == Changes(), "it could not be looked at"
+
+
+def test_a_renamed_file_is_the_same_file_and_each_old_one_is_taken_once() -> None:
+    olds = [known("x.md", 1), known("y.md", 2)]
+    made = changes([found(f"{name}.md", modified_ns=9) for name in "abc"], olds, lambda _: sha256(b"abc").digest())
+    assert [(old.place.path, new.place.path) for old, new in made.renamed] == [("x.md", "a.md"), ("y.md", "b.md")]
+    assert (made.added, made.removed) == ([found("c.md", modified_ns=9)], [])
+
+
+def test_a_new_file_of_the_same_size_is_not_a_renamed_one() -> None:
+    made = changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
+    assert made == Changes(added=[found("new.md")], removed=[UUID(int=1)])
+    assert changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
+
+
+CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
+
+
+def pdf(text: str, password: str | None = None) -> bytes:
+    """A PDF of one page that says this."""
+    writer = PdfWriter()
+    page = writer.add_blank_page(300, 300)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    fonts = DictionaryObject({NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = StreamObject()
+    content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+    page[NameObject("/Contents")] = writer._add_object(content)
+    if password is not None:
+        writer.encrypt(user_password=password, owner_password="owner", algorithm="RC4-128")
+    written = BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def state_of(data: bytes, name: str = "a.txt", encoding: str = "utf-8") -> str:
+    with pytest.raises(Unusable) as caught:
+        text_of(data, name, encoding)
+    assert caught.value.reason
+    return caught.value.state
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gbk", "gb18030"])
+def test_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
+    """Read as UTF-8 with errors ignored, the original's way, GBK loses its Chinese in silence."""
+    assert decode(f"Note: {CHINESE}\r\nb\rc".encode(encoding)).text == f"Note: {CHINESE}\nb\nc"
+
+
+@pytest.mark.parametrize(
+    ("data", "state"),
+    [(b"kiln\0log", "binary"), (bytes(range(256)) * 4, "binary"), (b"", "empty"), (b" \n\t ", "empty"), (b"x" * 101, "too_large")],
+)
+def test_what_is_no_text_or_too_much_has_a_state(data: bytes, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.stores.file_texts.MAX_TEXT_CHARS", 100)
+    assert state_of(data) == state
+    assert state_of(b"x", encoding="klingon") == "undecodable"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "shift-jis"])
+def test_another_encoding_has_to_be_named(encoding: str) -> None:
+    text = "café naïve résumé Élan" if encoding == "latin-1" else "窯の温度は千二百四十度でした。トーマスは心配しました。"
+    assert state_of(text.encode(encoding)) == "undecodable"
+    assert text_of(text.encode(encoding), "a.txt", encoding).text == text
+
+
+def test_the_case_of_a_suffix_does_not_matter() -> None:
+    """Defect: the original reads ``.MD`` only if it is spelt so."""
+    assert suffix_of("docs/README.MD") == ".md"
+    assert suffix_of("notes.PDF") in FileSource(path="docs", file_types=["PDF"]).endings
+    assert {suffix_of(f"x{one.upper()}") for one in FILE_TYPES} == set(FILE_TYPES)
+
+
+def test_html_is_what_a_reader_sees() -> None:
+    page = (
+        b"<html><head><title>Kiln log</title><style>p{}</style><script>var x = 'secret'</script></head>"
+        b"<body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp; Harriet<table><tr><td>a</td><td>b</td></tr></table></body>"
+    )
+    assert text_of(page, "a.HTML").text.split("\n") == ["Kiln log", "March", "It reached 1,240 degrees.", "Tomas & Harriet", "a", "b"]
+
+
+def test_html_that_is_nested_without_end_is_refused() -> None:
+    assert state_of(b"<div>" * 100_000, "a.html") == "malformed"
+    assert state_of(b"<div></x>" * 100_000, "a.html") == "malformed"
+    assert text_of(b"<p>one<p>two" * 2_000, "a.html").text.count("one") == 2_000
+
+
+def test_a_row_of_csv_is_understood_alone() -> None:
+    assert text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text == "name: Mia; city: Berlin\nname: 小明"
+    assert text_of(b'1,2\n"a, b",4\n', "a.csv").text == "1; 2\na, b; 4"
+    assert state_of(b'a,b\n"' + b"x" * 200_000, "a.csv") == "malformed"
+
+
+def test_json_is_read_object_by_object() -> None:
+    data = '{"kiln": 1240, "people": [{"name": "小明", "ok": true}, {"name": "Mia", "tags": ["a", null]}]}'
+    assert text_of(data.encode(), "a.json").text.split("\n") == [
+        "kiln: 1240",
+        "people[0]: name: 小明; ok: true",
+        "people[1]: name: Mia",
+        "people[1].tags: a, null",
+    ]
+    assert state_of(b"{", "a.json") == state_of(b"[" * 100_000, "a.json") == "malformed"
+
+
+def test_pdf_is_read_unless_it_has_a_password_or_is_damaged() -> None:
+    assert text_of(pdf("The kiln reached 1240 degrees"), "a.pdf").text == "The kiln reached 1240 degrees"
+    assert text_of(pdf("Locked against changes only", password=""), "a.pdf").text == "Locked against changes only"
+    assert state_of(pdf("secret", password="word"), "a.pdf") == "encrypted"
+    assert state_of(b"%PDF-1.7 and nothing more", "a.pdf") == "malformed"
+    assert state_of(pdf(""), "a.pdf") == "empty"

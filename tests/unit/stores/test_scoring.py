@@ -1,4 +1,4 @@
-"""Items ranked by meaning and words, chunks also by what their file says; the original's score; several stores in one order."""
+"""Items: what counts of a text, one vector for a text of any length, and how they are ranked, also as the original does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from engine.providers.embedders import HashingEmbedder
 from engine.stores import devall
+from engine.stores.items import combine, embed, key_content, model_name, pieces, summary_of, without_headers, without_labels
 from engine.stores.scoring import Search, StoreCorpus, best, score
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.stores.rendering import rank
+from jiyi.stores.types import EmbeddingParams
 from jiyi.text.tokens import tokens
 
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
@@ -45,22 +47,14 @@ def test_the_chunk_that_answers_is_first(question: str, answer: str, search: Sea
     assert ranked(question, search)[0] == answer
 
 
-def test_dense_is_the_cosine_alone() -> None:
-    question = "the glaze"
+def test_dense_is_the_cosine_alone_on_which_the_threshold_is() -> None:
+    question = "Tomas feared for the glaze."
     cosine = EMBEDDER.passages(TEXTS) @ EMBEDDER.query(question)
     assert ranked(question, "dense", top_k=7) == [TEXTS[row] for row in np.argsort(-cosine, kind="stable")]
-
-
-def test_the_threshold_is_on_the_cosine() -> None:
-    question = "Tomas feared for the glaze."
     assert ranked(question, threshold=0.99) == [question]
     assert ranked("zebra", threshold=0.9) == []
-
-
-def test_without_a_vector_words_are_enough() -> None:
-    scores = score(corpus(), "feldspar", None, None, NOW, "dense")
-    assert scores.cosine is None
-    assert TEXTS[best(corpus(), scores, 1, 0.5)[0]] == TEXTS[5]
+    empty = StoreCorpus.of(np.zeros((0, 256), np.float32), [], [], [])
+    assert best(empty, score(empty, "kiln", EMBEDDER.query("kiln"), EMBEDDER.query, NOW), 3, -1).size == 0
 
 
 def test_a_chunk_whose_vector_is_owed_is_found_by_its_words() -> None:
@@ -68,17 +62,15 @@ def test_a_chunk_whose_vector_is_owed_is_found_by_its_words() -> None:
     chunks.corpus.vectors[5] = 0
     chunks.corpus.lengths[5] = 0
     assert ranked("ash and feldspar", chunks=chunks)[0] == TEXTS[5]
+    scores = score(corpus(), "feldspar", None, None, NOW, "dense")  # the question has no vector
+    assert scores.cosine is None
+    assert TEXTS[best(corpus(), scores, 1, 0.5)[0]] == TEXTS[5]
 
 
 def test_a_file_of_the_day_that_is_named_comes_first() -> None:
     days = tuple(datetime(2026, 3, day, tzinfo=UTC).timestamp() for day in (2, 3, 4))
     scores = score(corpus(days), "What happened on 3 March 2026?", None, None, NOW)
     assert set(best(corpus(days), scores, 2, -1)) == {3, 4}
-
-
-def test_an_empty_store_has_no_hits() -> None:
-    empty = StoreCorpus.of(np.zeros((0, 256), np.float32), [], [], [])
-    assert best(empty, score(empty, "kiln", EMBEDDER.query("kiln"), EMBEDDER.query, NOW), 3, -1).size == 0
 
 
 def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
@@ -97,11 +89,8 @@ def test_the_originals_score_by_hand() -> None:
     assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
     assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)
     assert devall.likeness("会议改到周几", "会议改到周三下午").jaccard == 0  # white space alone ends a word
-
-
-@pytest.mark.parametrize(("chars", "factor"), [(10, 1.0), (5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)])
-def test_the_originals_length_factor(chars: int, factor: float) -> None:
-    assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
+    for chars, factor in ((5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)):
+        assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
@@ -114,6 +103,9 @@ def test_the_order_across_stores_by_hand() -> None:
     assert first.score == pytest.approx(0.7 * 0.9 + 0.3 * 0.7)
     assert second.score == pytest.approx(0.7 * 0.1)
     assert (first.store, second.store) == ("notes", "board")
+    long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
+    assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
+    assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
 
 
 def test_the_stores_score_counts_but_in_the_original() -> None:
@@ -122,7 +114,62 @@ def test_the_stores_score_counts_but_in_the_original() -> None:
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
 
 
-def test_length_and_overlap_by_hand() -> None:
-    long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
-    assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
-    assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
+def test_a_short_text_counts_as_it_is() -> None:
+    assert key_content("  Where does\n Mia live? ") == "Where does Mia live?"
+    assert devall.query_text("Where?") == "Query: Where?"
+
+
+def test_instructions_are_left_out_at_the_beginning_only() -> None:
+    text = "You are a patient poet, write about the harbour at night. The boats come home late. They bring herrings and stories along."
+    assert key_content(text) == "write about the harbour at night. The boats come home late. They bring herrings and stories along."
+    chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
+    assert key_content(chinese).startswith("请写夜里的港口。")
+    text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups that are left of the fair."
+    assert "the blue teapot" in key_content(text)
+    assert "the blue teapot" not in devall.key_content(text)
+
+
+def test_sentences_stay_whole_and_short_ones_stay_but_in_the_original() -> None:
+    content = key_content("Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12)
+    assert content.startswith("Mia won. The judges")
+    assert content.endswith("kilns.")
+    assert len(content) <= 500
+    chinese = "他赢了。" + "评委们讨论了很久关于釉料和窑炉的问题以及明年的比赛安排。" * 6
+    assert "他赢了" in key_content(chinese)
+    assert "他赢了" not in devall.key_content(chinese)
+
+
+def test_labels_are_in_the_summary_and_not_compared() -> None:
+    assert summary_of("Where?", "In Porto.") == "Input: Where?\nOutput: In Porto."
+    assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
+    assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
+    assert without_headers("=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ===") == "Find cups."
+
+
+def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
+    text = "a" * 250
+    assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
+    assert [len(piece) for piece in pieces(text, EmbeddingParams(max_length=100, use_chunking=True))] == [50] * 5
+    assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == ["a" * 50]
+    assert model_name("m", EmbeddingParams()) == "m" != model_name("m", EmbeddingParams(use_chunking=True)), "other cuts, another model"
+
+
+def test_joined_vectors_by_hand_and_of_length_one() -> None:
+    vectors = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    assert combine(vectors, "first") == pytest.approx([1, 0])
+    assert combine(vectors, "average") == pytest.approx([0.5**0.5, 0.5**0.5])
+    weighted = combine(vectors, "weighted")
+    assert weighted[0] / weighted[1] == pytest.approx(2)
+    assert float(np.linalg.norm(weighted)) == pytest.approx(1)
+
+
+def test_all_pieces_are_embedded_in_one_call() -> None:
+    calls: list[list[str]] = []
+
+    def passages(texts: list[str]) -> np.ndarray:
+        calls.append(list(texts))
+        return np.stack([np.array([1, len(text)], dtype=np.float32) for text in texts])
+
+    vectors = embed(["a" * 300, "b!"], EmbeddingParams(max_length=200, use_chunking=True), passages)  # type: ignore[arg-type]
+    assert calls == [["a" * 100] * 3 + ["b!"]]  # punctuation stays
+    assert vectors == pytest.approx(np.array([[1, 100], [1, 2]]) / np.linalg.norm([[1, 100], [1, 2]], axis=1, keepdims=True))

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.memory import nodes
-from engine.retrieval import query as sentences
 from engine.text.keywords import asked_tokens
 from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
 from jiyi.text.words import MAX_CHARS
@@ -25,27 +23,22 @@ plain = st.text(alphabet="abcxyzABCXYZ0189 '-_.@:/,?我喜欢下棋年月日号�
     ("text", "expected"),
     [
         ("The kiln was broken", "kiln broken"),
-        ("running runs RUN", "run run run"),
+        ("running, tea, RUN", "run tea run"),
         ("INV-2093", "inv-2093 inv 2093"),
         ("a.b@example.org", "a.b@example.org b exampl org"),  # "a" is a stop word, and tells nothing here either
-        ("10:30", "10:30 10 30"),
         ("2026-03-02", "2026-03-02 2026 3 2"),
         ("build42", "build42 build 42"),
         ("007", "7"),
-        ("0 000", "0 0"),
-        ("Caroline's", "carolin"),
         ("Caroline’s", "carolin"),
         ("the runners' club", "runner club"),
         ("我喜欢下棋", "我喜 喜欢 欢下 下棋"),
         ("我", "我"),
         ("下棋。喝茶", "下棋 喝茶"),
-        ("ひらがな", "ひら らが がな"),
         ("안녕하세요", "안녕 녕하 하세 세요"),
         ("8月17日", "8月 8 17日 17"),
         ("花了100元", "花了 100元 100"),
-        ("Jiyi记忆service", "jiyi 记忆 servic"),
         ("订单INV-2093已付", "订单 inv-2093 inv 2093 已付"),
-        ("ok 👍❤️", "ok 👍 ❤"),
+        ("so happy😀today 👍👍❤️", "happi 😀 today 👍 👍 ❤"),
         ("snake_cases", "snake_cases snake case"),  # whole as it is, its parts stemmed
         ("", ""),
         (" \t\n…—。", ""),
@@ -59,11 +52,8 @@ def test_the_tokens_of_a_text(text: str, expected: str) -> None:
     ("one", "other"),
     [
         ("08月17号", "8月17日"),
-        ("08月17号", "８月１７日"),
         ("ＩＮＶ－２０９３", "inv-2093"),
         ("Ｃａｆｅ", "CAFE"),
-        ("２０２６年", "2026年"),
-        ("Caroline's pottery", "caroline pottery"),
         ("ﾃｽﾄ", "テスト"),
         ("cafe\u0301", "caf\u00e9"),  # one character or two
     ],
@@ -78,26 +68,11 @@ def test_every_part_of_an_identifier_finds_it() -> None:
     assert not set(tokens("2094")) & set(tokens("INV-2093"))
 
 
-def test_different_days_have_different_tokens() -> None:
-    assert "8月" in tokens("08月17号")
-    assert "8月" not in tokens("7月8日")
-    assert not set(tokens("18日")) & set(tokens("8日"))
-
-
 def test_stop_words_are_left_out_unless_there_is_nothing_else() -> None:
     assert tokens("Who is the one with it") == ["one"]
     assert tokens("who is it") == ["who", "is", "it"]
     assert tokens("It's") == ["it"]
     assert tokens("it 吗") == ["吗"]
-
-
-def test_repetitions_and_order_are_kept() -> None:
-    assert tokens("tea, coffee, tea") == ["tea", "coffe", "tea"]
-
-
-def test_emoji_are_found_one_by_one() -> None:
-    assert tokens("🎉🎉🐱") == ["🎉", "🎉", "🐱"]
-    assert tokens("so happy😀today") == ["happi", "😀", "today"]
 
 
 def test_words_longer_than_any_word_are_left_out() -> None:
@@ -112,10 +87,6 @@ def test_only_the_beginning_of_a_long_text_counts() -> None:
     assert len("".join(tokens("ﷺ" * MAX_CHARS))) <= MAX_CHARS  # each becomes eighteen characters
 
 
-def test_memories_and_questions_are_read_by_the_same_function() -> None:
-    assert vars(nodes)["tokens"] is vars(sentences)["tokens"] is tokens
-
-
 @given(st.text(max_size=200))
 def test_never_raises_and_no_token_is_empty_or_long(text: str) -> None:
     found = tokens(text)
@@ -123,11 +94,7 @@ def test_never_raises_and_no_token_is_empty_or_long(text: str) -> None:
     # One of letters and digits in turn gives a token for each, and itself.
     assert len(found) <= 2 * len(unicodedata.normalize("NFKC", text).lower())
     assert not any(character.isspace() for token in found for character in token)
-
-
-@given(st.text(alphabet="abc019-_'’月号我😀", max_size=200))
-def test_no_mark_begins_or_ends_a_token(text: str) -> None:
-    assert not any(token[0] in "-_'’" or token[-1] in "-_'’" for token in tokens(text))
+    assert not any(token[0] in "-_'’" or token[-1] in "-_'’" for token in found)
 
 
 @given(plain)
@@ -141,11 +108,6 @@ def test_texts_put_together_have_the_tokens_of_both(one: str, other: str) -> Non
     # With a telling word in both: stop words count only where there is nothing else.
     together = tokens(f"kiln {one}\n{other}")
     assert together == tokens(f"kiln {one}") + tokens(f"kiln {other}")[1:]
-
-
-@given(st.lists(st.sampled_from(["tea", "inv-2093", "8月", "17日", "棋", "😀"]), min_size=1, max_size=8))
-def test_tokens_survive_being_read_again(found: list[str]) -> None:
-    assert set(found) <= set(tokens(" ".join(found)))
 
 
 @given(st.text(alphabet="abcxyzXYZ0189 '-_.@:/+,?!\n", max_size=60))

@@ -18,13 +18,10 @@ def test_it_is_the_english_sentence_everywhere_but_where_it_is_translated() -> N
     assert isinstance(said.values["age"], Translatable)
 
 
-def test_without_values_nothing_is_put_in() -> None:
-    assert Translatable("100 % full") == Translatable("100 % full").pattern == "100 % full"
-
-
 def test_a_pattern_is_filled_with_all_of_its_values_or_not_at_all() -> None:
     pattern = Translatable("below %(limit)s")
     assert pattern.filled({"limit": 3}) == "below 3"
+    assert Translatable("100 % full") == Translatable("100 % full").pattern == "100 % full"
     with pytest.raises(KeyError):
         pattern.filled({})
 

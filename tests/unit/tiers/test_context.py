@@ -71,29 +71,15 @@ def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
     assert build_context([Section(name="m", items=[SENTENCE * 50], priority=1)], 100).text.endswith("held.…")
 
 
-def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others() -> None:
-    context = build_context(
-        [
-            Section(name="first", items=[SENTENCE * 20], priority=1, max_tokens=40),
-            Section(name="second", items=[SENTENCE * 20], priority=2),
-        ],
-        150,
-    )
+def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others_by_their_priority() -> None:
+    first = Section(name="first", items=[SENTENCE * 20], priority=1, max_tokens=40)
+    context = build_context([first, Section(name="second", items=[SENTENCE * 20], priority=2)], 150)
     assert context.parts[0].tokens <= 40
     assert context.parts[1].tokens > 80
     assert "its own limit, 40 tokens" in context.cut[0]
-
-
-def test_priority_decides_who_is_cut_and_not_where_it_stands() -> None:
     sections = [Section(name=name, items=[SENTENCE], priority=priority) for name, priority in (("a", 2), ("b", 1))]
     context = build_context(sections, estimate_tokens(SENTENCE))
     assert [(part.name, part.kept) for part in context.parts] == [("a", 0), ("b", 1)]
-
-
-def test_blank_items_and_empty_sections_leave_no_trace() -> None:
-    sections = [Section(name="a", items=[" ", ""], priority=1, heading="## A"), Section(name="b", items=[" b "], priority=2)]
-    context = build_context(sections)
-    assert (context.text, context.cut) == ("b", [])
 
 
 @given(SECTIONS, st.integers(1, 400))
@@ -107,18 +93,10 @@ def test_the_budget_holds_and_the_same_gives_the_same(sections: list[Section], b
         assert bool(part.why) == (part.dropped > 0 or part.shortened)
         assert section.max_tokens is None or part.tokens <= section.max_tokens
         assert section.max_items is None or part.kept <= section.max_items
-
-
-@given(SECTIONS)
-def test_with_room_enough_only_the_sections_own_limits_cut(sections: list[Section]) -> None:
     unlimited = [section.model_copy(update={"max_items": None, "max_tokens": None}) for section in sections]
     assert build_context(unlimited, 100_000).cut == []
-
-
-@pytest.mark.parametrize("budget", [0, -1, 1_000_001])
-def test_budgets_out_of_bounds_are_refused(budget: int) -> None:
-    with pytest.raises(ValueError, match="budget: "):
-        build_context(COUNCIL, budget)
+    blank = [Section(name="a", items=[" ", ""], priority=1, heading="## A"), Section(name="b", items=[" b "], priority=2)]
+    assert build_context(blank).text == "b"
 
 
 @pytest.mark.parametrize("wrong", [{"name": " "}, {"priority": -1}, {"max_items": -1}, {"colour": 1}])
@@ -127,3 +105,6 @@ def test_sections_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         Section.model_validate({"name": "a", "priority": 1} | wrong)
     with pytest.raises(ValueError, match="may be there once, of a, a"):
         build_context([Section(name="a", priority=1)] * 2)
+    for budget in (0, 1_000_001):
+        with pytest.raises(ValueError, match="budget: "):
+            build_context(COUNCIL, budget)

