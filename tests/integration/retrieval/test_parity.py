@@ -90,18 +90,11 @@ def work(group: str, kind: str, handler: Callable[[Batch], None]) -> None:
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_single_questions_are_answered_as_by_the_original(group: str, name: str) -> None:
+def test_questions_and_sequences_of_them_are_answered_as_by_the_original(group: str, name: str) -> None:
     memory = remember(group, name)
-    for case in cases_of("cases_single.json", name):
-        check(group, memory, case)
-
-
-@pytest.mark.parametrize("name", SAVED)
-def test_sequences_in_which_each_question_touches_are_answered_as_by_the_original(group: str, name: str) -> None:
-    memory = remember(group, name)
-    cases = cases_of("cases_sequence.json", name)
-    assert all(len(case["focal_texts"]) > 1 for case in cases)
-    for case in cases:
+    sequences = cases_of("cases_sequence.json", name)  # in which each question touches
+    assert all(len(case["focal_texts"]) > 1 for case in sequences)
+    for case in cases_of("cases_single.json", name) + sequences:
         check(group, memory, case)
 
 
