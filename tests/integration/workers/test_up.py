@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import psutil
 import pytest
 
 from jiyi.polling import poll
+from tests.integration.waiting import until
 from workers.demo.diary import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
@@ -114,13 +114,6 @@ class Up:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-
-
-def until(condition: Callable[[], object], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 def mentioning(folder: Path) -> list[psutil.Process]:
@@ -300,17 +293,18 @@ def test_ctrl_c_while_it_is_starting_ends_every_process(start: Callable[..., Up]
     assert "Traceback" not in up.output
 
 
-def test_an_address_of_ones_own_is_refused_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
-    up = start("--once", JIYI_HOME=place / "h", JIYI_DATABASE_URL="postgresql+psycopg://elsewhere/jiyi")
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"JIYI_DATABASE_URL": "postgresql+psycopg://elsewhere/jiyi"}, "jiyi up: JIYI_DATABASE_URL is set"),
+        ({"JIYI_EMBED_BATCH": "0"}, "JIYI_EMBED_BATCH"),
+    ],
+)
+def test_an_address_of_ones_own_or_a_wrong_setting_is_refused_in_one_line_before_anything_is_started(
+    start: Callable[..., Up], place: Path, setting: dict[str, str], told: str
+) -> None:
+    up = start("--once", JIYI_HOME=place / "h", **setting)
     assert up.finished() == 1
     (line,) = up.lines
-    assert line.startswith("jiyi up: JIYI_DATABASE_URL is set")
-    assert not (place / "h").exists()
-
-
-def test_a_wrong_setting_is_named_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
-    up = start("--once", JIYI_HOME=place / "h", JIYI_EMBED_BATCH="0")
-    assert up.finished() == 1
-    (line,) = up.lines
-    assert "JIYI_EMBED_BATCH" in line
+    assert told in line
     assert not (place / "h").exists()
