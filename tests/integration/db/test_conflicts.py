@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import Future
 from unittest.mock import Mock
 
@@ -29,6 +28,7 @@ from tasks.memory import embedding
 from tasks.reflection import reflect as reflecting
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.threads import Threads
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -46,10 +46,7 @@ def ended(group: str, session: str = "s", agent_id: str = "klaus") -> object:
 
 def until_it_waits_for_a_lock(future: Future[object]) -> None:
     """For a row that the caller's transaction has."""
-    deadline = time.monotonic() + PATIENCE
-    while not future.done() and not rows("SELECT FROM pg_locks WHERE NOT granted"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: future.done() or rows("SELECT FROM pg_locks WHERE NOT granted"))
 
 
 def asked_for(group: str) -> tuple[str, str]:

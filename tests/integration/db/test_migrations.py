@@ -155,7 +155,6 @@ class Database:
 
 @pytest.fixture
 def empty(database: Stack) -> Iterator[Database]:
-    assert database.urls is not None
     name = f"migrations_{uuid4().hex[:12]}"
     server = Database(database.urls.database_url)
     server.query(f"CREATE DATABASE {name}")

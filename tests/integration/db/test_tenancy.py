@@ -22,7 +22,6 @@ from sqlalchemy.exc import ProgrammingError
 
 from engine.operations.jobs import Job
 from jiyi.protocol import limits
-from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.reads import groups as known_groups
@@ -113,7 +112,6 @@ def intake(database: Stack) -> Any:
 @pytest.fixture
 def owner(database: Stack) -> Iterator[psycopg.Connection[dict[str, Any]]]:
     """A connection as whoever looks after the database, whom row-level security does not concern."""
-    assert database.urls is not None
     url = database.urls.database_url.replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
@@ -507,32 +505,21 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     assert seen == [Scope(("g",)), NOBODY]
 
 
-@pytest.mark.parametrize(
-    ("wide", "operator", "begun", "expected"),
-    [
+def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups: tuple[str, str]) -> None:
+    everything = Scope(whole_service=True)
+    for wide, operator, begun, expected in (
         ({}, False, NOBODY, Scope(("g",))),
-        ({}, True, Scope(whole_service=True), Scope(("g",))),
+        ({}, True, everything, Scope(("g",))),
         ({}, True, Scope(("h",)), Scope(("h",))),  # a request of another group: nothing is widened
         ({"across_groups": True}, False, Scope(("g", "h")), Scope(("g",))),
-        ({"across_groups": True}, True, Scope(("g",)), Scope(whole_service=True)),
-        ({"whole_service": True}, False, Scope(("g",)), Scope(whole_service=True)),
-    ],
-)
-def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(
-    groups: tuple[str, str], wide: dict[str, bool], operator: bool, begun: Scope, expected: Scope
-) -> None:
-    asked: Action[Unnamed, Scope] = Action(
-        name="test.ask",
-        request=Unnamed,
-        result=Scope,
-        scope="read",
-        function=lambda _context, _request: current(),
-        doc="",
-        queue="",
-        **wide,
-    )
-    with within(begun):
-        assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected
+        ({"across_groups": True}, True, Scope(("g",)), everything),
+        ({"whole_service": True}, False, Scope(("g",)), everything),
+    ):
+        asked: Action[Unnamed, Scope] = Action(
+            name="test.ask", request=Unnamed, result=Scope, scope="read", function=lambda *_: current(), doc="", queue="", **wide
+        )
+        with within(begun):
+            assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected, (wide, operator, begun)
 
 
 def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -583,16 +570,6 @@ def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups:
     assert current() == NOBODY
 
 
-def test_evidence_of_another_group_is_as_good_as_none(groups: tuple[str, str], secrets: dict[str, UUID], intake: Any) -> None:
-    ours, theirs = groups
-    thought = observed(ours, "it follows", agent_id="maria", node_type="thought", evidence=[secrets[theirs]])
-    intake.store([thought], [])
-    with for_groups(ours), unit_of_work() as connection:
-        found = reflections.why(connection, ours, thought.event_id, 3, 10)
-    assert found.missing == [secrets[theirs]]
-    assert encode([thought])  # the event itself says only what its own group wrote
-
-
 # Indexes
 
 ROWS = 2_000
@@ -638,45 +615,33 @@ def test_what_changed_or_expires_is_found_by_its_index(many: str) -> None:
         assert re.search(rf"{index}.*\n(.*\n)?\s*Index Cond: .*{condition}", told), told
 
 
-def test_a_large_agents_nearest_and_most_important_are_found_by_their_indexes(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans: list[str] = []
-    ids = large_agents._Search._ids
-
-    def explained(self: Any, more: Any, order: Any, limit: int, **parameters: Any) -> list[UUID]:
-        query = large_agents._IDS.format(self._where, more, order)
-        parameters = self._parameters | parameters | {"limit": limit}
-        asked = b"EXPLAIN " + query.as_bytes(self._raw)
-        plans.append("\n".join(row[0] for row in self._raw.execute(asked, parameters, prepare=False)))
-        return ids(self, more, order, limit, **{name: parameters[name] for name in parameters if name != "limit"})
-
-    monkeypatch.setattr(large_agents._Search, "_ids", explained)
-    filters = large_agents.Filters()
-    with for_groups(many), reading() as connection, driver(connection).transaction():
-        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
-        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, filters, T0, 10)
-        vector = agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32)
-        assert search.nearest(vector)
-        assert search.first("coalesce(n.poignancy, 0) DESC", 10)
-    assert f"Index Scan using {enlargement.index_name('m', 3)}" in plans[0]
-    assert "Index Scan using memory_nodes_poignancy_idx" in plans[-1]
-
-
 def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
     row = owner.execute("SELECT pg_stat_get_numscans(%s::regclass) AS n", [name]).fetchone()
     assert row is not None
     return int(row["n"])
 
 
-def test_words_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
-    terms = "jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)"
-    for call, by in (("jiyi_with_keywords(:g, 'klaus', '{key7}')", "memory_nodes_keywords_idx"), (terms, "memory_nodes_tokens_idx")):
-        before = scans(owner, by)
-        with for_groups(many), unit_of_work() as connection:
-            found = connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one()
-            connection.execute(text("SELECT pg_stat_force_next_flush()"))
-        assert found == 1
-        engine().dispose()  # the session's numbers are written at its end at the latest
-        assert scans(owner, by) == before + 1
+def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
+    by_words = {
+        "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
+        "memory_nodes_tokens_idx": "jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
+    }
+    indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx"]
+    before = {name: scans(owner, name) for name in indexes}
+    flush = text("SELECT pg_stat_force_next_flush()")
+    with for_groups(many), unit_of_work() as connection:
+        for call in by_words.values():
+            assert connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one() == 1
+        connection.execute(flush)
+    with for_groups(many), reading() as connection, driver(connection).transaction():
+        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
+        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
+        assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
+        assert search.first("coalesce(n.poignancy, 0) DESC", 10)
+        driver(connection).execute(flush.text)
+    for pool in (engine(), reading_engine()):
+        pool.dispose()  # a session's numbers are written at its end at the latest
+    assert [name for name in indexes if scans(owner, name) == before[name]] == []
 
 
 # From before there were tenants

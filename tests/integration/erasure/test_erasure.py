@@ -60,7 +60,6 @@ OWN_DATABASE = 8
 @pytest.fixture
 def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
-    assert database.urls is not None
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     monkeypatch.setattr(heartbeats, "EVERY", 0.05)
     monkeypatch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
@@ -269,21 +268,6 @@ def test_an_agent_goes_and_one_of_its_name_starts_from_nothing(group: str) -> No
         index.refresh(connection)
     assert index.size == 1
     assert [node.description for node in asked(group, "book").retrieved_nodes] == ["Klaus plants a tree"]
-
-
-@pytest.mark.usefixtures("alone", "nothing_owed")
-def test_an_index_that_nobody_told_starts_over_by_itself(group: str) -> None:
-    first, second = observed(group, "the first secret"), observed(group, "the second thing")
-    save(first, second)
-    asked(group, "secret")
-    kept = dict(index_cache._indexes)
-    erase(group, node_ids=[first.event_id])
-    index_cache._indexes.update(kept)  # as of a worker that was cut off
-    (index,) = kept.values()
-    assert index.size == 2
-    assert [node.node_id for node in asked(group, "secret").retrieved_nodes] == [second.event_id]
-    assert index.size == 1
-    assert [index.node_id(row) for row in range(index.size)] == [second.event_id]
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -25,7 +26,6 @@ OWN_DATABASE = 6
 
 @pytest.fixture(autouse=True)
 def _own_buffer(database: Stack) -> Iterator[None]:
-    assert database.urls is not None
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         yield
@@ -102,14 +102,9 @@ def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) ->
     assert accessed(node) == (T0 + timedelta(hours=5), 2)
 
 
-def test_an_empty_flush_and_an_empty_touch_change_nothing() -> None:
-    assert access.flush() == FlushResult(0, 0)
-    assert access.recover() == FlushResult(0, 0)
-    assert access.touch("g", [], at(1)) is False
+def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (access.flush(), access.recover(), access.touch("g", [], at(1))) == (FlushResult(0, 0), FlushResult(0, 0), False)
     assert valkey().dbsize() == 0
-
-
-def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = remembered(group, 2)
     monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
     assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
@@ -119,37 +114,23 @@ def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPat
     assert access.touch(group, nodes, at(4)) is True
 
 
-def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        pass
-
-    def killed(_handed_over: str) -> None:
-        raise Killed
-
-    one, other = remembered(group, 2)
-    access.touch(group, [one], at(1))
-    access.touch(group, [one], at(2))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(access, "_write", killed)
+def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    *dead, other = remembered(group, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(access, "_write", Mock(side_effect=SystemExit))  # killed
         patch.setattr(access, "uuid7", old_flush)
-        access.flush()
-    assert accessed(one) == (T0, 0)
+        for node in dead:
+            access.touch(group, [node], at(1))
+            access.touch(group, [node], at(2))
+            with pytest.raises(SystemExit):
+                access.flush()
+    assert [accessed(node) for node in dead] == [(T0, 0)] * 2
     access.touch(group, [other], at(3))
-    assert access.recover() == FlushResult(touches=2, nodes=1)
-    assert accessed(one) == (T0 + timedelta(hours=2), 2)
+    assert access.recover() == FlushResult(touches=4, nodes=2)
+    assert [accessed(node) for node in dead] == [(T0 + timedelta(hours=2), 2)] * 2
     assert accessed(other) == (T0, 0)
     assert access.recover() == FlushResult(0, 0)
     assert access.flush() == FlushResult(touches=1, nodes=1)
-
-
-def test_several_dead_flushes_are_all_recovered(group: str) -> None:
-    nodes = remembered(group, 3)
-    for hours, node in enumerate(nodes, start=1):
-        name = valkey_keys.access_flush(old_flush(hours))
-        valkey().zadd(name, {access.member(group, node): at(hours)})
-        valkey().rpush(name + valkey_keys.EACH_SUFFIX, *[access.together(group, [str(node)], at(hours))] * 2)
-    assert access.recover() == FlushResult(touches=6, nodes=3)
-    assert [accessed(node) for node in nodes] == [(T0 + timedelta(hours=hours), 2) for hours in (1, 2, 3)]
     assert not valkey().keys(f"{valkey_keys.ACCESS_FLUSH}*")
 
 

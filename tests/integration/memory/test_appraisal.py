@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -114,54 +115,53 @@ def counted(group: str) -> tuple[object, ...]:
     return strengths, agents
 
 
-@pytest.mark.parametrize("description", IMPORTANCE)
-def test_importance_is_asked_for_and_noted(group: str, llm: Scripted, description: str) -> None:
-    event = mute(group, description, provenance={"channel": "diary"})
-    save(event)
-    assert kinds_owed(event) == {APPRAISE}
+def test_importance_is_asked_for_and_noted(group: str, llm: Scripted) -> None:
+    events = [mute(group, description, provenance={"channel": "diary"}) for description in IMPORTANCE]
+    save(*events)
+    assert [kinds_owed(event) for event in events] == [{APPRAISE}] * 2
     do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert node["poignancy"] == IMPORTANCE[description]
-    assert node["provenance"]["channel"] == "diary"
-    assert node["provenance"]["appraised"] == {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}
-    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
-    (question,) = llm.asked
-    assert question.language == ("zh" if "林" in description else "en")
+    for event in events:
+        node = node_of(event)
+        assert node["poignancy"] == IMPORTANCE[event.payload.description]
+        assert node["provenance"] == {"channel": "diary", "appraised": {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}}
+        assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
+    assert {question.text: question.language for question in llm.asked} == dict(zip(IMPORTANCE, ("en", "zh"), strict=True))
 
 
 def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scripted) -> None:
-    texts = [*IMPORTANCE, "the kiln is idle", "an insight"]
-    kinds = ["event", "event", "event", "thought"]
-    save(*(mute(group, text, node_type=kind, keywords=["Tea", "书"]) for text, kind in zip(texts, kinds, strict=True)))
-    settle()
-    twin = f"{group}-twin"
-    brought = [9, 6, 1, 4]
-    save(
-        *(
-            observed(twin, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy)
-            for text, kind, poignancy in zip(texts, kinds, brought, strict=True)
+    twin, brought = f"{group}-twin", [9, 6, 1, 4]
+    told = [*zip([*IMPORTANCE, "the kiln is idle", "an insight"], ["event", "event", "event", "thought"], brought, strict=True)]
+    for whose in (group, twin):
+        save(
+            *(
+                observed(whose, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy if whose == twin else None)
+                for text, kind, poignancy in told
+            )
         )
-    )
-    settle()
+        settle()
     assert counted(group) == counted(twin)
     assert [node["poignancy"] for node in nodes(group)] == brought
     assert "the kiln is idle" not in [question.text for question in llm.asked]  # 1 without a call
 
 
-@pytest.mark.parametrize(
-    ("description", "keywords"), [("Klaus proposes to Maria", ["Klaus", "Maria"]), ("林岚答应周五还书", ["林岚", "书"])]
-)
-def test_a_triple_gives_the_keywords_that_the_event_did_not_bring(
-    group: str, llm: Scripted, configure: Callable[..., None], description: str, keywords: list[str]
+def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_that_something_is_idle(
+    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(derive_triple="llm")
-    event = mute(group, description)
-    save(event)
+    events = [mute(group, description) for description in IMPORTANCE]
+    save(*events)
     do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert [node["subject"], node["object"]] == keywords
-    assert node["keywords"] == keywords
-    assert node["keywords_lower"] == [word.lower() for word in keywords]
+    for event, keywords in zip(events, (["Klaus", "Maria"], ["林岚", "书"]), strict=True):
+        node = node_of(event)
+        assert [node["subject"], node["object"]] == node["keywords"] == keywords
+        assert node["keywords_lower"] == [word.lower() for word in keywords]
+    idle = mute(group, "nobody uses the kiln", keywords=["kiln"])
+    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
+    save(idle)
+    do(APPRAISE, appraise_memories)
+    node = node_of(idle)
+    assert (node["is_idle"], node["poignancy"]) == (True, 1)
+    assert kinds_owed(idle) == {ACCUMULATE}  # idle memories strengthen nothing
 
 
 def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
@@ -176,19 +176,6 @@ def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure:
     node = node_of(partly)
     assert [node[name] for name in ("subject", "predicate", "object", "keywords", "poignancy")] == ["Ann", "proposes to", "Bo", ["Ann"], 2]
     assert [node["keywords"] for node in nodes(group)][-1] == ["Promise", "promise", "书"]
-
-
-def test_a_triple_may_say_that_something_is_idle(
-    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(derive_triple="llm")
-    event = mute(group, "nobody uses the kiln", keywords=["kiln"])
-    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
-    save(event)
-    do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert (node["is_idle"], node["poignancy"]) == (True, 1)
-    assert kinds_owed(event) == {ACCUMULATE}  # idle memories strengthen nothing
 
 
 def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
@@ -295,12 +282,8 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
 def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
-
-    def power_cut(*_: object) -> None:
-        raise RuntimeError("power cut")
-
     with monkeypatch.context() as patch:
-        patch.setattr(pending_work, "enqueue", power_cut)
+        patch.setattr(pending_work, "enqueue", Mock(side_effect=RuntimeError("power cut")))
         appraise_once()
     assert node_of(event)["poignancy"] is None
     assert kinds_owed(event) == {APPRAISE}

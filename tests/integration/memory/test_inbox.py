@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
@@ -16,6 +15,7 @@ from models.db.scope import for_groups
 from models.memory.inbox import CollisionError, store
 from models.memory.work import ACCUMULATE, APPRAISE, EMBED, STRENGTHEN
 from tests.integration.threads import Threads
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -144,24 +144,16 @@ def test_numbers_have_no_gap_under_concurrent_writers_of_one_agent(group: str) -
     assert len(nodes(group)) == len(stored) + writers * batches * len(agents)
 
 
-def _until_somebody_waits_for(holder: Connection) -> None:
-    """For a lock that this transaction holds."""
-    pid, deadline = holder.execute(text("SELECT pg_backend_pid()")).scalar_one(), time.monotonic() + 60
-    while not rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> None:
     event = observed(group)
-    with unit_of_work() as first:
+    with unit_of_work() as first, Threads(1) as pool:
         store(first, [event])
-        with Threads(1) as pool:
-            second = pool.submit(save, event)
-            _until_somebody_waits_for(first)
-            first.commit()
-            with pytest.raises(CollisionError):
-                second.result(60)
+        pid = first.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        second = pool.submit(save, event)
+        until(lambda: rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid))
+        first.commit()
+        with pytest.raises(CollisionError):
+            second.result(60)
     assert save(event).events == 0
 
 

@@ -33,14 +33,16 @@ from models.memory.ingest import Rejected
 from models.queue import actions, broker_queues
 from models.queue.broker_queues import redis_address
 from tests.integration.memory.test_inbox import nodes, observed, rows
+from tests.integration.waiting import PATIENCE_SECONDS, until
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
 from workers.intake.sources import Batch, KombuSource, RedisSource, open_source
 
+__all__ = ["letter_with", "reading", "until"]
+
 #: Apart from the queues of running workers, whose intake would look after the dead ones of a test.
 OWN_DATABASE = 7
-PATIENCE_SECONDS = 60.0
 SOON = 0.05
 
 
@@ -54,7 +56,6 @@ def intake() -> Any:
 @pytest.fixture
 def settings(database: Stack) -> Iterator[Settings]:
     """An exchange and a queue of the test's own, in an empty database of the same Valkey."""
-    assert database.urls is not None
     broker_url = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
     with environment(broker_url=broker_url, exchange="own", intake_queue="own.queue", intake_redelivery_seconds="60"):
         made = get_settings()
@@ -129,14 +130,6 @@ def numbered(first: int, last: int) -> list[str]:
 
 def held(valkey: redis.Redis) -> int:
     return sum(valkey.llen(key) for key in valkey.keys("jiyi:intake:hold:*"))
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
-    return found
 
 
 # The source

@@ -18,16 +18,13 @@ from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch
 from jiyi.protocol.events import Event
-from jiyi.protocol.operations import ResolveBody
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
 from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
 from models.memory.own_vectors import MisfitVectors
 from models.operations import embedding_models
-from models.queue import actions
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.client.test_ways import over_http
@@ -106,16 +103,6 @@ def test_a_wrong_one_in_a_batch_takes_no_other_request_along(group: str) -> None
     assert isinstance(parts[0].error, MisfitVectors)
     assert parts[1].error is None
     assert letters(group) == []  # the request has its answer
-
-
-def test_a_replayed_letter_is_refused_again(group: str) -> None:
-    from_broker(observed(group, BOOK, **wrong()))
-    ids = [letter["letter_id"] for letter in letters(group)]
-    done = actions.resolve_letters.perform(Actor(group, operator=True), ResolveBody(action="replay", letter_ids=ids))
-    assert (done.resolved, done.refused_again) == (1, 1)
-    replayed, again = letters(group)
-    assert (replayed["state"], again["state"], again["reason"]) == ("replayed", "open", replayed["reason"])
-    assert nodes(group) == []
 
 
 @pytest.mark.parametrize("several", [False, True])

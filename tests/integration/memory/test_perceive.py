@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.retrieval.test_parity import STANFORD
+from tests.integration.waiting import until
 
 LAMP = {"subject": "town:lamp", "predicate": "is", "object": "on"}
 
@@ -67,8 +67,7 @@ class TestRetention:
         with unit_of_work() as connection, ThreadPoolExecutor(1) as pool:
             store(connection, [first])
             other = pool.submit(save, second)
-            threading.Event().wait(0.2)
-            assert not other.done()
+            until(lambda: rows("SELECT FROM pg_locks WHERE NOT granted"))
             connection.commit()
             other.result(60)
         assert outcome(second) == ("duplicate", first.event_id)

@@ -227,20 +227,20 @@ def test_a_list_goes_on_in_place_and_as_a_link(operator: Browser, group: str) ->
 
 
 def test_letters_are_decided_about_without_a_worker(operator: Browser, group: str) -> None:
-    bury(group, count=4)
+    bury(group, count=4)  # what is tried again is refused again, and comes back
     letters = operator.get("/dead.json", query_string={"group": group, "words": "why"}).json["letters"]
     mine = [letter["letter_id"] for letter in letters if letter["group_id"] == group]
     for form, told in (
         ({"action": "replay", "letter": mine[0]}, "1 is tried again."),
         ({"action": "discard", "letter": mine[1]}, "1 is discarded."),
-        ({"action": "discard", "all_of": "intake"}, "2 are discarded."),
+        ({"action": "discard", "all_of": "intake"}, "3 are discarded."),
     ):
         assert told in operator.post("/dead/resolve", query_string={"group": group}, data=form).text
     assert operator.get(f"/dead/{mine[0]}.json", query_string={"group": group}).json["letter"]["state"] == "replayed"
     with whole_service(), unit_of_work() as connection:
         noted = [row for row in audit.entries(connection, group, None, 10) if row.action == "dead_letters.resolve"]
     assert {row.actor for row in noted} == {operator.user.actor}  # type: ignore[attr-defined]
-    assert [row.details["count"] for row in noted] == [2, 1, 1]
+    assert [row.details["count"] for row in noted] == [3, 1, 1]
     for wrong in ({}, {"action": "burn", "letter": mine[0]}, {"action": "replay"}, {"action": "replay", "letter": "x"},
                   {"action": "replay", "letter": mine[0], "all_of": "embed"}, {"action": "discard", "all_of": "a\0b"}):  # fmt: skip
         assert operator.post("/dead/resolve", data=wrong).status_code in (400, 404), wrong

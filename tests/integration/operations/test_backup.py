@@ -35,7 +35,6 @@ COMMAND_SECONDS = 240
 @pytest.fixture(scope="module")
 def migrated(database: Stack) -> Iterator[str]:
     """The name of a migrated database to be copied."""
-    assert database.urls is not None
     server, name = database.urls.database_url, f"template_{uuid4().hex[:12]}"
     _execute(server, f"CREATE DATABASE {name}")
     with environment(database_url=server.replace("/jiyi?", f"/{name}?")):

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import Mock
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
@@ -40,6 +39,7 @@ from tasks.operations import maintenance as operations
 from tasks.retrieval import warm
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
+from tests.integration.waiting import until
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -52,7 +52,6 @@ OWN_DATABASE = 7
 
 @pytest.fixture(autouse=True)
 def _own_valkey(database: Stack) -> Iterator[None]:
-    assert database.urls is not None
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         yield
@@ -128,17 +127,11 @@ def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], m
 
 def test_a_job_is_not_begun_while_it_is_under_way_except_by_hand(a_job: Callable[..., Job]) -> None:
     started, go_on = threading.Event(), threading.Event()
-
-    def slow(_run: Run) -> None:
-        started.set()
-        go_on.wait(60)
-
-    job = a_job(slow, setting="reconcile_seconds")
+    job = a_job(lambda _run: (started.set(), go_on.wait(60)), setting="reconcile_seconds")
     with Threads(1) as pool:
         first = pool.submit(perform, job, NOW - timedelta(hours=1))
         started.wait(60)
-        go_on_later = perform(job)
-        assert go_on_later is None
+        assert perform(job) is None
         go_on.set()
         assert first.result() is not None
     assert perform(job) is not None
@@ -394,15 +387,13 @@ def restore(group: str, **wanted: Any) -> Restored:
 
 
 @pytest.mark.parametrize("way", ["archive", "restore"])
-def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, database: Stack, way: str) -> None:
+def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, way: str) -> None:
     # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
     ids = sorted((uuid4() for _ in range(3)), reverse=True)
     save(*(observed(group, f"memory {node_id}", event_id=node_id) for node_id in ids))
     old(*ids)
     if way == "restore":
         run_in(group, archive.archive)
-    assert database.urls is not None
-    url = database.urls.database_url.replace("+psycopg", "")
 
     def archive_or_restore() -> None:
         if way == "archive":
@@ -415,10 +406,10 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
             lock(connection, ids)
             connection.execute(text("SELECT pg_sleep(0.1)"))
 
-    with psycopg.connect(url) as other, Threads(2) as pool:
-        other.execute("SELECT FROM memory_nodes WHERE node_id = %s FOR UPDATE", [ids[1]])
+    with unit_of_work() as other, Threads(2) as pool:
+        other.execute(text("SELECT FROM memory_nodes WHERE node_id = :id FOR UPDATE"), {"id": ids[1]})
         both = [pool.submit(archive_or_restore), pool.submit(fold)]
-        time.sleep(0.5)
+        until(lambda: len(rows("SELECT FROM pg_locks WHERE NOT granted")) >= len(both))
         other.commit()
         for future in both:
             future.result()
@@ -521,18 +512,17 @@ def test_two_repairs_at_once_repair_once(group: str) -> None:
     assert strengths(group) == {("event", "all"): 30} | {("event", f"word{i}"): 1 for i in range(30)}
 
 
-def test_what_is_counted_during_a_repair_stays_counted(group: str, database: Stack) -> None:
+def test_what_is_counted_during_a_repair_stays_counted(group: str) -> None:
     first, second = observed(group, "first", keywords=["tea"]), observed(group, "second", keywords=["tea"])
     save(first)
     counted(group)
     execute("UPDATE kw_strength SET strength = 5 WHERE group_id = :g", g=group)
     save(second)
-    assert database.urls is not None
-    with psycopg.connect(database.urls.database_url.replace("+psycopg", "")) as other, Threads(1) as pool:
-        other.execute("DELETE FROM pending_work WHERE subject_id = %s", [second.event_id])
-        other.execute("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = %s", [group])
+    with unit_of_work() as other, Threads(1) as pool:
+        other.execute(text("DELETE FROM pending_work WHERE subject_id = :id"), {"id": second.event_id})
+        other.execute(text("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = :g"), {"g": group})
         repair = pool.submit(run_in, group, maintenance.recompute_kw_strength)  # waits for the row
-        time.sleep(0.3)
+        until(lambda: rows("SELECT FROM pg_locks WHERE NOT granted"))
         other.commit()
         repair.result(60)
     assert strengths(group) == {("event", "tea"): 2}

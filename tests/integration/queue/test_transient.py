@@ -29,7 +29,6 @@ pytestmark = pytest.mark.usefixtures("database")
 
 @pytest.fixture(autouse=True)
 def _own_broker(database: Stack) -> Iterator[None]:
-    assert database.urls is not None
     own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     broker_url = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
     assert broker_url != database.urls.broker_url

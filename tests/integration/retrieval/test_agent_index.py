@@ -54,7 +54,6 @@ OWN_DATABASE = 6
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack) -> Iterator[None]:
-    assert database.urls is not None
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         index_cache.forget_all()
@@ -175,10 +174,14 @@ def test_an_index_refreshed_step_by_step_equals_one_built_at_once(group: str) ->
     assert index.size == len(known) - len(archived) >= 350  # more than there was room for at first
 
 
-def test_without_changes_a_refresh_keeps_what_was_worked_out(group: str) -> None:
+def test_without_changes_a_refresh_keeps_what_was_worked_out_and_what_is_rolled_back_is_never_seen(group: str) -> None:
     save(made(group, "one", vector=[1, 0, 0]))
     index = built_at_once(group)
     corpus, order = index.corpus(), index.access_order()
+    with engine().connect() as connection:
+        store(connection, [made(group, "never")])
+        refreshed(index)
+        connection.rollback()
     refreshed(index)
     assert index.corpus() is corpus
     assert index.access_order() is order
@@ -347,13 +350,6 @@ def seen(group: str, agent_id: str = "klaus") -> AgentRecord:
     return found
 
 
-def test_sessions_that_read_are_planned_for_few_rows_out_of_memory(group: str) -> None:
-    with reading() as connection, unit_of_work() as writing:
-        for name, value in (("random_page_cost", "1.1"), ("max_parallel_workers_per_gather", "0"), ("timezone", "UTC")):
-            assert connection.execute(text("SELECT current_setting(:name)"), {"name": name}).scalar_one() == value
-        assert writing.execute(text("SELECT source FROM pg_settings WHERE name = 'random_page_cost'")).scalar_one() != "client"
-
-
 def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(made(group, "one", vector=[1, 0, 0]), made(group, "two"))
     index = index_of(group)
@@ -374,23 +370,37 @@ def oldest_running_is_past(index: AgentIndex, agent: AgentRecord) -> bool:
     return agent.changed_xid < index._horizon
 
 
-def test_a_change_that_commits_after_a_later_one_was_seen_is_not_missed(group: str) -> None:
+@pytest.mark.parametrize("reads_between", [False, True])
+def test_what_an_earlier_transaction_commits_after_a_later_one_is_not_missed(group: str, *, reads_between: bool) -> None:
+    """New rows, changes of old ones, and an agent's own row that says when it has changed."""
     first, second = made(group, "first"), made(group, "second")
+    late, soon = made(group, "late", vector=[1, 0, 0]), made(group, "soon", vector=[0, 1, 0])
     save(first, second)
-    index = index_of(group)
+    index = built_at_once(group)
     with ExitStack() as stack:
         earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
         reader = stack.enter_context(reading())
         assert xid_of(earlier) < xid_of(later)
-        embed(earlier, first.event_id, [1, 0, 0])
         embed(later, second.event_id, [0, 1, 0])
+        store(later, [soon])
         later.commit()
-        for _ in range(2):
-            index.refresh(reader, seen(group))
-        assert index.columns["has_vector"].tolist() == [False, True]
+
+        def look() -> None:
+            for _ in range(2):
+                index.refresh(reader, seen(group))
+            assert ids_of(index) == [first.event_id, second.event_id, soon.event_id]
+            assert index.columns["has_vector"].tolist() == [False, True, True]
+
+        if reads_between:
+            look()
+        embed(earlier, first.event_id, [1, 0, 0])
+        store(earlier, [late])
+        if reads_between:
+            look()
         earlier.commit()
         index.refresh(reader, seen(group))
-    assert index.columns["has_vector"].tolist() == [True, True]
+    assert set(ids_of(index)) == {event.event_id for event in (first, second, soon, late)}
+    assert_same(index, built_at_once(group))
 
 
 def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) -> None:
@@ -413,36 +423,6 @@ def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) ->
 
 def xid_of(connection: Connection) -> int:
     return int(connection.execute(text("SELECT pg_current_xact_id()::text::bigint")).scalar_one())
-
-
-@pytest.mark.parametrize("reads_between", [False, True])
-def test_rows_of_an_earlier_transaction_that_commits_later_are_not_missed(group: str, *, reads_between: bool) -> None:
-    index = index_of(group)
-    late, soon = made(group, "late", vector=[1, 0, 0]), made(group, "soon", vector=[0, 1, 0])
-    with ExitStack() as stack:
-        earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
-        assert xid_of(earlier) < xid_of(later)
-        store(later, [soon])
-        later.commit()
-        if reads_between:
-            for _ in range(2):
-                assert ids_of(refreshed(index)) == [soon.event_id]
-        store(earlier, [late])
-        if reads_between:
-            assert ids_of(refreshed(index)) == [soon.event_id]
-        earlier.commit()
-    assert set(ids_of(refreshed(index))) == {soon.event_id, late.event_id}
-    assert_same(index, built_at_once(group))
-
-
-def test_what_is_rolled_back_is_never_seen(group: str) -> None:
-    index = index_of(group)
-    with engine().connect() as connection:
-        store(connection, [made(group, "never")])
-        refreshed(index)
-        connection.rollback()
-    save(made(group, "stored"))
-    assert refreshed(index).size == 1
 
 
 # Accesses

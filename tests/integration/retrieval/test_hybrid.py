@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -48,7 +49,6 @@ DIARY = (
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    assert database.urls is not None
     monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
@@ -230,9 +230,8 @@ def test_every_part_of_a_relevance_is_told_and_parts_that_play_none_are_none(gro
 
 def test_minimum_similarity_holds_for_words_too(group: str) -> None:
     diary(group)
-    question = "Klaus is reading a book on gentrification"
     for relevance in ("hybrid", "lexical"):
-        answer = ask(group, question, relevance=relevance, filters={"min_similarity": 0.9})
+        answer = ask(group, "Klaus is reading a book on gentrification", relevance=relevance, filters={"min_similarity": 0.9})
         assert [node.description for node in answer.retrieved_nodes] == [DIARY[0]]
 
 
@@ -285,33 +284,22 @@ def test_without_an_embedder_words_are_what_is_left_and_the_answer_says_so(group
 LONG = "What does Klaus read about gentrification? And where does Maria water her tomatoes?"
 
 
-def test_all_texts_of_a_request_are_embedded_in_one_call(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_texts_of_a_request_are_embedded_in_one_call_and_vectors_that_come_along_leave_only_sentences(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Mock(side_effect=query_vectors)
+    monkeypatch.setattr(questions, "query_vectors", calls)
+    assert ask(group, "Who waters tomatoes?").status == "unknown_agent"
+    assert not calls.called  # for an agent that nobody knows
     diary(group)
-    calls: list[list[str]] = []
-
-    def noted(engine: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
-        calls.append(list(texts))
-        return query_vectors(engine, texts)
-
-    monkeypatch.setattr(questions, "query_vectors", noted)
     answers = ask_all(group, LONG, "Who waters tomatoes?").groups
-    assert len(calls) == 1
-    assert sorted(calls[0]) == sorted([LONG, *sentences_of(LONG), "Who waters tomatoes?"])
+    (call,) = calls.call_args_list
+    assert sorted(call.args[1]) == sorted([LONG, *sentences_of(LONG), "Who waters tomatoes?"])
     assert {node.description for node in answers[0].retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
-
-
-def test_vectors_that_come_along_leave_only_sentences_to_embed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their embedder being away, the question as a whole has to do."""
-    diary(group)
     engine = embedder()
-    given = {"vectors": [engine.query(LONG).tolist()], "embedding_model": engine.model}
-
-    def away(_embedder: object, texts: Sequence[str]) -> None:
-        assert list(texts) == sentences_of(LONG)
-        raise EmbeddingUnavailable("gone")
-
-    monkeypatch.setattr(questions, "query_vectors", away)
-    answer = ask(group, LONG, **given)
+    calls.side_effect = EmbeddingUnavailable("gone")  # then the question as a whole has to do
+    answer = ask(group, LONG, vectors=[engine.query(LONG).tolist()], embedding_model=engine.model)
+    assert list(calls.call_args.args[1]) == sentences_of(LONG)
     assert answer.debug.relevance == "hybrid"
     assert {node.description for node in answer.retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
 
@@ -332,11 +320,6 @@ def test_no_embedder_is_called_under_a_lock_or_with_a_connection(group: str, mon
     with Threads(8) as pool:
         answers = list(pool.map(lambda place: ask(group, f"Who waters tomatoes at {place}?"), range(8)))
     assert all(answer.retrieved_nodes[0].description == DIARY[1] for answer in answers)
-
-
-def test_a_question_to_an_agent_that_nobody_knows_is_not_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "query_vectors", lambda *_: pytest.fail("nothing to compare with"))
-    assert ask(group, "Who waters tomatoes?").status == "unknown_agent"
 
 
 def test_before_anything_is_embedded_memories_are_found_by_their_words(group: str) -> None:

@@ -41,7 +41,6 @@ NEAREST_ALONE: dict[str, Any] = {"relevance": "dense", "recency_w": 0, "importan
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack, nothing_owed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    assert database.urls is not None
     monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
     own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     with environment(redis_url=own, index_max_nodes=str(BOUND)):
