@@ -307,14 +307,11 @@ def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, m
     erasure_id = ask(group, person="Maria Lopez")
     original = in_database.IN_DATABASE[step]
 
-    class Killed(BaseException):
-        pass
-
     def dies(connection: Any, progress: Any) -> bool:
         original(connection, progress)
-        raise Killed
+        raise SystemExit
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setitem(in_database.IN_DATABASE, step, dies)
         run_due(KINDS[ERASE], erase_task)
     with unit_of_work() as connection, whole_service():

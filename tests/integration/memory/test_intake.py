@@ -33,6 +33,7 @@ from models.memory.ingest import Rejected
 from models.queue import actions, broker_queues
 from models.queue.broker_queues import redis_address
 from tests.integration.memory.test_inbox import nodes, observed, rows
+from tests.integration.threads import Threads
 from tests.integration.waiting import PATIENCE_SECONDS, until
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -235,26 +236,22 @@ def test_what_a_dead_intake_held_comes_back_in_order_once_its_sign_of_life_is_go
 
 
 def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, source: Callable[[], RedisSource]) -> None:
-    publish(settings, *numbered(0, 200))
-    readers = [source(), source()]
-    taken: list[list[str]] = [[], []]
-    barrier = threading.Barrier(2)
+    publish(settings, *numbered(100, 300))
+    together = threading.Barrier(2)
 
-    def read(number: int) -> None:
-        while (batch := readers[number].take(7, SOON)) is not None:
-            if not taken[number]:
-                barrier.wait(PATIENCE_SECONDS)  # each has some: neither empties the queue before the other has begun
-            taken[number].extend(bodies(batch))
-            readers[number].acknowledge(batch)
+    def read(reader: RedisSource) -> list[str]:
+        taken: list[str] = []
+        while (batch := reader.take(7, SOON)) is not None:
+            if not taken:
+                together.wait(PATIENCE_SECONDS)  # each has some: neither empties the queue before the other has begun
+            taken += bodies(batch)
+            reader.acknowledge(batch)
+        return taken
 
-    threads = [threading.Thread(target=read, args=(number,)) for number in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive()
-    assert sorted(taken[0] + taken[1], key=lambda body: json.loads(body)["number"]) == numbered(0, 200)
-    assert all(taken)
+    with Threads(2) as pool:
+        first, second = pool.map(read, [source(), source()])
+    assert first and second
+    assert sorted(first + second) == numbered(100, 300)
 
 
 def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(settings: Settings) -> None:

@@ -13,17 +13,12 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from engine.providers import llms
-from engine.providers.llm_usage import Usage, on_usage
-from engine.providers.llms import llm
-from engine.providers.questions import Poignancy
+from engine.providers.llm_usage import Usage
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.protocol.providers import LLMUsage
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import llm_usage
-from tests.misbehaving import chat, vendor
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -68,33 +63,6 @@ def test_an_answer_is_not_lost_because_it_cannot_be_counted(
     monkeypatch.setattr("models.operations.llm_usage.unit_of_work", Mock(side_effect=away))
     llm_usage.record(used(group))
     assert "usage of insights@1 by openai:x was not counted" in caplog.text
-
-
-def test_what_is_asked_for_a_group_is_counted_for_it(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with vendor() as server:
-        for name, value in {"LLM": "compatible:m", "LLM_BASE_URL": server.base_url, "LLM_PRICE_IN": "1000"}.items():
-            monkeypatch.setenv(f"JIYI_{name}", value)
-        get_settings.cache_clear()
-        llm.cache_clear()
-        on_usage(llm_usage.record)
-        server.script(chat("hm"), chat('{"poignancy": 3}'))
-        try:
-            assert llms.ForGroup(llm(), group).ask(Poignancy(agent_id="a", text="b")).poignancy == 3
-        finally:
-            on_usage(None)
-            monkeypatch.undo()
-            get_settings.cache_clear()
-            llm.cache_clear()
-    (row,) = sums(group)
-    assert row.model_dump() == {
-        "prompt": "poignancy@1",
-        "model": "compatible:m",
-        "calls": 2,
-        "failures": 1,
-        "prompt_tokens": 20,
-        "completion_tokens": 10,
-        "cost": pytest.approx(0.02),
-    }
 
 
 def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:

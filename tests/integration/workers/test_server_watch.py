@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -17,12 +15,11 @@ import redis
 
 from tests.integration.waiting import until
 from tests.integration.workers.test_stack import home, kept, processes_in, put
-from tests.integration.workers.test_up import READY_SECONDS, Up, answers, mentioning, place, start
 from workers.embedded.stack import Stack
 from workers.supervision import respawn
 from workers.supervision.supervise import run
 
-__all__ = ["home", "place", "start"]
+__all__ = ["home"]
 pytestmark = pytest.mark.timeout(600)
 SERVERS = ("postgres", "valkey-server")
 #: At most, until a server is given up.
@@ -118,18 +115,6 @@ def test_a_server_that_cannot_live_ends_the_processes_with_one_sentence(home: Pa
     assert str(home / "log" / "postgres.log") in sentence
     assert "ending all processes" in sentence
     assert not processes_in(home)
-
-
-def test_the_whole_service_survives_the_death_of_its_servers(start: Callable[..., Up], place: Path) -> None:
-    up = start(JIYI_HOME=place / "h")
-    up.ready()
-    for name in SERVERS:
-        victim = server(place, name)
-        os.kill(victim.pid, signal.SIGKILL)
-        until(lambda victim=victim, name=name: replaced(place, name, victim) and answers(up.admin, "readyz"), READY_SECONDS)  # type: ignore[misc]
-    assert up.output.count("starting it again") == len(SERVERS)
-    assert up.interrupt() == 130
-    assert not mentioning(place)
 
 
 def replaced(folder: Path, name: str, victim: psutil.Process) -> bool:
