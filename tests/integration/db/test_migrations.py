@@ -193,7 +193,7 @@ def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> No
         columns = {table: sorted(empty.columns(table)) for table in ROWS}
         assert all(row.keys() <= set(columns[table]) for table, row in ROWS.items())
         before[revision] = columns, empty.content(columns)
-        assert all(len(found) == number for found in before[revision][1].values())
+        assert all(len(found) >= number for found in before[revision][1].values())  # work may be owed anew
     assert empty.revision() == REVISIONS[-1]
     for revision, (columns, rows) in before.items():
         missing = {table: set(columns[table]) - empty.columns(table) for table in ROWS}

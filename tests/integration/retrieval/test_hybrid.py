@@ -297,6 +297,7 @@ def test_all_texts_of_a_request_are_embedded_in_one_call_and_vectors_that_come_a
     assert sorted(call.args[1]) == sorted([LONG, *sentences_of(LONG), "Who waters tomatoes?"])
     assert {node.description for node in answers[0].retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
     engine = embedder()
+    forget_questions()
     calls.side_effect = EmbeddingUnavailable("gone")  # then the question as a whole has to do
     answer = ask(group, LONG, vectors=[engine.query(LONG).tolist()], embedding_model=engine.model)
     assert list(calls.call_args.args[1]) == sentences_of(LONG)
