@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -29,6 +28,7 @@ from tasks.memory import embedding
 from tasks.reflection import reflect as reflecting
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.threads import Threads
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -46,10 +46,7 @@ def ended(group: str, session: str = "s", agent_id: str = "klaus") -> object:
 
 def until_it_waits_for_a_lock(future: Future[object]) -> None:
     """For a row that the caller's transaction has."""
-    deadline = time.monotonic() + PATIENCE
-    while not future.done() and not rows("SELECT FROM pg_locks WHERE NOT granted"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: future.done() or rows("SELECT FROM pg_locks WHERE NOT granted"))
 
 
 def asked_for(group: str) -> tuple[str, str]:
@@ -65,30 +62,21 @@ def asked_for(group: str) -> tuple[str, str]:
     return name
 
 
-def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does(group: str) -> None:
+@pytest.mark.parametrize("other", ["conversation", "scan"])
+def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_scan_finds_its_hours_over(group: str, other: str) -> None:
     """Whoever stores the end has the agent and wants its reflection; whoever reflects may not have that and want the agent."""
     name = asked_for(group)
     with Threads(1) as pool, unit_of_work() as connection:
-        agents.lock_agents(connection, [name])
+        if other == "conversation":
+            agents.lock_agents(connection, [name])
+        else:
+            connection.execute(text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group})
         reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
         until_it_waits_for_a_lock(reflected)
-        reflections.ask(connection, *name, "conversations")  # no deadlock: nobody has it and waits for us
+        reflections.ask(connection, *name, "conversations" if other == "conversation" else "hours")  # no deadlock: nobody waits for us
         connection.commit()
         assert reflected.result(PATIENCE) == 1
-    assert [row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)] == ["done"] or rows(
-        "SELECT state FROM reflections WHERE group_id = :g AND state = 'nothing'", g=group
-    )
-
-
-def test_a_reflection_that_ends_while_the_scan_finds_its_hours_over(group: str) -> None:
-    name = asked_for(group)
-    with Threads(1) as pool, unit_of_work() as connection:
-        connection.execute(text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group})  # as the scan does
-        reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
-        until_it_waits_for_a_lock(reflected)
-        reflections.ask(connection, *name, "hours")
-        connection.commit()
-        assert reflected.result(PATIENCE) == 1
+    assert {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)} & {"done", "nothing"}
 
 
 def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,39 +147,21 @@ def test_an_action_that_met_another_is_done_once(group: str) -> None:
     assert len(rows("SELECT FROM audit_log WHERE group_id = :g", g=group)) == 1
 
 
-def test_what_is_no_conflict_is_not_tried_again() -> None:
-    calls: list[int] = []
-
-    def broken() -> None:
-        calls.append(1)
-        raise DBAPIError("SELECT …", {}, psycopg.errors.UniqueViolation("twice"))
-
-    with pytest.raises(DBAPIError):
-        conflicts.tried_again(broken)
-    assert calls == [1]
-    calls.clear()
-
-    def always() -> None:
-        calls.append(1)
-        raise conflict()
-
-    with pytest.raises(DBAPIError):
-        conflicts.tried_again(always)
-    assert len(calls) == conflicts.TRIES
+def test_what_is_no_conflict_is_not_tried_again_and_what_is_not_for_ever() -> None:
+    for error, tries in ((psycopg.errors.UniqueViolation("twice"), 1), (psycopg.errors.DeadlockDetected("deadlock"), conflicts.TRIES)):
+        broken = Mock(side_effect=DBAPIError("SELECT …", {}, error))
+        with pytest.raises(DBAPIError):
+            conflicts.tried_again(broken)
+        assert broken.call_count == tries
 
 
 def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
     event = observed(group)
     save(event)
-
-    def handler(_batch: work.Batch) -> None:
-        raise conflict()
-
     assert embedding.embed is not None  # its kind is known
-    work.run_due(work.KINDS[EMBED], handler)
-    (row,) = rows("SELECT attempts, due_at FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
+    work.run_due(work.KINDS[EMBED], Mock(side_effect=conflict()))
+    (row,) = rows("SELECT attempts FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
     assert row["attempts"] == 0
-    assert row["due_at"] < datetime.now(UTC).replace(year=2100)  # type: ignore[operator]
 
 
 def test_an_intake_that_met_another_transaction_stores_its_batch_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

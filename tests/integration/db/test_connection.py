@@ -40,6 +40,12 @@ def test_a_connection_that_the_server_has_ended_is_replaced(pool: Engine) -> Non
         ended = [int(one.execute(text("SELECT pg_backend_pid()")).scalar_one()) for one in (first, second)]
     end(ended)
     assert pid(pool) not in ended
+    for block in (reading, unit_of_work):  # whoever asks notices nothing
+        with block() as connection:
+            last = driver(connection).info.backend_pid
+        end([last])
+        with block() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
 
 
 def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,15 +58,6 @@ def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest
     monkeypatch.setattr(connections, "TRIED_AFTER", 0.0)
     assert pid(pool) == before
     assert "SELECT 1" in asked
-
-
-def test_whoever_asks_notices_nothing(pool: Engine) -> None:
-    for block in (reading, unit_of_work):
-        with block() as connection:
-            ended = driver(connection).info.backend_pid
-        end([ended])
-        with block() as connection:
-            assert connection.execute(text("SELECT 1")).scalar_one() == 1
 
 
 def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:

@@ -16,6 +16,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from models.db import connection as base
+from tests.integration.threads import Threads
 from workers import migrate
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -98,11 +99,15 @@ class Database:
         self.url = url
 
     def alembic(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.python("alembic", *arguments)
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A module of ours, in a process of its own."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
         return subprocess.run(
-            [sys.executable, "-m", "alembic", *arguments],
+            [sys.executable, "-m", *arguments],
             cwd=CHECKOUT,
-            env=environment | {"JIYI_DATABASE_URL": self.url},
+            env=environment | {"JIYI_DATABASE_URL": self.url, "JIYI_BROKER_URL": "memory://"},
             capture_output=True,
             text=True,
             timeout=ALEMBIC_SECONDS,
@@ -135,22 +140,27 @@ class Database:
     def revision(self) -> str | None:
         return next((revision for (revision,) in self.query("SELECT version_num FROM alembic_version")), None)
 
-    def fill(self) -> None:
+    def fill(self, number: int = 0) -> None:
+        """A row in each table; with another number, another one, of another group."""
         for table, row in ROWS.items():
+            names = {"group_id": "g", "job": "reconcile"}
+            own = {name: f"{value}{number or ''}" for name, value in names.items() if name in row}
+            values = [
+                str(value).replace("00000000-", f"{number:08}-") if "-7000-" in str(value) else value for value in (row | own).values()
+            ]
             marks = ", ".join(["%s"] * len(row))
-            self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *row.values())
+            self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *values)
 
-    def content(self, of: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
+    def content(self, of: dict[str, list[str]]) -> dict[str, set[tuple[Any, ...]]]:
         """Each table's rows as text, of the columns given."""
         return {
-            table: self.query("SELECT " + ", ".join(f"CAST({column} AS text)" for column in columns) + f" FROM {table}")
+            table: set(self.query("SELECT " + ", ".join(f"CAST({column} AS text)" for column in columns) + f" FROM {table}"))
             for table, columns in of.items()
         }
 
 
 @pytest.fixture
 def empty(database: Stack) -> Iterator[Database]:
-    assert database.urls is not None
     name = f"migrations_{uuid4().hex[:12]}"
     server = Database(database.urls.database_url)
     server.query(f"CREATE DATABASE {name}")
@@ -160,40 +170,36 @@ def empty(database: Stack) -> Iterator[Database]:
         server.query(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_an_empty_database_is_brought_to_the_newest_revision_and_equals_the_models(empty: Database) -> None:
+def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(empty: Database) -> None:
     empty.run("upgrade", "head")
     assert empty.revision() == REVISIONS[-1]
     assert empty.tables() >= ROWS.keys()
     assert "No new upgrade operations detected" in empty.run("check")
+    empty.fill()
+    empty.run("downgrade", "base")
+    assert (empty.tables(), empty.revision()) == (set(), None)
+    empty.upgrade()
+    assert empty.query("SELECT count(*) FROM memory_nodes") == [(0,)]
     empty.query("ALTER TABLE kw_strength DROP COLUMN strength")
     assert empty.alembic("check").returncode != 0  # so the check above can fail
 
 
-def test_a_downgrade_to_base_leaves_no_table_and_can_be_undone(empty: Database) -> None:
-    empty.run("upgrade", "head")
-    empty.fill()
-    empty.run("downgrade", "base")
-    assert (empty.tables(), empty.revision()) == (set(), None)
-    empty.run("upgrade", "head")
-    assert empty.tables() >= ROWS.keys()
-    assert empty.query("SELECT count(*) FROM memory_nodes") == [(0,)]
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database, revision: str) -> None:
-    empty.upgrade(revision)
-    empty.fill()
-    earlier = {table: empty.columns(table) for table in ROWS}
-    assert all(row.keys() <= earlier[table] for table, row in ROWS.items())
-    everything = {table: sorted(columns) for table, columns in earlier.items()}
-    before = empty.content(everything)
-    empty.upgrade()
+def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> None:
+    """One database: at each revision rows are added as that revision's code wrote them; in the end none has changed."""
+    before: dict[str, tuple[dict[str, list[str]], dict[str, set[tuple[Any, ...]]]]] = {}
+    for number, revision in enumerate(REVISIONS, start=1):
+        empty.upgrade(revision)
+        empty.fill(number)
+        columns = {table: sorted(empty.columns(table)) for table in ROWS}
+        assert all(row.keys() <= set(columns[table]) for table, row in ROWS.items())
+        before[revision] = columns, empty.content(columns)
+        assert all(len(found) >= number for found in before[revision][1].values())  # work may be owed anew
     assert empty.revision() == REVISIONS[-1]
-    missing = {table: earlier[table] - empty.columns(table) for table in ROWS}
-    assert not any(missing.values()), f"columns that the previous code still uses are gone: {missing}"
-    assert all(len(found) == 1 for found in before.values())
-    after = empty.content(everything)  # a migration may add rows (work that is owed anew), but change none
-    assert {table: [row for row in after[table] if row in before[table]] for table in ROWS} == before
+    for revision, (columns, rows) in before.items():
+        missing = {table: set(columns[table]) - empty.columns(table) for table in ROWS}
+        assert not any(missing.values()), f"columns that the code of {revision} still uses are gone: {missing}"
+        after = empty.content(columns)  # a migration may add rows (work that is owed anew), but change none
+        assert [(revision, table) for table in ROWS if not rows[table] <= after[table]] == []
 
 
 def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database) -> None:
@@ -242,20 +248,9 @@ def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Datab
 
 
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-m", "alembic", "upgrade", "head"],
-            cwd=CHECKOUT,
-            env=environment | {"JIYI_DATABASE_URL": empty.url},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    output = [process.communicate(timeout=ALEMBIC_SECONDS)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], output
+    with Threads(2) as pool:
+        both = [future.result() for future in [pool.submit(empty.alembic, "upgrade", "head") for _ in range(2)]]
+    assert [done.returncode for done in both] == [0, 0], both
     assert empty.revision() == REVISIONS[-1]
 
 
@@ -310,38 +305,26 @@ def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_an
 
 def run_module(empty: Database, *arguments: str, code: int) -> str:
     """Its one line on stderr, where it fails."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=CHECKOUT,
-        env=environment | {"JIYI_DATABASE_URL": empty.url, "JIYI_BROKER_URL": "memory://"},
-        capture_output=True,
-        text=True,
-        timeout=ALEMBIC_SECONDS,
-        check=False,
-    )
+    done = empty.python(*arguments)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.strip()
 
 
-@pytest.mark.parametrize(
-    ("revision", "words"),
-    [("9999", "a later version has migrated it"), ("abc", "which no version of Jiyi has"), ("0000", "which no version of Jiyi has")],
-)
-def test_17_old_code_on_a_newer_database_and_an_unknown_revision_end_in_one_sentence(empty: Database, revision: str, words: str) -> None:
+def test_17_old_code_on_a_newer_database_and_an_unknown_revision_end_in_one_sentence(empty: Database) -> None:
+    newer, unknown = "a later version has migrated it", "which no version of Jiyi has"
     with environment(database_url=empty.url):
         upgrade()
-        migrate.check()
-        empty.query("UPDATE alembic_version SET version_num = %s", revision)
-        for step in (upgrade, migrate.check):
-            with pytest.raises(WrongRevision, match=f"'?{revision}'?.*{words}.*docs/operations.md$"):
-                step()
+        for revision, words in (("abc", unknown), ("0000", unknown), ("9999", newer)):
+            empty.query("UPDATE alembic_version SET version_num = %s", revision)
+            for step in (upgrade, migrate.check):
+                with pytest.raises(WrongRevision, match=f"'?{revision}'?.*{words}.*docs/operations.md$"):
+                    step()
     for arguments in (("workers.migrate",), ("workers.procfile", "upkeep"), ("workers.procfile", "web")):
         told = run_module(empty, *arguments, code=1)
         assert told.count("\n") == 0, told
-        assert words in told
-    assert empty.revision() == revision
+        assert newer in told
+    assert empty.revision() == "9999"
 
 
 def test_17_code_on_a_database_that_was_not_migrated_yet_says_what_to_run(empty: Database) -> None:

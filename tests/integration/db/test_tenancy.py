@@ -22,7 +22,6 @@ from sqlalchemy.exc import ProgrammingError
 
 from engine.operations.jobs import Job
 from jiyi.protocol import limits
-from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.reads import groups as known_groups
@@ -113,7 +112,6 @@ def intake(database: Stack) -> Any:
 @pytest.fixture
 def owner(database: Stack) -> Iterator[psycopg.Connection[dict[str, Any]]]:
     """A connection as whoever looks after the database, whom row-level security does not concern."""
-    assert database.urls is not None
     url = database.urls.database_url.replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
@@ -134,19 +132,7 @@ def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str
 def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
     """Tables with a ``group_id``, those that others refer to first."""
     found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
-    first = [
-        "groups",
-        "agents",
-        "events",
-        "memory_nodes",
-        "erasures",
-        "stores",
-        "items",
-        "artifacts",
-        "pain_points",
-        "proposals",
-        "schedules",
-    ]
+    first = "groups agents events memory_nodes erasures stores items artifacts pain_points proposals schedules".split()
     return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
 
 
@@ -216,14 +202,16 @@ def test_the_service_works_as_a_role_that_row_level_security_concerns(owner: psy
     assert may == {"SELECT", "INSERT", "UPDATE", "DELETE"}  # TRUNCATE would ask no policy
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["TRUNCATE events", "DROP POLICY tenants ON events", "CREATE TABLE mine (id int)", "ALTER TABLE events DISABLE ROW LEVEL SECURITY"],
-)
-def test_the_role_may_not_alter_what_confines_it(statement: str) -> None:
-    refused = pytest.raises(ProgrammingError, match=r"permission denied|must be owner")
-    with whole_service(), refused, unit_of_work() as connection:
-        connection.execute(text(statement))
+def test_the_role_may_not_alter_what_confines_it() -> None:
+    for statement in (
+        "TRUNCATE events",
+        "DROP POLICY tenants ON events",
+        "CREATE TABLE mine (id int)",
+        "ALTER TABLE events DISABLE ROW LEVEL SECURITY",
+    ):
+        refused = pytest.raises(ProgrammingError, match=r"permission denied|must be owner")
+        with whole_service(), refused, unit_of_work() as connection:
+            connection.execute(text(statement))
 
 
 # Every table
@@ -274,18 +262,6 @@ def test_no_tenant_writes_anothers_rows_in_any_table(groups: tuple[str, str], ow
         assert after["row"] == before, table
 
 
-def test_rows_of_no_group_are_the_whole_services(groups: tuple[str, str]) -> None:
-    letter = uuid4()
-    with whole_service(), unit_of_work() as connection:
-        dead_letters.add_message(connection, "{", "not JSON", letter, None)
-    with for_groups(*groups):
-        assert count("dead_letters", "subject_id = :id", id=letter) == 0
-    with whole_service():
-        assert count("dead_letters", "subject_id = :id", id=letter) == 1
-    with pytest.raises(ProgrammingError, match="row-level security"), for_groups(*groups), unit_of_work() as connection:
-        dead_letters.add_message(connection, "{", "not JSON", letter, None)
-
-
 def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() -> None:
     names = ["a,b", "{c}", 'd"e', "f\\g", "NULL", "陶", " "]
     for name in names:
@@ -321,22 +297,18 @@ def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
         assert count("pending_work", "kind = 'test' AND group_id = :g", g=ours) == 1
 
 
-def test_a_copy_that_fails_leaves_no_connection_with_the_owners_rights(groups: tuple[str, str]) -> None:
-    again = copied(groups[0])
-    twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
-    for _ in range(3):
-        with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
-            bulk_copy.copy_rows(driver(connection), [twice])
-        assert count("groups") == 0
-
-
-def test_the_owners_rights_end_with_the_block(groups: tuple[str, str]) -> None:
+def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups: tuple[str, str]) -> None:
     with unit_of_work() as connection:
         with as_owner(connection):
             assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() >= len(groups)
         assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 0
     with pytest.raises(ZeroDivisionError), unit_of_work() as connection, as_owner(connection):
         raise ZeroDivisionError
+    assert count("groups") == 0
+    again = copied(groups[0])
+    twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
+    with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
+        bulk_copy.copy_rows(driver(connection), [twice])
     for _ in range(3):
         assert count("groups") == 0
 
@@ -392,25 +364,25 @@ def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) 
     return found
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_query_that_forgot_its_condition_gives_away_nothing(question: str, groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+def test_a_query_that_forgot_its_condition_gives_away_nothing(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
     ours, theirs = groups
-    ask = QUESTIONS[question]
-    with neutralised() as changed:
-        with whole_service(), unit_of_work() as connection:  # so the test can fail: without row-level security it is given away
-            everything = repr(ask(connection, ours, secrets[theirs]))
-            others = ask(connection, "no such group", secrets[theirs])
-        assert changed
-        if question != "related":  # that one is bound by a function
-            # Pages are bounded: among all the rows of the other tests, theirs need not be on the first.
-            assert theirs in everything or any(flatten(others))
-        with for_groups(ours), unit_of_work() as connection:
-            for group in groups:
-                assert theirs not in repr(ask(connection, group, secrets[theirs]))
-        with for_groups("no such group"), unit_of_work() as connection:
-            assert not any(flatten(ask(connection, theirs, secrets[theirs])))
-        with unit_of_work() as connection:
-            assert not any(flatten(ask(connection, theirs, secrets[theirs])))
+    for question, ask in QUESTIONS.items():
+        with neutralised() as changed:
+            with whole_service(), unit_of_work() as connection:  # so the test can fail: without row-level security it is given away
+                everything = repr(ask(connection, ours, secrets[theirs]))
+                others = ask(connection, "no such group", secrets[theirs])
+            assert changed, question
+            if question != "related":  # that one is bound by a function
+                # Pages are bounded: among all the rows of the other tests, theirs need not be on the first.
+                assert theirs in everything or any(flatten(others)), question
+            with for_groups(ours), unit_of_work() as connection:
+                for group in groups:
+                    assert theirs not in repr(ask(connection, group, secrets[theirs])), question
+            for scope in (Scope(("no such group",)), NOBODY):
+                with within(scope), unit_of_work() as connection:
+                    assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
+        with for_groups(ours), unit_of_work() as connection:  # asked for another group by name, with its condition
+            assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
 
 
 def flatten(answer: Any) -> list[Any]:
@@ -420,8 +392,6 @@ def flatten(answer: Any) -> list[Any]:
 def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
     ours, theirs = groups
     with for_groups(ours), unit_of_work() as connection:
-        for name, ask in QUESTIONS.items():
-            assert not any(flatten(ask(connection, theirs, secrets[theirs]))), name
         assert operations.totals(connection, theirs) == operations.Totals(0, 0)
         assert agent_reads.agent(connection, theirs, "klaus") is None
         assert theirs not in known_groups(connection)
@@ -471,19 +441,13 @@ def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -
 
 def test_scopes_do_not_leak_between_the_users_of_a_connection(groups: tuple[str, str]) -> None:
     ours, theirs = groups
-    seen = []
     for scope in (Scope((ours,)), NOBODY, Scope((theirs,)), Scope(whole_service=True), NOBODY, Scope((ours, theirs))) * 3:
         for connect in (unit_of_work, reading):
             with within(scope), connect() as connection:
-                seen.append((scope, set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {ours, theirs}))
-    for scope, found in seen:
-        assert found == ({ours, theirs} if scope.whole_service else set(scope.groups))
-
-
-def test_a_scope_ends_with_an_exception_and_a_rollback(groups: tuple[str, str]) -> None:
-    for connect in (unit_of_work, reading):
+                found = set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {ours, theirs}
+            assert found == ({ours, theirs} if scope.whole_service else set(scope.groups))
+    for connect in (unit_of_work, reading):  # a scope ends with an exception and a rollback
         with pytest.raises(ProgrammingError), whole_service(), connect() as connection:
-            assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() >= len(groups)
             connection.execute(text("SELECT nonsense"))
         assert current() == NOBODY
         with connect() as connection:
@@ -541,32 +505,21 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     assert seen == [Scope(("g",)), NOBODY]
 
 
-@pytest.mark.parametrize(
-    ("wide", "operator", "begun", "expected"),
-    [
+def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups: tuple[str, str]) -> None:
+    everything = Scope(whole_service=True)
+    for wide, operator, begun, expected in (
         ({}, False, NOBODY, Scope(("g",))),
-        ({}, True, Scope(whole_service=True), Scope(("g",))),
+        ({}, True, everything, Scope(("g",))),
         ({}, True, Scope(("h",)), Scope(("h",))),  # a request of another group: nothing is widened
         ({"across_groups": True}, False, Scope(("g", "h")), Scope(("g",))),
-        ({"across_groups": True}, True, Scope(("g",)), Scope(whole_service=True)),
-        ({"whole_service": True}, False, Scope(("g",)), Scope(whole_service=True)),
-    ],
-)
-def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(
-    groups: tuple[str, str], wide: dict[str, bool], operator: bool, begun: Scope, expected: Scope
-) -> None:
-    asked: Action[Unnamed, Scope] = Action(
-        name="test.ask",
-        request=Unnamed,
-        result=Scope,
-        scope="read",
-        function=lambda _context, _request: current(),
-        doc="",
-        queue="",
-        **wide,
-    )
-    with within(begun):
-        assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected
+        ({"across_groups": True}, True, Scope(("g",)), everything),
+        ({"whole_service": True}, False, Scope(("g",)), everything),
+    ):
+        asked: Action[Unnamed, Scope] = Action(
+            name="test.ask", request=Unnamed, result=Scope, scope="read", function=lambda *_: current(), doc="", queue="", **wide
+        )
+        with within(begun):
+            assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected, (wide, operator, begun)
 
 
 def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -617,30 +570,6 @@ def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups:
     assert current() == NOBODY
 
 
-def test_an_event_with_the_id_of_another_groups_event_is_stored_like_any_other(groups: tuple[str, str], intake: Any) -> None:
-    ours, theirs = groups
-    first = observed(theirs, "said first", agent_id="maria")
-    second = observed(ours, "said second", agent_id="maria", event_id=first.event_id)
-    assert intake.store([first], []).events == 1
-    stored = intake.store([second, observed(ours, "another", agent_id="maria")], [])
-    assert (stored.events, stored.repeated) == (2, 0)
-    assert intake.store([first, second], []).repeated == 2
-    with for_groups(ours):
-        assert count("memory_nodes", "agent_id = 'maria'") == 2
-    with for_groups(theirs):
-        assert count("memory_nodes", "description = 'said first'") == 1
-
-
-def test_evidence_of_another_group_is_as_good_as_none(groups: tuple[str, str], secrets: dict[str, UUID], intake: Any) -> None:
-    ours, theirs = groups
-    thought = observed(ours, "it follows", agent_id="maria", node_type="thought", evidence=[secrets[theirs]])
-    intake.store([thought], [])
-    with for_groups(ours), unit_of_work() as connection:
-        found = reflections.why(connection, ours, thought.event_id, 3, 10)
-    assert found.missing == [secrets[theirs]]
-    assert encode([thought])  # the event itself says only what its own group wrote
-
-
 # Indexes
 
 ROWS = 2_000
@@ -672,43 +601,18 @@ def plan(connection: Connection, statement: str, **parameters: Any) -> str:
     return "\n".join(row[0] for row in driver(connection).execute(f"EXPLAIN {statement}".encode(), parameters))
 
 
-def test_what_changed_is_found_by_the_index(many: str) -> None:
+def test_what_changed_or_expires_is_found_by_its_index(many: str) -> None:
     with for_groups(many), unit_of_work() as connection:
         since = driver(connection).execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
         assert since is not None
         wanted = index_rows._CHANGED.as_string(driver(connection))
-        told = plan(connection, wanted, group=many, agent="klaus", model="m", since=since[0])
-    assert re.search(r"memory_nodes_group_id_agent_id_changed_xid_idx.*\n(.*\n)?\s*Index Cond: .*changed_xid >=", told), told
-
-
-def test_what_expires_is_found_by_the_index(many: str) -> None:
-    with for_groups(many), unit_of_work() as connection:
-        wanted = str(archive._COUNT_EXPIRED.compile(connection))
-        told = plan(connection, wanted, group=many, agent="klaus", at=T0)
-    assert re.search(r"memory_nodes_expiring_idx.*\n(.*\n)?\s*Index Cond: .*expires_at <=", told), told
-
-
-def test_a_large_agents_nearest_and_most_important_are_found_by_their_indexes(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans: list[str] = []
-    ids = large_agents._Search._ids
-
-    def explained(self: Any, more: Any, order: Any, limit: int, **parameters: Any) -> list[UUID]:
-        query = large_agents._IDS.format(self._where, more, order)
-        parameters = self._parameters | parameters | {"limit": limit}
-        asked = b"EXPLAIN " + query.as_bytes(self._raw)
-        plans.append("\n".join(row[0] for row in self._raw.execute(asked, parameters, prepare=False)))
-        return ids(self, more, order, limit, **{name: parameters[name] for name in parameters if name != "limit"})
-
-    monkeypatch.setattr(large_agents._Search, "_ids", explained)
-    filters = large_agents.Filters()
-    with for_groups(many), reading() as connection, driver(connection).transaction():
-        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
-        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, filters, T0, 10)
-        vector = agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32)
-        assert search.nearest(vector)
-        assert search.first("coalesce(n.poignancy, 0) DESC", 10)
-    assert f"Index Scan using {enlargement.index_name('m', 3)}" in plans[0]
-    assert "Index Scan using memory_nodes_poignancy_idx" in plans[-1]
+        changed = plan(connection, wanted, group=many, agent="klaus", model="m", since=since[0])
+        expires = plan(connection, str(archive._COUNT_EXPIRED.compile(connection)), group=many, agent="klaus", at=T0)
+    for told, index, condition in (
+        (changed, "memory_nodes_group_id_agent_id_changed_xid_idx", "changed_xid >="),
+        (expires, "memory_nodes_expiring_idx", "expires_at <="),
+    ):
+        assert re.search(rf"{index}.*\n(.*\n)?\s*Index Cond: .*{condition}", told), told
 
 
 def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
@@ -717,32 +621,46 @@ def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
     return int(row["n"])
 
 
-@pytest.mark.parametrize(
-    ("call", "by"),
-    [
-        ("jiyi_with_keywords(:g, 'klaus', '{key7}')", "memory_nodes_keywords_idx"),
-        ("jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)", "memory_nodes_tokens_idx"),
-    ],
-)
-def test_words_are_found_by_their_indexes(call: str, by: str, many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
-    before = scans(owner, by)
+def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
+    by_words = {
+        "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
+        "memory_nodes_tokens_idx": "jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
+    }
+    indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx"]
+    before = {name: scans(owner, name) for name in indexes}
+    flush = text("SELECT pg_stat_force_next_flush()")
     with for_groups(many), unit_of_work() as connection:
-        found = connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one()
-        connection.execute(text("SELECT pg_stat_force_next_flush()"))
-    assert found == 1
-    engine().dispose()  # the session's numbers are written at its end at the latest
-    assert scans(owner, by) == before + 1
+        for call in by_words.values():
+            assert connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one() == 1
+        connection.execute(flush)
+    with for_groups(many), reading() as connection, driver(connection).transaction():
+        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
+        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
+        assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
+        assert search.first("coalesce(n.poignancy, 0) DESC", 10)
+        driver(connection).execute(flush.text)
+    for pool in (engine(), reading_engine()):
+        pool.dispose()  # a session's numbers are written at its end at the latest
+    assert [name for name in indexes if scans(owner, name) == before[name]] == []
 
 
 # From before there were tenants
 
 
 def test_a_database_from_before_is_brought_under_row_level_security(empty: Database) -> None:
-    empty.run("upgrade", "0007")
+    """With processes that were connected before the migration."""
+    empty.upgrade("0007")
     empty.fill()
     node = "00000000-0000-7000-8000-000000000002"
     empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
-    empty.run("upgrade", "head")
+    with environment(database_url=empty.url):
+        assert count("memory_nodes") == 1  # nobody is kept apart yet
+        empty.run("upgrade", "head")
+        assert count("memory_nodes") == 0
+        with reading() as connection:
+            assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
+        with for_groups("g"):
+            assert count("memory_nodes") == count("node_access") == 1
     assert empty.query("SELECT group_id, recent::text, access_count FROM node_access") == [("g", "{}", 7)]
     assert empty.query("SELECT group_id, model FROM next_vectors") == [("g", "n")]
     # The code of before writes on meanwhile, without the new column.
@@ -750,21 +668,6 @@ def test_a_database_from_before_is_brought_under_row_level_security(empty: Datab
     empty.query("INSERT INTO node_access (node_id, last_accessed) VALUES (%s, now())", node)
     empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
     assert empty.query("SELECT a.group_id, v.group_id FROM node_access a JOIN next_vectors v USING (node_id)") == [("g", "g")]
-    with environment(database_url=empty.url):
-        with for_groups("g"):
-            assert count("memory_nodes") == count("node_access") == 1
-        assert count("memory_nodes") == 0
-
-
-def test_processes_that_were_connected_before_the_migration_are_confined_after_it(empty: Database) -> None:
-    empty.run("upgrade", "0007")
-    empty.fill()
-    with environment(database_url=empty.url):
-        assert count("memory_nodes") == 1  # nobody is kept apart yet
-        empty.run("upgrade", "head")
-        assert count("memory_nodes") == 0
-        with reading() as connection:
-            assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
 
 
 def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, owner: psycopg.Connection[dict[str, Any]]) -> None:
@@ -800,12 +703,11 @@ def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, 
 
 
 def test_a_downgrade_takes_everything_back_but_the_role(empty: Database) -> None:
-    empty.run("upgrade", "head")
+    empty.upgrade()
     empty.run("downgrade", "0007")
-    assert empty.query("SELECT count(*) FROM pg_policies") == [(0,)]
-    assert empty.query("SELECT count(*) FROM pg_proc WHERE starts_with(proname, 'jiyi_')") == [(0,)]
+    for left in ("pg_policies", "pg_proc WHERE starts_with(proname, 'jiyi_')", "pg_default_acl"):
+        assert empty.query(f"SELECT count(*) FROM {left}") == [(0,)], left
     assert empty.query("SELECT count(*) FROM information_schema.role_table_grants WHERE grantee = %s", ROLE) == [(0,)]
-    assert empty.query("SELECT count(*) FROM pg_default_acl") == [(0,)]
 
 
 _CONDITION = re.compile(r"(?<!\w)(?:\w+\.)?group_id = %\(\w+\)s(?:::\w+)?")

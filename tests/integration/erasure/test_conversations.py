@@ -35,18 +35,6 @@ def told(group: str, **signals: Any) -> None:
         profiles.update(connection, (group, "helper"), ProfileSignals(**signals), datetime.now(UTC))
 
 
-def test_what_a_turn_told_goes_with_it(group: str) -> None:
-    said = say(group, *SMALL_TALK, "I am allergic to peanuts.")
-    run()
-    [fact] = nodes(group, "knowledge")
-    noted(group, "what may I eat?", [fact["node_id"]])
-    told(group, industry="pottery")
-    erase(group, node_ids=[said[3]])
-    assert [row["kind"] for row in nodes(group)] == ["session"] * 3
-    assert rows("SELECT 1 FROM injections WHERE group_id = :g", g=group) == []
-    assert rows("SELECT 1 FROM user_profiles WHERE group_id = :g", g=group) == []
-
-
 def test_a_person_goes_from_all_that_is_kept_of_conversations(group: str) -> None:
     name = f"Maria Quill{uuid4().hex[:8]}"
     say(group, *SMALL_TALK, f"I work at {name} and sons.")
@@ -74,9 +62,16 @@ def test_what_was_superseded_stays_so_when_the_newer_is_erased(group: str) -> No
     assert old["superseded_at"] is not None
 
 
-def test_an_agent_goes_with_its_cursor_its_profile_and_its_notes(group: str) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
+def test_what_a_turn_told_goes_with_it_and_an_agent_with_all_that_is_kept(group: str) -> None:
+    said = say(group, *SMALL_TALK, "I am allergic to peanuts.")
     run()
+    [fact] = nodes(group, "knowledge")
+    noted(group, "what may I eat?", [fact["node_id"]])
+    told(group, industry="pottery")
+    erase(group, node_ids=[said[3]])
+    assert [row["kind"] for row in nodes(group)] == ["session"] * 3
+    assert rows("SELECT 1 FROM injections WHERE group_id = :g", g=group) == []
+    assert rows("SELECT 1 FROM user_profiles WHERE group_id = :g", g=group) == []
     told(group, industry="pottery")
     noted(group, "where do I live?", [])
     erase(group, agent_id="helper")

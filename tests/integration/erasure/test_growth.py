@@ -29,19 +29,15 @@ def grown(group: str) -> None:
     run()
 
 
-def test_an_agent_goes_with_all_that_it_grew(group: str) -> None:
+def test_a_skill_goes_with_the_memory_that_it_rests_on_and_an_agent_with_all_that_it_grew(group: str) -> None:
     grown(group)
     assert all(count(group, table) for table in TABLES)
-    erase(group, agent_id=AGENT)
-    assert {table: count(group, table) for table in TABLES} == dict.fromkeys(TABLES, 0)
-
-
-def test_a_skill_goes_with_the_memory_that_it_rests_on(group: str) -> None:
-    grown(group)
     [skill] = artifacts(group)
     erase(group, node_ids=[skill.evidence[0]])
     assert artifacts(group) == []
     assert len(artifacts(group, "pipeline")) == 1
+    erase(group, agent_id=AGENT)
+    assert {table: count(group, table) for table in TABLES} == dict.fromkeys(TABLES, 0)
 
 
 def test_a_person_goes_from_steps_patterns_and_skills(group: str) -> None:

@@ -24,12 +24,15 @@ TABLES = {
 }
 
 
-def test_what_a_turn_told_of_pain_goes_with_it_and_the_rest_is_counted_anew(group: str) -> None:
+def test_what_a_turn_told_of_pain_goes_with_it_the_rest_is_counted_anew_and_an_agent_goes_with_all_of_it(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     second = say(group, *SMALL_TALK, TROUBLE[1])
     assert pain(group).occurrence_count == 2
     erase(group, node_ids=[second[3]])
     assert (pain(group).occurrence_count, pain(group).confidence) == (1, 0.25)
+    erase(group, agent_id=AGENT)
+    for table in TABLES:
+        assert rows(f"SELECT 1 FROM {table} WHERE group_id = :g", g=group) == [], table
 
 
 def test_a_pain_point_in_the_words_of_an_erased_turn_goes_with_its_proposals(group: str) -> None:
@@ -72,10 +75,3 @@ def test_a_person_goes_from_all_of_it(group: str) -> None:
     report = erase(group, person=name)
     assert set(report["looked_through"]["tables"]) >= TABLES
     assert places(name, group=group) == []
-
-
-def test_an_agent_goes_with_all_of_it(group: str) -> None:
-    say(group, *SMALL_TALK, TROUBLE[0])
-    erase(group, agent_id=AGENT)
-    for table in TABLES:
-        assert rows(f"SELECT 1 FROM {table} WHERE group_id = :g", g=group) == [], table

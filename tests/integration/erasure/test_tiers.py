@@ -64,7 +64,7 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     assert [item.content for item in ask(elsewhere, "x").results] == [words]
 
 
-def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it(group: str) -> None:
+def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it_and_what_is_owed(group: str) -> None:
     events = [output(group, TEXTS[0], agent_id="Ada"), output(group, TEXTS[1], agent_id="Bob")]
     save(*events)
     screen()
@@ -76,10 +76,8 @@ def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it(gro
     save(events[0])  # delivered again
     screen()
     assert contents(group, "quarantine_logs") == {TEXTS[1]}
-
-
-def test_what_is_owed_for_an_erased_output_is_owed_no_more(group: str) -> None:
     name = f"Quill{uuid4().hex[:8]}"
+    embed()
     save(output(group, f"{name} wants a second firing of all the cups that came out of the kiln today."))
     erase(group, person=name)
     assert rows("SELECT kind FROM pending_work WHERE group_id = :g", g=group) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -25,7 +26,6 @@ OWN_DATABASE = 6
 
 @pytest.fixture(autouse=True)
 def _own_buffer(database: Stack) -> Iterator[None]:
-    assert database.urls is not None
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         yield
@@ -56,15 +56,24 @@ def old_flush(hours: int = 1) -> UUID:
     return UUID(int=(int((time.time() - hours * 3600) * 1000) << 80) | (7 << 76) | (2 << 62) | uuid4().int & 0xFFFF)
 
 
-def test_a_touch_is_written_by_the_flush_with_its_time_and_count(group: str) -> None:
-    (node,) = remembered(group)
-    access.touch(group, [node], at(2.000123))
-    assert accessed(node) == (T0, 0)
-    assert access.flush() == FlushResult(touches=1, nodes=1)
-    last_accessed, count = accessed(node)
-    assert abs(last_accessed.timestamp() - at(2.000123)) < 0.001
-    assert count == 1
-    assert not valkey().exists(valkey_keys.ACCESS, valkey_keys.ACCESS_EACH)
+def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str) -> None:
+    one, other = remembered(group, 2)
+    for hours in (3, 5.000123, 4):
+        access.touch(group, [one], at(hours))
+    access.touch(group, [uuid4(), other], at(1))  # an unknown node is harmless to the others
+    assert accessed(one) == (T0, 0)
+    assert access.flush() == FlushResult(touches=5, nodes=3)
+    last_accessed, count = accessed(one)
+    assert abs(last_accessed.timestamp() - at(5.000123)) < 0.001
+    assert count == 3
+    assert accessed(other) == (T0 + timedelta(hours=1), 1)
+    before = counters()
+    assert before["access_coalesced_total"] == 2
+    for hours in (6, 7):
+        access.touch(group, [one], at(hours))
+    access.flush()
+    assert {name: count - before[name] for name, count in counters().items()} == {"access_updates_total": 1, "access_coalesced_total": 1}
+    assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
 
 
 def recent(node_id: UUID) -> list[float]:
@@ -72,10 +81,10 @@ def recent(node_id: UUID) -> list[float]:
     return [moment.timestamp() for moment in row["recent"]]
 
 
-def test_the_last_times_are_kept_in_the_order_in_which_they_were_written(group: str) -> None:
+def test_the_last_times_are_kept_once_each_in_the_order_in_which_they_were_written(group: str) -> None:
     one, other = remembered(group, 2)
     assert recent(one) == []
-    for hours in range(access.RECENT + 3):
+    for hours in (*range(access.RECENT + 3), access.RECENT + 2):  # the last one again
         access.touch(group, [one], at(hours))
         access.flush()
     assert recent(one) == [at(hours) for hours in range(3, access.RECENT + 3)]
@@ -83,16 +92,6 @@ def test_the_last_times_are_kept_in_the_order_in_which_they_were_written(group: 
     access.flush()
     assert recent(one) == [*(at(hours) for hours in range(4, access.RECENT + 3)), at(1)]
     assert recent(other) == [at(1)]
-
-
-def test_a_flush_that_is_repeated_adds_its_time_once(group: str) -> None:
-    (node,) = remembered(group)
-    for hours in (1, 2):
-        access.touch(group, [node], at(hours))
-        access.flush()
-    access.touch(group, [node], at(2))
-    access.flush()
-    assert recent(node) == [at(1), at(2)]
 
 
 def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) -> None:
@@ -103,42 +102,9 @@ def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) ->
     assert accessed(node) == (T0 + timedelta(hours=5), 2)
 
 
-def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str) -> None:
-    one, other = remembered(group, 2)
-    for hours in (3, 5, 4):
-        access.touch(group, [one], at(hours))
-    access.touch(group, [other], at(1))
-    assert access.flush() == FlushResult(touches=4, nodes=2)
-    assert accessed(one) == (T0 + timedelta(hours=5), 3)
-    assert accessed(other) == (T0 + timedelta(hours=1), 1)
-    assert counters() == {"access_updates_total": 2, "access_coalesced_total": 2}
-
-
-def test_counters_add_up_over_flushes(group: str) -> None:
-    (node,) = remembered(group)
-    for _ in range(2):
-        access.touch(group, [node], at(1))
-        access.touch(group, [node], at(2))
-        access.flush()
-    assert counters() == {"access_updates_total": 2, "access_coalesced_total": 2}
-
-
-def test_an_empty_flush_and_an_empty_touch_change_nothing() -> None:
-    assert access.flush() == FlushResult(0, 0)
-    assert access.recover() == FlushResult(0, 0)
-    assert access.touch("g", [], at(1)) is False
+def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (access.flush(), access.recover(), access.touch("g", [], at(1))) == (FlushResult(0, 0), FlushResult(0, 0), False)
     assert valkey().dbsize() == 0
-
-
-def test_an_unknown_node_is_harmless_to_the_others(group: str) -> None:
-    (node,) = remembered(group)
-    access.touch(group, [uuid4(), node, uuid4()], at(1))
-    access.flush()
-    assert accessed(node) == (T0 + timedelta(hours=1), 1)
-    assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
-
-
-def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = remembered(group, 2)
     monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
     assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
@@ -148,37 +114,23 @@ def test_one_flush_is_due_per_interval(group: str, monkeypatch: pytest.MonkeyPat
     assert access.touch(group, nodes, at(4)) is True
 
 
-def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        pass
-
-    def killed(_handed_over: str) -> None:
-        raise Killed
-
-    one, other = remembered(group, 2)
-    access.touch(group, [one], at(1))
-    access.touch(group, [one], at(2))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(access, "_write", killed)
+def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    *dead, other = remembered(group, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(access, "_write", Mock(side_effect=SystemExit))  # killed
         patch.setattr(access, "uuid7", old_flush)
-        access.flush()
-    assert accessed(one) == (T0, 0)
+        for node in dead:
+            access.touch(group, [node], at(1))
+            access.touch(group, [node], at(2))
+            with pytest.raises(SystemExit):
+                access.flush()
+    assert [accessed(node) for node in dead] == [(T0, 0)] * 2
     access.touch(group, [other], at(3))
-    assert access.recover() == FlushResult(touches=2, nodes=1)
-    assert accessed(one) == (T0 + timedelta(hours=2), 2)
+    assert access.recover() == FlushResult(touches=4, nodes=2)
+    assert [accessed(node) for node in dead] == [(T0 + timedelta(hours=2), 2)] * 2
     assert accessed(other) == (T0, 0)
     assert access.recover() == FlushResult(0, 0)
     assert access.flush() == FlushResult(touches=1, nodes=1)
-
-
-def test_several_dead_flushes_are_all_recovered(group: str) -> None:
-    nodes = remembered(group, 3)
-    for hours, node in enumerate(nodes, start=1):
-        name = valkey_keys.access_flush(old_flush(hours))
-        valkey().zadd(name, {access.member(group, node): at(hours)})
-        valkey().rpush(name + valkey_keys.EACH_SUFFIX, *[access.together(group, [str(node)], at(hours))] * 2)
-    assert access.recover() == FlushResult(touches=6, nodes=3)
-    assert [accessed(node) for node in nodes] == [(T0 + timedelta(hours=hours), 2) for hours in (1, 2, 3)]
     assert not valkey().keys(f"{valkey_keys.ACCESS_FLUSH}*")
 
 
@@ -198,23 +150,14 @@ def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: 
     assert counters()["access_updates_total"] == 1
 
 
-def test_a_thousand_accesses_in_one_flush_rewrite_no_memory(group: str) -> None:
-    nodes = remembered(group, 1_000)
-    places = "SELECT node_id, CAST(ctid AS text) AS place, CAST(xmin AS text) AS writer FROM memory_nodes WHERE group_id = :g"
-    before = sorted(rows(places, g=group), key=str)
-    assert len(before) == 1_000
-    access.touch(group, nodes, at(1))
-    assert access.flush() == FlushResult(touches=1_000, nodes=1_000)
-    assert sorted(rows(places, g=group), key=str) == before
-    written = rows("SELECT DISTINCT last_accessed, access_count FROM node_access WHERE node_id = ANY(:ids)", ids=nodes)
-    assert written == [{"last_accessed": T0 + timedelta(hours=1), "access_count": 1}]
-
-
-def test_a_buffer_larger_than_one_statement_is_written_whole(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_larger_than_one_statement_is_written_whole_and_rewrites_no_memory(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "FLUSH_IDS", 7)
     nodes = remembered(group, 20)
+    places = "SELECT node_id, CAST(ctid AS text) AS place, CAST(xmin AS text) AS writer FROM memory_nodes WHERE group_id = :g"
+    before = sorted(rows(places, g=group), key=str)
     access.touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=20, nodes=20)
+    assert sorted(rows(places, g=group), key=str) == before
     assert {accessed(node) for node in nodes} == {(T0 + timedelta(hours=1), 1)}
 
 

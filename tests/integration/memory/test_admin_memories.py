@@ -89,11 +89,10 @@ def texts(found: Any) -> list[str]:
 LISTS = ("/memories", "/playground", "/agents", "/reflections", "/archive", "/events")
 
 
-@pytest.mark.parametrize("path", LISTS)
-def test_a_group_without_anything_has_pages(signed_in: FlaskClient, group: str, path: str) -> None:
-    html = page(signed_in, path, group=group)
-    assert 'class="empty"' in html
-    assert data(signed_in, f"{path}.json", group=group)["group"] == group
+def test_a_group_without_anything_has_pages(signed_in: FlaskClient, group: str) -> None:
+    for path in LISTS:
+        assert 'class="empty"' in page(signed_in, path, group=group), path
+        assert data(signed_in, f"{path}.json", group=group)["group"] == group
 
 
 def test_all_pages_escape_what_others_wrote(signed_in: FlaskClient, group: str) -> None:
@@ -140,34 +139,7 @@ def test_long_texts_are_cut_in_lists_and_whole_on_their_page(signed_in: FlaskCli
     assert "x" * 1_000 in page(signed_in, f"/nodes/{group}/{other}")
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({}, ["猫", "cats", "river", "thought"]),
-        ({"q": "流浪"}, ["猫"]),
-        ({"q": "浪"}, ["猫"]),
-        ({"q": "cat"}, ["cats"]),
-        ({"q": "CATS sleeping"}, ["cats"]),
-        ({"q": "lee"}, ["cats"]),
-        ({"q": "%"}, ["river"]),
-        ({"q": "_"}, []),
-        ({"q": "no such words"}, []),
-        ({"agent": "Tomas"}, ["river"]),
-        ({"agent": "nobody"}, []),
-        ({"type": "thought"}, ["thought"]),
-        ({"type": ["thought", "event"], "session": "s1"}, ["猫"]),
-        ({"from": "2026-03-03"}, ["river", "thought"]),
-        ({"to": "2026-03-01"}, ["猫"]),
-        ({"from": "2026-03-02", "to": "2026-03-02"}, ["cats"]),
-        ({"from": "2026-03-02T08:00+01:00", "to": "2026-03-02T07:15:01Z"}, ["cats"]),
-        ({"importance": "5"}, ["river"]),
-        ({"keyword": "River"}, ["river"]),
-        ({"archived": "only"}, ["gone"]),
-        ({"archived": "with"}, ["猫", "cats", "river", "thought", "gone"]),
-        ({"vector": "without"}, ["猫", "river", "thought"]),
-    ],
-)
-def test_search_finds_by_text_and_by_what_is_known(signed_in: FlaskClient, group: str, query: dict[str, Any], expected: list[str]) -> None:
+def test_search_finds_by_text_and_by_what_is_known(signed_in: FlaskClient, group: str) -> None:
     days = {"猫": 1, "cats": 2, "river": 3, "thought": 4, "gone": 5}
     at = {name: datetime(2026, 3, day, 7, 15, tzinfo=UTC) for name, day in days.items()}
     observe(group, description="门口来了一只流浪猫", at=at["猫"], session="s1", provenance={"name": "猫"})
@@ -175,32 +147,44 @@ def test_search_finds_by_text_and_by_what_is_known(signed_in: FlaskClient, group
     observe(group, "Tomas", description="100% of the river", keywords=["River"], poignancy=7, at=at["river"])
     observe(group, node_type="thought", description="so be it", at=at["thought"])
     archive(group, observe(group, description="nothing", at=at["gone"]))
-    found = data(signed_in, "/memories.json", group=group, **query)
-    named = {at[name].isoformat(): name for name in days}
-    moments = [named[datetime.fromisoformat(node["created_at"]).isoformat()] for node in found["nodes"]]
-    assert sorted(moments) == sorted(expected)
-    assert moments == sorted(moments, key=days.__getitem__, reverse=True)
-    html = page(signed_in, "/memories", group=group, **query)
-    assert html.count('title="Open this memory"') == len(expected)
-    if expected and query.get("q"):
-        assert "<mark>" in html
+    queries: list[tuple[dict[str, Any], str]] = [
+        ({}, "猫 cats river thought"),
+        ({"q": "浪"}, "猫"),
+        ({"q": "CATS sleeping"}, "cats"),
+        ({"q": "%"}, "river"),
+        ({"q": "_"}, ""),
+        ({"q": "no such words"}, ""),
+        ({"agent": "Tomas"}, "river"),
+        ({"agent": "nobody"}, ""),
+        ({"type": ["thought", "event"], "session": "s1"}, "猫"),
+        ({"from": "2026-03-02", "to": "2026-03-02"}, "cats"),
+        ({"from": "2026-03-02T08:00+01:00", "to": "2026-03-02T07:15:01Z"}, "cats"),
+        ({"importance": "5"}, "river"),
+        ({"keyword": "River"}, "river"),
+        ({"archived": "only"}, "gone"),
+        ({"archived": "with"}, "猫 cats river thought gone"),
+        ({"vector": "without"}, "猫 river thought"),
+    ]
+    for query, expected in queries:
+        found = [datetime.fromisoformat(node["created_at"]) for node in data(signed_in, "/memories.json", group=group, **query)["nodes"]]
+        assert found == sorted((at[name] for name in expected.split()), reverse=True), query
+        html = page(signed_in, "/memories", group=group, **query)
+        assert html.count('title="Open this memory"') == len(found), query
+        assert ("<mark>" in html) == bool(found and "q" in query), query
 
 
-@pytest.mark.parametrize("agent", [None, AGENT])
-def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(signed_in: FlaskClient, group: str, agent: str | None) -> None:
+def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(signed_in: FlaskClient, group: str) -> None:
     moment = datetime(2026, 3, 2, tzinfo=UTC)
     with unit_of_work() as connection:
         store(connection, [observed(group, description=f"day {n}", at=moment + timedelta(hours=n // 3)) for n in range(75)])
-    seen, before = [], None
-    while True:
-        query = {"group": group, "agent": agent, "before": before}
-        found = data(signed_in, "/memories.json", **{name: value for name, value in query.items() if value})
-        seen += texts(found)
-        observe(group, description="late", at=moment + timedelta(days=30))
-        if (before := found["next"]) is None:
-            break
-    assert sorted(seen) == sorted(f"day {n}" for n in range(75))
-    first = data(signed_in, "/memories.json", group=group)
+    for of in ({"agent": AGENT}, {}):
+        first = data(signed_in, "/memories.json", group=group, **of)
+        seen, before = [text for text in texts(first) if text != "late"], first["next"]
+        while before is not None:
+            observe(group, description="late", at=moment + timedelta(days=30))
+            found = data(signed_in, "/memories.json", group=group, before=before, **of)
+            seen, before = seen + texts(found), found["next"]
+        assert sorted(seen) == sorted(f"day {n}" for n in range(75))
     rows = page(signed_in, "/memories/rows", group=group, before=first["next"])
     assert "<html" not in rows
     assert not set(re.findall(r"/nodes/[^\"]+", rows)) & {f"/nodes/{group}/{node['node_id']}" for node in first["nodes"]}
@@ -220,9 +204,12 @@ def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, gr
 
 def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: FlaskClient, group: str) -> None:
     nodes = [observe(group, description=f"turn {n}", session="talk") for n in range(5)]
-    observe(group, description="elsewhere", session="another")
+    other = observe(group, description="elsewhere", session="another")
     for place, node in enumerate(nodes):
         embed(node, 1, place)
+    embed(other, 1, 0, 0)
+    access.touch(group, [nodes[1]], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
+    access.flush()
     found = data(signed_in, f"/nodes/{group}/{nodes[1]}.json")
     assert [row["description"] for row in found["session"]["before"]] == ["turn 0"]
     assert [row["description"] for row in found["session"]["after"]] == ["turn 2", "turn 3", "turn 4"]
@@ -230,31 +217,11 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     assert found["nearest"][0]["similarity"] == pytest.approx(3 / 10**0.5)
     assert found["event"]["payload"]["description"] == "turn 1"
     assert {row["kind"] for row in found["owed"]} == {"appraise", "embed"}
+    assert found["node"]["access_count"] == 1
     html = page(signed_in, f"/nodes/{group}/{nodes[1]}")
-    assert "Alike" in html
-    assert "turn 4" in html
-    assert "<code>embed</code>" in html
-
-
-def test_vectors_of_other_models_are_not_compared(signed_in: FlaskClient, group: str) -> None:
-    ours, other, alone = observe(group), observe(group, description="other"), observe(group, description="alone")
-    embed(ours, 1, 0)
-    embed(other, 1, 0, 0)
-    embed(alone, 1, 0)
-    with unit_of_work() as connection:
-        connection.exec_driver_sql("UPDATE memory_nodes SET embedding_model = 'else' WHERE node_id = %s", (other,))
-    assert [row["node_id"] for row in data(signed_in, f"/nodes/{group}/{ours}.json")["nearest"]] == [str(alone)]
-    assert data(signed_in, f"/nodes/{group}/{other}.json")["nearest"] == []
-    assert data(signed_in, f"/nodes/{group}/{observe(group)}.json")["nearest"] == []
-
-
-def test_the_last_accesses_are_shown(signed_in: FlaskClient, group: str) -> None:
-    node = observe(group)
-    access.touch(group, [node], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
-    access.flush()
-    assert data(signed_in, f"/nodes/{group}/{node}.json")["node"]["access_count"] == 1
-    html = page(signed_in, f"/nodes/{group}/{node}")
-    assert "03-03 09:41</time></li>" in html
+    for shown in ("Alike", "turn 4", "<code>embed</code>", "03-03 09:41</time></li>"):
+        assert shown in html
+    assert data(signed_in, f"/nodes/{group}/{other}.json")["nearest"] == []  # of another size
 
 
 def test_evidence_is_drawn_and_told_down_to_the_events(signed_in: FlaskClient, group: str) -> None:
@@ -275,31 +242,29 @@ def test_evidence_is_drawn_and_told_down_to_the_events(signed_in: FlaskClient, g
     assert '<svg class="graph"' not in page(signed_in, f"/nodes/{group}/{observe(group)}")
 
 
-def test_archive_and_restore_ask_for_a_right_and_leave_a_trace(sign_in: SignIn, group: str) -> None:
+def test_changes_ask_for_a_right_and_leave_a_trace(sign_in: SignIn, group: str, nothing_owed: None) -> None:
     node = observe(group)
     viewer, admin = sign_in("viewer", [group]), sign_in("admin", [group])
     for action in ("archive", "restore", "delete"):
-        assert viewer.post(f"/nodes/{group}/{node}/{action}").status_code == 403
         assert viewer.get(f"/nodes/{group}/{node}/{action}").status_code == 405
-    assert viewer.post(f"/archive/{group}/restore", data={"agent": AGENT}).status_code == 403
-    assert viewer.post(f"/agents/{group}/{AGENT}/settings", data={"mode": "elapsed"}).status_code == 403
-    assert viewer.post(f"/agents/{group}/{AGENT}/reflect").status_code == 403
     assert 'data-confirm="' not in page(viewer, f"/nodes/{group}/{node}")
     assert audits(group) == []
-
     assert admin.post(f"/nodes/{group}/{node}/archive").status_code == 303
-    found = data(admin, f"/nodes/{group}/{node}.json")["node"]
-    assert found["archived_reason"] == "chosen"
+    assert data(admin, f"/nodes/{group}/{node}.json")["node"]["archived_reason"] == "chosen"
     assert "somebody archived it" in page(admin, "/archive", group=group)
     assert admin.post(f"/nodes/{group}/{node}/restore").status_code == 303
     assert data(admin, f"/nodes/{group}/{node}.json")["node"]["archived_at"] is None
-    name = admin.user.name  # type: ignore[attr-defined]
-    assert audits(group) == [("archive.archive", f"user:{name}", AGENT), ("archive.restore", f"user:{name}", AGENT)]
     assert admin.post(f"/nodes/{group}/{uuid4()}/archive").status_code == 404
-    with_token, admin.token = admin.token, ""
-    assert admin.post(f"/nodes/{group}/{node}/archive").status_code in (400, 403)
-    admin.token = with_token
-    assert data(admin, f"/nodes/{group}/{node}.json")["node"]["archived_at"] is None
+    answer = admin.post(f"/nodes/{group}/{node}/delete")
+    assert answer.status_code == 303
+    assert answer.location.startswith("/erasure/")
+    page(admin, answer.location)
+    by = f"user:{admin.user.name}"  # type: ignore[attr-defined]
+    assert [(action, actor) for action, actor, _ in audits(group)] == [
+        ("archive.archive", by),
+        ("archive.restore", by),
+        ("erasure.request", by),
+    ]
 
 
 def audits(group: str) -> list[tuple[str, str, str]]:
@@ -308,52 +273,30 @@ def audits(group: str) -> list[tuple[str, str, str]]:
         return [(row.action, row.actor, row.target) for row in rows]
 
 
-def test_to_delete_a_memory_asks_for_its_erasure(sign_in: SignIn, group: str, nothing_owed: None) -> None:
-    node = observe(group)
-    admin = sign_in("admin", [group])
-    answer = admin.post(f"/nodes/{group}/{node}/delete")
-    assert answer.status_code == 303
-    assert answer.location.startswith("/erasure/")
-    page(admin, answer.location)
-    with unit_of_work() as connection:
-        kinds = connection.exec_driver_sql("SELECT kind FROM pending_work WHERE group_id = %s", (group,)).scalars().all()
-    assert "erase" in kinds
-    assert [action for action, _, _ in audits(group)] == ["erasure.request"]
-
-
-def test_the_archive_restores_the_chosen_or_all_of_an_agent(sign_in: SignIn, group: str) -> None:
-    nodes = [observe(group, description=f"old {n}") for n in range(4)]
+def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an_agent(sign_in: SignIn, group: str) -> None:
+    events = [observed(group, description=f"old {n}") for n in range(60)]
     foreign = observe(f"{group}-other")
-    archive(group, *nodes)
     archive(f"{group}-other", foreign)
+    with unit_of_work() as connection:
+        store(connection, events)
+        archiving.archive_chosen(connection, group, [event.event_id for event in events])
     admin = sign_in("admin", [group])
-    found = data(admin, "/archive.json", group=group)
-    assert found["counts"] == [{"agent_id": AGENT, "archived": 4, "expired": 0, "faded": 0}]
-    assert len(found["nodes"]) == 4
+    first = data(admin, "/archive.json", group=group)
+    assert first["counts"] == [{"agent_id": AGENT, "archived": 60, "expired": 0, "faded": 0}]
+    second = data(admin, "/archive.json", group=group, before=first["next"])
+    assert second["next"] is None
+    assert sorted(texts(first) + texts(second)) == sorted(f"old {n}" for n in range(60))
+    assert page(admin, "/archive/rows", group=group, before=first["next"]).count('name="node_id"') == 10
     assert data(admin, "/archive.json", group=group, reason="faded")["nodes"] == []
-    answer = admin.post(f"/archive/{group}/restore", data={"node_id": [str(nodes[0]), str(foreign)]})
-    assert answer.status_code == 303
+    answer = admin.post(f"/archive/{group}/restore", data={"node_id": [str(events[0].event_id), str(foreign)]})
     assert "Restored: 1" in page(admin, answer.location)
-    assert len(data(admin, "/archive.json", group=group)["nodes"]) == 3
     assert admin.post(f"/archive/{group}/restore", data={"agent": AGENT}).status_code == 303
     assert data(admin, "/archive.json", group=group)["nodes"] == []
-    for wrong in ({}, {"agent": AGENT, "node_id": str(nodes[0])}, {"node_id": "x"}):
+    for wrong in ({}, {"agent": AGENT, "node_id": str(foreign)}, {"node_id": "x"}):
         assert admin.post(f"/archive/{group}/restore", data=wrong).status_code == 400
     with unit_of_work() as connection:
         left = connection.exec_driver_sql("SELECT archived_at FROM memory_nodes WHERE node_id = %s", (foreign,)).scalar()
     assert left is not None
-
-
-def test_pages_of_the_archive_have_no_gaps(signed_in: FlaskClient, group: str) -> None:
-    with unit_of_work() as connection:
-        events = [observed(group, description=f"old {n}") for n in range(60)]
-        store(connection, events)
-        archiving.archive_chosen(connection, group, [event.event_id for event in events])
-    first = data(signed_in, "/archive.json", group=group)
-    second = data(signed_in, "/archive.json", group=group, before=first["next"])
-    assert second["next"] is None
-    assert sorted(texts(first) + texts(second)) == sorted(f"old {n}" for n in range(60))
-    assert page(signed_in, "/archive/rows", group=group, before=first["next"]).count('name="node_id"') == 10
 
 
 def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
@@ -361,98 +304,63 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     admin = sign_in("admin", [group])
     path = f"/agents/{group}/{AGENT}"
     every = dict.fromkeys(agent_pages.SETTINGS, "")
-    answer = admin.post(f"{path}/settings", data={**every, "mode": "elapsed", "recency_w": "2.5"})
-    assert answer.status_code == 303
-    settings = data(admin, f"{path}.json")["agent"]["settings"]
-    assert settings == {"mode": "elapsed", "recency_w": 2.5}
+    assert admin.post(f"{path}/settings", data={**every, "mode": "elapsed", "recency_w": "2.5"}).status_code == 303
+    assert data(admin, f"{path}.json")["agent"]["settings"] == {"mode": "elapsed", "recency_w": 2.5}
     html = page(admin, path)
     assert "<option selected>elapsed</option>" in html
     assert 'value="2.5"' in html
-    assert [row[0] for row in audits(group)] == ["agents.configure"]
-    assert data(admin, "/events.json", group=group)["events"][0]["type"] == "agent.configured"
-
-    admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})  # mode goes back to the deployment
+    for _ in range(2):  # mode goes back to the deployment; then nothing is changed: no event
+        admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})
     assert data(admin, f"{path}.json")["agent"]["settings"] == {"recency_w": 2.5}
-    admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})  # nothing changed: no event
-    assert len(audits(group)) == 2
-
+    assert [row[0] for row in audits(group)] == ["agents.configure"] * 2
     fragment = admin.post(f"{path}/settings", data={"recency_w": "-300"}, headers={"HX-Request": "true"})
     assert fragment.status_code == 400
     assert 'data-message data-field="recency_w"' in fragment.text
     assert "<html" not in fragment.text
-    assert admin.post(f"{path}/settings", data={"recency_w": "much"}).status_code == 400
-    assert data(admin, f"{path}.json")["agent"]["settings"] == {"recency_w": 2.5}
     assert admin.post(f"/agents/{group}/nobody/settings", data={"recency_w": "1"}).status_code == 404
 
 
-def test_reflect_now_owes_a_reflection_and_shows_it(sign_in: SignIn, group: str, nothing_owed: None) -> None:
-    observe(group)
-    admin = sign_in("admin", [group])
-    first = admin.post(f"/agents/{group}/{AGENT}/reflect")
-    assert first.status_code == 303
-    assert admin.post(f"/agents/{group}/{AGENT}/reflect").location == first.location
-    found = data(admin, first.location + ".json")["reflection"]
-    assert (found["state"], found["trigger"]) == ("owed", "request")
-    assert "every two seconds" in page(admin, first.location)
-    assert admin.post(f"/agents/{group}/nobody/reflect").status_code == 404
-    listed = data(admin, "/reflections.json", group=group)["reflections"]
-    assert [(row["state"], row["agent_id"]) for row in listed] == [("owed", AGENT)]
-
-
-def test_reflections_are_listed_by_agent_state_and_trigger(signed_in: FlaskClient, group: str) -> None:
-    made: list[UUID] = []
-    for agent in ("A", "B"):
-        observe(group, agent)
-        with unit_of_work() as connection:
-            begun = reflections.begin(connection, group, agent, "rules-2")
-            reflections.finish(connection, begun, focal_points=["why?"], thoughts=0)
-            made.append(begun.reflection_id)
+def test_reflections_are_owed_listed_and_shown_with_thoughts_and_evidence(sign_in: SignIn, group: str, nothing_owed: None) -> None:
+    ground = observe(group, "A", description="the river rises")
+    observe(group, "B")
     with unit_of_work() as connection:
+        begun = reflections.begin(connection, group, "A", "rules-2")
+        payload = {
+            "node_type": "thought",
+            "description": "move the books",
+            "evidence": [str(ground)],
+            "provenance": {"focal_point": "why?"},
+        }
+        thought = {"type": "memory.observed", "event_id": thought_id(begun.reflection_id, 0), "group_id": group, "agent_id": "A"}
+        store(connection, [build({**thought, "payload": payload})])
+        reflections.finish(connection, begun, focal_points=["why?"], thoughts=1)
         waiting = reflections.begin(connection, group, "B", "rules-2")
         reflections.interrupt(connection, waiting, "the LLM is away")
         key = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s AND agent_id = 'B'", (group,)).scalar_one()
         enqueue(connection, REFLECT, [(key, group)])
+    admin = sign_in("admin", [group])
 
     def listed(**query: str) -> list[tuple[str, str]]:
-        rows = data(signed_in, "/reflections.json", group=group, **query)["reflections"]
+        rows = data(admin, "/reflections.json", group=group, **query)["reflections"]
         return [(row["agent_id"], row["state"]) for row in rows]
 
-    assert listed() == [("B", "waiting"), ("B", "done"), ("A", "done")]
+    assert listed() == [("B", "waiting"), ("A", "done")]
     assert listed(agent="A") == [("A", "done")]
     assert listed(state="waiting") == [("B", "waiting")]
-    assert listed(trigger="request") == []
-    assert "the LLM is away" in page(signed_in, "/reflections", group=group)
-    assert "why?" in page(signed_in, f"/reflections/{group}/{made[0]}")
+    assert "the LLM is away" in page(admin, "/reflections", group=group)
+    html = page(admin, f"/reflections/{group}/{begun.reflection_id}")
+    for shown in ("why?", "move the books", f"/nodes/{group}/{ground}"):
+        assert shown in html
+    found = data(admin, f"/reflections/{group}/{begun.reflection_id}.json")["reflection"]
+    assert found["thoughts"][0]["evidence"][0]["description"] == "the river rises"
     with unit_of_work() as connection:
         connection.exec_driver_sql("DELETE FROM pending_work WHERE subject_id = %s", (key,))
     assert listed(state="given up") == [("B", "given up")]
-
-
-def test_a_reflection_shows_its_thoughts_with_their_evidence(signed_in: FlaskClient, group: str) -> None:
-    ground = observe(group, description="the river rises")
-    with unit_of_work() as connection:
-        begun = reflections.begin(connection, group, AGENT, "rules-2")
-        event = build(
-            {
-                "type": "memory.observed",
-                "event_id": thought_id(begun.reflection_id, 0),
-                "group_id": group,
-                "agent_id": AGENT,
-                "payload": {
-                    "node_type": "thought",
-                    "description": "move the books",
-                    "evidence": [str(ground)],
-                    "provenance": {"focal_point": "what about the river?"},
-                },
-            }
-        )
-        store(connection, [event])
-        reflections.finish(connection, begun, focal_points=["what about the river?"], thoughts=1)
-    html = page(signed_in, f"/reflections/{group}/{begun.reflection_id}")
-    assert "move the books" in html
-    assert f"/nodes/{group}/{ground}" in html
-    found = data(signed_in, f"/reflections/{group}/{begun.reflection_id}.json")["reflection"]
-    assert found["thoughts"][0]["evidence"][0]["description"] == "the river rises"
+    asked = admin.post(f"/agents/{group}/A/reflect")
+    assert admin.post(f"/agents/{group}/A/reflect").location == asked.location
+    assert "every two seconds" in page(admin, asked.location)
+    assert listed(trigger="request") == [("A", "owed")]
+    assert admin.post(f"/agents/{group}/nobody/reflect").status_code == 404
 
 
 def test_events_are_listed_as_they_arrived_and_the_news_alone(signed_in: FlaskClient, group: str) -> None:
@@ -535,95 +443,54 @@ def test_keywords_go_on_page_by_page(signed_in: FlaskClient, group: str) -> None
     assert seen == [f"word {n}" for n in range(1, 46)]
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "x.json", "a%2Fb", "空 格?#&", '"><b>', EVIL, RTL])
-def test_every_name_has_pages(sign_in: SignIn, group: str, name: str) -> None:
-    observe(group, name)
-    admin = sign_in("admin", [group])
-    link = re.search(r'<th scope="row"><a href="([^"]+)"', page(admin, "/agents", group=group))
-    assert link is not None
-    path = link[1].replace("&amp;", "&")
-    assert data(admin, f"{path}.json")["agent"]["agent_id"] == name
-    assert f'action="{link[1]}/reflect"' in page(admin, path)
-    assert admin.post(f"{path}/reflect").status_code == 303
-    assert admin.post(f"{path}/settings", data={"mode": "elapsed"}).status_code == 303
-    assert len(data(admin, "/memories.json", group=group, agent=name)["nodes"]) == 1
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/memories?from=yesterday",
-        "/memories?importance=nan",
-        "/memories?importance=11",
-        "/memories?type=dream",
-        "/memories?before=x",
-        "/memories?agent=a&before=²",
-        "/memories?archived=maybe",
-        "/memories?to=9999-12-31",
-        "/events?before=0",
-        "/events?before=99999999999999999999",
-        "/events/rows?after=-1",
-        "/reflections?state=odd",
-        "/reflections?before=AAAA",
-        "/archive?reason=odd",
-        "/archive?before=é",
-        "/playground?a.mode=odd",
-        "/playground?a.recency_w=-101",
-        "/playground?b.top_k=0",
-        "/playground?a.recency_decay=0",
-        "/playground?now=soon",
-        "/agents/{group}/x?from=1",
-        "/agents/{group}/x/keywords?offset=x",
-    ],
-)
-def test_bad_parameters_are_named(signed_in: FlaskClient, group: str, path: str) -> None:
-    query = path.format(group=group) + ("" if path.startswith("/agents/") else f"&group={group}&agent=a&focal=x")
-    if path.startswith(("/memories?before", "/memories?to")):
-        query = f"{path}&group={group}"
-    answer = signed_in.get(query)
-    assert answer.status_code == 400, answer.text
-    name = path.partition("?")[2].rpartition("&")[2].partition("=")[0]
-    assert name in answer.text
+def test_bad_parameters_are_named(signed_in: FlaskClient, group: str) -> None:
+    asked = f"group={group}&agent=a&focal=x"
+    for path, rest in (
+        ("/memories?from=yesterday", asked),
+        ("/memories?importance=nan", asked),
+        ("/memories?importance=11", asked),
+        ("/memories?type=dream", asked),
+        ("/memories?before=x", f"group={group}"),
+        ("/memories?archived=maybe", asked),
+        ("/memories?to=9999-12-31", f"group={group}"),
+        ("/events?before=99999999999999999999", asked),
+        ("/events/rows?after=-1", asked),
+        ("/reflections?state=odd", asked),
+        ("/reflections?before=AAAA", asked),
+        ("/archive?reason=odd", asked),
+        ("/archive?before=é", asked),
+        ("/playground?a.mode=odd", asked),
+        ("/playground?a.recency_w=-101", asked),
+        ("/playground?now=soon", asked),
+        (f"/agents/{group}/x?from=1", ""),
+        (f"/agents/{group}/x/keywords?offset=x", ""),
+    ):
+        answer = signed_in.get(f"{path}&{rest}")
+        assert answer.status_code == 400, (path, answer.text)
+        assert path.partition("?")[2].partition("=")[0] in answer.text, path
 
 
 def test_another_groups_things_are_not_there(sign_in: SignIn, group: str) -> None:
     other = f"{group}-other"
     node = observe(other)
     with unit_of_work() as connection:
-        begun = reflections.begin(connection, other, AGENT, "rules-2")
+        begun = reflections.begin(connection, other, AGENT, "rules-2").reflection_id
     admin = sign_in("admin", [group])
     observe(group, "ours")
-    for path in (
-        f"/nodes/{group}/{node}",
-        f"/nodes/{other}/{node}",
-        f"/agents/{group}/{AGENT}",
-        f"/agents/{other}/{AGENT}",
-        f"/agents/{other}/{AGENT}/memories",
-        f"/agents/{other}/{AGENT}/keywords",
-        f"/events/{group}/{node}",
-        f"/events/{other}/{node}",
-        f"/reflections/{group}/{begun.reflection_id}",
-        f"/reflections/{other}/{begun.reflection_id}",
-        f"/memories?group={other}",
-        f"/playground?group={other}",
-        f"/archive?group={other}",
-        f"/events?group={other}",
-        f"/events/rows?group={other}",
-        f"/playground/one/{other}/{node}?agent={AGENT}&focal=x",
-    ):
+    paths = [f"/{page}?group={other}" for page in ("memories", "playground", "archive", "events", "events/rows")]
+    for whose in (group, other):
+        paths += [
+            f"/{what}/{whose}/{which}" for what, which in (("nodes", node), ("agents", AGENT), ("events", node), ("reflections", begun))
+        ]
+    paths += [f"/agents/{other}/{AGENT}/{part}" for part in ("memories", "keywords")]
+    for path in [*paths, f"/playground/one/{other}/{node}?agent={AGENT}&focal=x"]:
         assert admin.get(path).status_code == 404, path
         bare, mark, query = path.partition("?")
         if "/rows" not in bare and "/one/" not in bare and not bare.endswith(("/memories", "/keywords")):
             assert admin.get(f"{bare}.json{mark}{query}").status_code == 404, path
-    for path in (
-        f"/nodes/{group}/{node}/archive",
-        f"/nodes/{other}/{node}/archive",
-        f"/agents/{other}/{AGENT}/reflect",
-        f"/nodes/{group}/{node}/delete",
-        f"/agents/{group}/{AGENT}/settings",
-        f"/archive/{other}/restore",
-    ):
-        assert admin.post(path, data={"agent": AGENT, "mode": "elapsed"}).status_code == 404, path
+    changes = [f"nodes/{group}/{node}/archive", f"nodes/{other}/{node}/archive", f"nodes/{group}/{node}/delete"]
+    for path in [*changes, f"agents/{other}/{AGENT}/reflect", f"agents/{group}/{AGENT}/settings", f"archive/{other}/restore"]:
+        assert admin.post(f"/{path}", data={"agent": AGENT, "mode": "elapsed"}).status_code == 404, path
     assert "雨" not in page(admin, f"/agents/{group}/{AGENT}/memories")
 
 
@@ -633,11 +500,7 @@ def test_without_a_worker_the_playground_says_so(signed_in: FlaskClient, group: 
     html = page(signed_in, "/playground", group=group, agent=AGENT, focal="rain", compare="1")
     assert html.count("No answer:") == 2
     assert "no answer to retrieval.retrieve within 0.2 s" in html, html[html.index("No answer:") :][:300]
-    found = data(signed_in, "/playground.json", group=group, agent=AGENT, focal="rain")["found"]
-    assert found["a"]["rows"] == []
-    assert "worker" in found["a"]["unknown"]
-    fragment = page(signed_in, f"/playground/one/{group}/{uuid4()}", agent=AGENT, focal="rain")
-    assert "No answer:" in fragment
+    assert "No answer:" in page(signed_in, f"/playground/one/{group}/{uuid4()}", agent=AGENT, focal="rain")
 
 
 def test_without_valkey_the_pages_answer(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -709,12 +572,9 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
 @pytest.mark.parametrize(
     ("text", "words", "marked"),
     [
-        ("Two cats sleep", "cat", ["cats"]),
-        ("Two cats sleep", "SLEEPING two", ["Two", "sleep"]),
+        ("Two cats sleep", "SLEEPING cat", ["cats", "sleep"]),
         ("门口来了一只流浪猫", "流浪猫", ["流浪猫"]),
-        ("INV-2093 is paid", "inv-2093", ["INV-2093"]),
         ("a (b) [c", "(b)", ["(b)"]),
-        ("nothing here", "else", []),
         ("any", "", []),
         ("x" * 500 + " cats " + "y" * 500, "cat", ["cats"]),
     ],
@@ -727,18 +587,10 @@ def test_matches_are_marked(text: str, words: str, marked: list[str]) -> None:
     assert len(whole) <= marking.SHOWN_CHARS + 2
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("short", ["short"]),
-        ("", []),
-        ("two lines of words that are broken here", ["two lines of words that", "are broken here"]),
-        ("记" * 40, ["记" * 13, "记" * 12 + "…"]),
-        ("a\n\nb", ["a b"]),
-    ],
-)
-def test_texts_fit_their_boxes(text: str, expected: list[str]) -> None:
-    assert evidence.lines(text) == expected
+def test_texts_fit_their_boxes() -> None:
+    assert evidence.lines("") == []
+    assert evidence.lines("two lines of words that are broken here") == ["two lines of words that", "are broken here"]
+    assert evidence.lines("记" * 40) == ["记" * 13, "记" * 12 + "…"]
 
 
 def test_a_timeline_has_bars_for_empty_months_too() -> None:
@@ -750,9 +602,7 @@ def test_a_timeline_has_bars_for_empty_months_too() -> None:
     drawn = agent_pages.Timeline("month", spans)
     assert [bar["memories"] for bar in drawn.bars] == [4, 0, 0, 2]
     assert [bar["start"].month for bar in drawn.bars] == [11, 12, 1, 2]
-    assert sum(segment["height"] for segment in drawn.bars[0]["segments"]) == pytest.approx(agent_pages.HEIGHT - 2)
     assert not agent_pages.Timeline("day", [])
     assert agent_pages.unit_for(Span(start, start + timedelta(days=3))) == "hour"
-    assert agent_pages.unit_for(Span(start, start + timedelta(days=3_000))) == "month"
     long = agent_pages.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
     assert (len(long.bars), long.cut) == (agent_pages.MOST_BARS, True)

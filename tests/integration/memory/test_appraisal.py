@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -19,21 +19,19 @@ from jiyi.protocol.operations import LettersRequest, ResolveBody
 from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.scope import whole_service
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
-from tasks.framework import renewal
 from tasks.framework import work as tasks_work
 from tasks.framework.lease import RULES_SECONDS, LeaseRenewingLLM
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory import appraisal as appraisal_tasks
 from tasks.memory.appraisal import appraise_memories
 from tasks.memory.upkeep import accumulate, strengthen
-from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.queue.test_work import do, due_now
 from workers.ephemeral import environment
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 IMPORTANCE = {"Klaus proposes to Maria": 9, "林岚答应周五还书": 6}
 
@@ -72,9 +70,6 @@ def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return made
 
 
-pytestmark = pytest.mark.usefixtures("nothing_owed")
-
-
 @pytest.fixture
 def configure(group: str) -> Callable[..., None]:
     def use(**settings: object) -> None:
@@ -107,6 +102,12 @@ def kinds_owed(event: Event) -> set[str]:
     return {str(row["kind"]) for row in found}
 
 
+def left(event: Event) -> tuple[object, object]:
+    """Attempts and last error of its appraisal, which is still owed."""
+    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+    return row["attempts"], row["last_error"]
+
+
 def counted(group: str) -> tuple[object, ...]:
     """All that appraisal feeds: strengths and counters."""
     strengths = rows("SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g ORDER BY 1, 2", g=group)
@@ -114,65 +115,53 @@ def counted(group: str) -> tuple[object, ...]:
     return strengths, agents
 
 
-@pytest.mark.parametrize("description", IMPORTANCE)
-def test_importance_is_asked_for_and_noted(group: str, llm: Scripted, description: str) -> None:
-    event = mute(group, description, provenance={"channel": "diary"})
-    save(event)
-    assert kinds_owed(event) == {APPRAISE}
+def test_importance_is_asked_for_and_noted(group: str, llm: Scripted) -> None:
+    events = [mute(group, description, provenance={"channel": "diary"}) for description in IMPORTANCE]
+    save(*events)
+    assert [kinds_owed(event) for event in events] == [{APPRAISE}] * 2
     do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert node["poignancy"] == IMPORTANCE[description]
-    assert node["provenance"]["channel"] == "diary"
-    assert node["provenance"]["appraised"] == {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}
-    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
-    (question,) = llm.asked
-    assert question.language == ("zh" if "林" in description else "en")
+    for event in events:
+        node = node_of(event)
+        assert node["poignancy"] == IMPORTANCE[event.payload.description]
+        assert node["provenance"] == {"channel": "diary", "appraised": {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}}
+        assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
+    assert {question.text: question.language for question in llm.asked} == dict(zip(IMPORTANCE, ("en", "zh"), strict=True))
 
 
 def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scripted) -> None:
-    texts = [*IMPORTANCE, "the kiln is idle", "an insight"]
-    kinds = ["event", "event", "event", "thought"]
-    save(*(mute(group, text, node_type=kind, keywords=["Tea", "书"]) for text, kind in zip(texts, kinds, strict=True)))
-    settle()
-    twin = f"{group}-twin"
-    brought = [9, 6, 1, 4]
-    save(
-        *(
-            observed(twin, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy)
-            for text, kind, poignancy in zip(texts, kinds, brought, strict=True)
+    twin, brought = f"{group}-twin", [9, 6, 1, 4]
+    told = [*zip([*IMPORTANCE, "the kiln is idle", "an insight"], ["event", "event", "event", "thought"], brought, strict=True)]
+    for whose in (group, twin):
+        save(
+            *(
+                observed(whose, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy if whose == twin else None)
+                for text, kind, poignancy in told
+            )
         )
-    )
-    settle()
+        settle()
     assert counted(group) == counted(twin)
     assert [node["poignancy"] for node in nodes(group)] == brought
     assert "the kiln is idle" not in [question.text for question in llm.asked]  # 1 without a call
 
 
-def test_a_reflection_is_owed_when_importance_reaches_the_trigger(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
-    configure(importance_trigger_max=9)
-    save(mute(group, "Klaus proposes to Maria"))
-    do(ACCUMULATE, accumulate)
-    assert "reflect" not in {kind for kind, _ in owed(group)}
-    settle()
-    (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
-    assert (agent["importance_trigger_curr"], agent["importance_ele_n"]) == (0, 1)
-    assert ("reflect", agent["agent_key"]) in owed(group)
-
-
-@pytest.mark.parametrize(
-    ("description", "keywords"), [("Klaus proposes to Maria", ["Klaus", "Maria"]), ("林岚答应周五还书", ["林岚", "书"])]
-)
-def test_a_triple_gives_the_keywords_that_the_event_did_not_bring(
-    group: str, llm: Scripted, configure: Callable[..., None], description: str, keywords: list[str]
+def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_that_something_is_idle(
+    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(derive_triple="llm")
-    event = mute(group, description)
-    save(event)
+    events = [mute(group, description) for description in IMPORTANCE]
+    save(*events)
     do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert [node["subject"], node["object"]] == keywords
-    assert node["keywords"] == keywords
-    assert node["keywords_lower"] == [word.lower() for word in keywords]
+    for event, keywords in zip(events, (["Klaus", "Maria"], ["林岚", "书"]), strict=True):
+        node = node_of(event)
+        assert [node["subject"], node["object"]] == node["keywords"] == keywords
+        assert node["keywords_lower"] == [word.lower() for word in keywords]
+    idle = mute(group, "nobody uses the kiln", keywords=["kiln"])
+    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
+    save(idle)
+    do(APPRAISE, appraise_memories)
+    node = node_of(idle)
+    assert (node["is_idle"], node["poignancy"]) == (True, 1)
+    assert kinds_owed(idle) == {ACCUMULATE}  # idle memories strengthen nothing
 
 
 def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
@@ -189,47 +178,30 @@ def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure:
     assert [node["keywords"] for node in nodes(group)][-1] == ["Promise", "promise", "书"]
 
 
-def test_a_triple_may_say_that_something_is_idle(
-    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+    before, after = mute(group, "Klaus proposes to Maria"), mute(group, "Klaus proposes to Maria")
+    save(before)
+    configure(derive_poignancy="off")
+    save(after)
+    assert (kinds_owed(before), kinds_owed(after)) == ({APPRAISE}, {STRENGTHEN, ACCUMULATE})
+    settle()
+    assert llm.asked == []
+    assert (kinds_owed(before), node_of(after)["poignancy"]) == (set(), None)
+    assert counted(group)[1] == [{"importance_trigger_curr": 150.0, "importance_ele_n": 2}]
+
+
+def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(derive_triple="llm")
-    event = mute(group, "nobody uses the kiln", keywords=["kiln"])
-    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
-    save(event)
-    do(APPRAISE, appraise_memories)
-    node = node_of(event)
-    assert (node["is_idle"], node["poignancy"]) == (True, 1)
-    assert kinds_owed(event) == {ACCUMULATE}  # idle memories strengthen nothing
-
-
-def test_an_agent_may_want_nothing_derived(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
-    configure(derive_poignancy="off")
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
-    settle()
-    assert llm.asked == []
-    assert node_of(event)["poignancy"] is None
-
-
-def test_a_setting_that_is_switched_off_meanwhile_holds_nothing_up(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    configure(derive_poignancy="off")
-    settle()
-    assert llm.asked == []
-    assert kinds_owed(event) == set()
-    assert counted(group)[1] == [{"importance_trigger_curr": 150.0, "importance_ele_n": 1}]
-
-
-def test_an_llm_that_is_away_is_waited_for(group: str, llm: Scripted) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    llm.broken[event.payload.description] = LLMUnavailable("no route to the model")
-    for _ in range(MAX_ATTEMPTS + 2):
+    monkeypatch.setattr(appraisal_tasks, "ASK_THREADS", 1)
+    event, *others = events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
+    save(*events)
+    llm.broken.update({event.payload.description: LLMUnavailable("no route to the model") for event in events})
+    appraise_once()
+    assert len(llm.asked) == 1
+    for _ in range(MAX_ATTEMPTS + 1):
         appraise_once()
-    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
-    assert (row["attempts"], row["last_error"]) == (0, "no route to the model")
+    assert all(left(one) == (0, "no route to the model") for one in (event, *others))
     llm.broken.clear()
     appraise_once()
     assert node_of(event)["poignancy"] == 9
@@ -237,17 +209,9 @@ def test_an_llm_that_is_away_is_waited_for(group: str, llm: Scripted) -> None:
 
 def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
-
-    def unknown() -> None:
-        llms.endpoint(Settings(llm="openia"))
-
-    def left(event: Event) -> tuple[object, object]:
-        (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
-        return row["attempts"], row["last_error"]
-
     save(nobody)
     with monkeypatch.context() as patch:
-        patch.setattr(appraisal_tasks, "llm", unknown)
+        patch.setattr(appraisal_tasks, "llm", lambda: llms.endpoint(Settings(llm="openia")))
         appraise_once()
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
@@ -258,25 +222,14 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
     assert node_of(nobody)["poignancy"] == 9
 
 
-def test_when_the_llm_is_away_the_rest_of_the_batch_is_not_tried(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appraisal_tasks, "ASK_THREADS", 1)
-    events = [mute(group, f"event {i}") for i in range(8)]
-    save(*events)
-    llm.broken.update({event.payload.description: LLMUnavailable("away") for event in events})
-    appraise_once()
-    assert len(llm.asked) == 1
-    assert all(kinds_owed(event) == {APPRAISE} for event in events)
-
-
 def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with monkeypatch.context() as patch:
         patch.setattr(appraisal_tasks, "ASK_SECONDS", -1)
         appraise_once()
-    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
-    assert row["attempts"] == 0
-    assert "too slow" in str(row["last_error"])
+    assert left(event)[0] == 0
+    assert "too slow" in str(left(event)[1])
 
 
 def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,12 +239,8 @@ def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: s
     llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
     llm.broken[slow.payload.description] = LLMUnavailable("too slow")
     appraise_once()
-    found = {
-        row["subject_id"]: (row["attempts"], row["last_error"])
-        for row in rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND group_id = :g", g=group)
-    }
-    assert found[slow.event_id] == (0, "too slow")
-    assert found[bad.event_id] == (1, "BadReply: poignancy: 11 is more than 10")
+    assert left(slow) == (0, "too slow")
+    assert left(bad) == (1, "BadReply: poignancy: 11 is more than 10")
 
 
 def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(group: str, llm: Scripted) -> None:
@@ -333,12 +282,8 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
 def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
-
-    def power_cut(*_: object) -> None:
-        raise RuntimeError("power cut")
-
     with monkeypatch.context() as patch:
-        patch.setattr(pending_work, "enqueue", power_cut)
+        patch.setattr(pending_work, "enqueue", Mock(side_effect=RuntimeError("power cut")))
         appraise_once()
     assert node_of(event)["poignancy"] is None
     assert kinds_owed(event) == {APPRAISE}
@@ -346,19 +291,13 @@ def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.Mon
     assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
 
 
-def test_a_node_that_is_gone_is_settled(group: str, llm: Scripted) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
+def test_more_than_a_batch_is_appraised_and_a_node_that_is_gone_is_settled(group: str, llm: Scripted) -> None:
+    gone, *events = [mute(group, f"event {i}") for i in range(41)]
+    save(gone, *events)
     with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": event.event_id})
+        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": gone.event_id})
     do(APPRAISE, appraise_memories)
-    assert kinds_owed(event) == set()
-
-
-def test_ids_of_appraised_nodes_are_those_of_their_events(group: str, llm: Scripted) -> None:
-    events = [mute(group, f"event {i}") for i in range(40)]  # more than one batch
-    save(*events)
-    assert do(APPRAISE, appraise_memories) == 40
+    assert kinds_owed(gone) == set()
     assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {e.event_id for e in events}
 
 
@@ -371,31 +310,3 @@ def test_the_claim_is_renewed_for_as_long_as_the_slowest_question_may_take(group
     with environment(llm="ollama", llm_timeout="300"):
         LeaseRenewingLLM(llm, batch).ask(question)
     assert batch.until - time.monotonic() > 2 * 300
-
-
-def test_answers_that_take_longer_than_a_lease_are_waited_for(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The claim is renewed all the while, and nobody else begins. (Ten times a second, of a lease that no busy machine outlasts.)"""
-    monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 600)
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    taken: list[object] = []
-
-    def slowly(_question: object) -> None:
-        claimed, deadline = due(), time.monotonic() + 60
-        while due() < claimed + timedelta(seconds=2):
-            with whole_service(), unit_of_work() as connection:  # a thread of its own, which sees nothing by itself
-                taken.extend(pending_work.claim(connection, APPRAISE, 16, 1))
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def due() -> datetime:
-        with whole_service(), unit_of_work() as connection:
-            statement = text("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'appraise'")
-            found: datetime = connection.execute(statement, {"g": group}).scalar_one()
-        return found
-
-    llm.before = slowly
-    with environment(work_lease_seconds="60"):
-        do(APPRAISE, appraise_memories)
-    assert not taken
-    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
@@ -16,6 +15,7 @@ from models.db.scope import for_groups
 from models.memory.inbox import CollisionError, store
 from models.memory.work import ACCUMULATE, APPRAISE, EMBED, STRENGTHEN
 from tests.integration.threads import Threads
+from tests.integration.waiting import until
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -62,18 +62,15 @@ def test_an_event_becomes_one_node_with_its_derived_fields(group: str) -> None:
 
 
 def test_a_second_delivery_changes_nothing(group: str) -> None:
+    """Also within one batch; the same words with another id, or in another group, are another memory."""
     event = observed(group)
-    save(event)
+    assert save(event, observed(group), event, observed(f"{group}-b")).events == 3
     before = (nodes(group), owed(group))
+    assert [node["node_count"] for node in before[0]] == [1, 2]
+    assert [node["node_count"] for node in nodes(f"{group}-b")] == [1]
     assert (stored := save(event, event)).events == 0
     assert stored.repeated == 2
     assert (nodes(group), owed(group)) == before
-
-
-def test_a_repetition_within_one_batch_counts_once(group: str) -> None:
-    event = observed(group)
-    assert save(event, observed(group, "another"), event).events == 2
-    assert len(nodes(group)) == 2
 
 
 def test_what_a_node_owes_depends_on_what_it_is(group: str) -> None:
@@ -126,56 +123,37 @@ def test_depth_counts_from_the_deepest_known_evidence_of_the_same_agent(group: s
 
 
 def test_numbers_have_no_gap_under_concurrent_writers_of_one_agent(group: str) -> None:
-    writers, batches, size = 6, 5, 7
+    """Nor do writers of many agents, in whatever order, deadlock."""
+    writers, batches, kinds = 6, 5, ("event", "thought", "chat") * 2
+    agents = [f"agent-{i}" for i in range(8)]
     barrier = threading.Barrier(writers)
 
     def write(writer: int) -> None:
         barrier.wait()
         for batch in range(batches):
-            kinds = ("event", "thought", "chat")
-            save(*(observed(group, f"{writer}.{batch}.{i}", node_type=kinds[i % 3]) for i in range(size)))
+            others = [observed(group, f"{writer}.{batch}", agent_id=agent) for agent in (agents if writer % 2 else agents[::-1])]
+            save(*others[:4], *(observed(group, f"{writer}.{batch}.{i}", node_type=kind) for i, kind in enumerate(kinds)), *others[4:])
 
     with Threads(writers) as pool:
         list(pool.map(write, range(writers)))
-    stored = nodes(group)
-    total = writers * batches * size
-    assert [node["node_count"] for node in stored] == list(range(1, total + 1))
-    for kind in ("event", "thought", "chat"):
+    stored = [node for node in nodes(group) if node["agent_id"] == "klaus"]
+    assert [node["node_count"] for node in stored] == list(range(1, writers * batches * len(kinds) + 1))
+    for kind in set(kinds):
         of_type = [node["type_count"] for node in stored if node["type"] == kind]
         assert of_type == list(range(1, len(of_type) + 1))
-
-
-def test_concurrent_writers_of_many_agents_do_not_deadlock(group: str) -> None:
-    agents = [f"agent-{i}" for i in range(8)]
-
-    def write(writer: int) -> None:
-        order = agents if writer % 2 else agents[::-1]
-        for batch in range(5):
-            save(*(observed(group, f"{writer}.{batch}", agent_id=agent) for agent in order))
-
-    with Threads(4) as pool:
-        list(pool.map(write, range(4)))
-    assert len(nodes(group)) == 4 * 5 * len(agents)
-
-
-def _until_somebody_waits_for(holder: Connection) -> None:
-    """For a lock that this transaction holds."""
-    pid, deadline = holder.execute(text("SELECT pg_backend_pid()")).scalar_one(), time.monotonic() + 60
-    while not rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert len(nodes(group)) == len(stored) + writers * batches * len(agents)
 
 
 def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> None:
     event = observed(group)
-    with unit_of_work() as first:
+    with unit_of_work() as first, Threads(1) as pool:
         store(first, [event])
-        with Threads(1) as pool:
-            second = pool.submit(save, event)
-            _until_somebody_waits_for(first)
-            first.commit()
-            with pytest.raises(CollisionError):
-                second.result(60)
+        pid = first.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        second = pool.submit(save, event)
+        until(lambda: rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid))
+        first.commit()
+        with pytest.raises(CollisionError):
+            second.result(60)
     assert save(event).events == 0
 
 
@@ -193,11 +171,6 @@ def test_dedupe_exact_keeps_equal_content_once_and_says_which(group: str) -> Non
     assert outcomes[later.event_id] == ("duplicate", first.event_id)
 
 
-def test_without_dedupe_a_re_observed_event_is_a_new_node(group: str) -> None:
-    save(observed(group), observed(group))
-    assert len(nodes(group)) == 2
-
-
 def test_settings_of_an_agent_are_replaced_field_by_field(group: str) -> None:
     def configure(**payload: object) -> None:
         save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": payload}))
@@ -210,9 +183,3 @@ def test_settings_of_an_agent_are_replaced_field_by_field(group: str) -> None:
     configure(counters={"importance_trigger_curr": 57, "importance_ele_n": 42})
     (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
     assert (agent["importance_trigger_curr"], agent["importance_ele_n"]) == (57, 42)
-
-
-def test_groups_with_the_same_agent_name_are_apart(group: str) -> None:
-    save(observed(group), observed(f"{group}-b"))
-    assert [node["node_count"] for node in nodes(group)] == [1]
-    assert [node["node_count"] for node in nodes(f"{group}-b")] == [1]

@@ -18,20 +18,18 @@ from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch
 from jiyi.protocol.events import Event
-from jiyi.protocol.operations import ResolveBody
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
 from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
 from models.memory.own_vectors import MisfitVectors
 from models.operations import embedding_models
-from models.queue import actions
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.client.test_ways import over_http
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.programs import Program
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -107,35 +105,14 @@ def test_a_wrong_one_in_a_batch_takes_no_other_request_along(group: str) -> None
     assert letters(group) == []  # the request has its answer
 
 
-def test_a_replayed_letter_is_refused_again(group: str) -> None:
-    from_broker(observed(group, BOOK, **wrong()))
-    ids = [letter["letter_id"] for letter in letters(group)]
-    done = actions.resolve_letters.perform(Actor(group, operator=True), ResolveBody(action="replay", letter_ids=ids))
-    assert (done.resolved, done.refused_again) == (1, 1)
-    replayed, again = letters(group)
-    assert (replayed["state"], again["state"], again["reason"]) == ("replayed", "open", replayed["reason"])
-    assert nodes(group) == []
-
-
-@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/events of several"])
-def test_rest_answers_422_with_the_field(web_app: Flask, api_key: Callable[..., str], group: str, path: str) -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_rest_answers_422_with_the_field(api: Program, group: str, several: bool) -> None:
     one = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": BOOK, **wrong()}}
     fine = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": TEA, **own(TEA)}}
-    several = path.endswith("several")
-    headers = {"Authorization": f"Bearer {api_key(group, 'publish', 'read')}"}
-    answer = web_app.test_client().post("/api/v1/events", json={"events": [fine, one]} if several else one, headers=headers)
-    assert answer.status_code == 422
-    problem = answer.json
-    assert problem is not None
+    problem = api.post("/events", {"events": [fine, one]} if several else one, status=422)
     check_refused(problem["detail"])
     assert [error["field"] for error in problem["errors"]] == ["events.1.payload.vector" if several else "payload.vector"]
     assert nodes(group) == []
-
-
-@pytest.mark.parametrize("vector", [[float("nan")] * 256, [0.0] * 256, [1e30] * 256, [1e-30] * 256])
-def test_what_cannot_be_compared_is_refused_before_it_is_sent(group: str, vector: list[float]) -> None:
-    with pytest.raises(InvalidEvent, match=r"payload\.vector"):
-        observed(group, TEA, vector=vector, embedding_model=embedder().model)
 
 
 def test_a_client_is_told_over_both_ways(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
@@ -150,32 +127,26 @@ def test_a_client_is_told_over_both_ways(client: Client, web_app: Flask, api_key
     assert [node.description for node in client.retrieve("klaus", TEA).retrieved_nodes] == [TEA]
 
 
-def run_cli(group: str, *arguments: str) -> str:
-    """A command that fails; what it printed, in one line."""
-    result = CliRunner().invoke(app, ["--group", group, *arguments])
-    assert result.exit_code == 1, result.output
-    return " ".join(result.output.split())
+def test_imports_of_lines_and_of_a_simulations_folder_are_told(client: Client, tmp_path: Path) -> None:
+    def refused(*arguments: str) -> str:
+        result = CliRunner().invoke(app, ["--group", client.group, *arguments, "--json"])
+        assert result.exit_code == 1, result.output
+        return " ".join(result.output.split())
 
-
-def test_an_import_of_lines_is_told(client: Client, tmp_path: Path) -> None:
     lines = [{"agent_id": "klaus", "description": text, **vector} for text, vector in ((BOOK, wrong()), (TEA, own(TEA)))]
     file = tmp_path / "events.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    check_refused(run_cli(client.group, "import", "jsonl", str(file), "--json"))
-    assert [node["description"] for node in nodes(client.group)] == [TEA]
-
-
-def test_an_import_of_a_simulations_folder_is_told(client: Client, tmp_path: Path) -> None:
+    check_refused(refused("import", "jsonl", str(file)))
     saved = {
         "type": "event", "node_count": 1, "type_count": 1, "depth": 0, "created": "2023-02-13 00:00:00", "expiration": None,
         "last_accessed": "2023-02-13 00:00:00", "subject": "Ann", "predicate": "drinks", "object": "tea", "description": TEA,
         "embedding_key": TEA, "poignancy": 2, "keywords": ["tea"], "filling": [],
     }  # fmt: skip
-    (tmp_path / "nodes.json").write_text(json.dumps({"node_1": saved}))
-    (tmp_path / "scratch.json").write_text(json.dumps({"name": "Ann"}))
-    (tmp_path / "embeddings.json").write_text(json.dumps({TEA: WRONG}))
-    check_refused(run_cli(client.group, "import", "stanford", str(tmp_path), "--embedding-model", embedder().model, "--json"))
-    assert nodes(client.group) == []
+    folder = {"nodes": {"node_1": saved}, "scratch": {"name": "Ann"}, "embeddings": {TEA: WRONG}}
+    for name, content in folder.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    check_refused(refused("import", "stanford", str(tmp_path), "--embedding-model", embedder().model))
+    assert [node["description"] for node in nodes(client.group)] == [TEA]
 
 
 def test_a_model_that_only_callers_use_is_not_bound_to_its_first_vector(group: str) -> None:
@@ -192,20 +163,14 @@ def test_a_model_that_only_callers_use_is_not_bound_to_its_first_vector(group: s
 @pytest.mark.parametrize("mode", ["recent", "stanford"])
 def test_an_index_takes_its_width_from_no_stored_vector(group: str, mode: str) -> None:
     first, second = observed(group, BOOK), observed(group, TEA, **own(TEA))
-    save(first, second)
+    save(first)
     spoil(first.event_id)
+    answer = retrieve(group, "a book", mode=mode)  # only wrong ones leave the words
+    assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
+    save(second)
     answer = retrieve(group, TEA, mode=mode, relevance="dense")
     assert cosines(answer) == pytest.approx({TEA: 1, BOOK: 0}, abs=1e-5)
     assert answer.groups[0].debug.without_comparable_vector == 1
-
-
-@pytest.mark.parametrize("mode", ["recent", "stanford"])
-def test_only_wrong_ones_leave_the_words(group: str, mode: str) -> None:
-    first = observed(group, BOOK)
-    save(first)
-    spoil(first.event_id)
-    answer = retrieve(group, "a book", mode=mode)
-    assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
 
 
 def test_a_stored_vector_that_is_too_long_spoils_no_other_score(group: str) -> None:

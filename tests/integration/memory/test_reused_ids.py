@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from flask import Flask
 
 from jiyi import Client
 from jiyi.errors import EventRejected, IdReused
@@ -22,6 +20,7 @@ from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
 from models.queue import actions
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
+from tests.integration.programs import Program
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -53,26 +52,23 @@ def pair(group: str) -> tuple[Event, Event]:
 
 
 def test_16_other_content_is_not_stored_and_told(group: str) -> None:
+    """Within one batch, where the first counts, as over several."""
     first, other = pair(group)
-    assert stored(first).events == 1
+    done = stored(first, other, first)
+    assert (done.events, done.repeated, done.reused) == (1, 1, [other])
     done = stored(other, observed(group, "new"), first)
     assert (done.events, done.repeated, done.reused) == (1, 1, [other])
     assert [node["description"] for node in nodes(group)] == [FIRST, "new"]
 
 
-def test_16_within_one_batch_the_first_counts(group: str) -> None:
-    first, other = pair(group)
-    done = stored(first, other, first)
-    assert (done.events, done.repeated, done.reused) == (1, 1, [other])
-    assert [node["description"] for node in nodes(group)] == [FIRST]
-
-
-def test_16_the_same_again_at_another_time_is_the_same(group: str) -> None:
-    event_id = uuid4()
-    fields = {"event_id": event_id, "provenance": {"size": 1e22, "n": 0.1}, "keywords": ["b", "a"]}
+def test_16_the_same_again_at_another_time_and_with_the_llms_answers_of_an_export_is_the_same(group: str) -> None:
+    fields = {"event_id": uuid4(), "provenance": {"size": 1e22, "n": 0.1}, "poignancy": None}
     stored(observed(group, FIRST, occurred_at="2026-03-02T09:00:00Z", **fields))
-    done = stored(observed(group, FIRST, occurred_at="2026-03-03T09:00:00Z", **fields))
-    assert (done.events, done.repeated, done.reused) == (0, 1, [])
+    assert stored(observed(group, FIRST, occurred_at="2026-03-03T09:00:00Z", **fields)).repeated == 1
+    appraised = {**fields["provenance"], "appraised": {"poignancy": "p"}}  # type: ignore[dict-item]
+    answered = {**fields, "poignancy": 7, "keywords": ["book"], "subject": "Klaus", "provenance": appraised}
+    assert stored(observed(group, FIRST, **answered)).repeated == 1
+    assert len(stored(observed(group, OTHER, **answered)).reused) == 1
 
 
 def test_16_every_type_of_event_counts(group: str) -> None:
@@ -110,14 +106,6 @@ def test_16_what_was_erased_cannot_be_compared_and_stays_erased(group: str) -> N
     assert (stored(other).repeated, stored(first).repeated) == (1, 1)
 
 
-def test_16_an_export_brings_the_llms_answers_along_and_is_the_same(group: str) -> None:
-    event_id = uuid4()
-    stored(observed(group, FIRST, event_id=event_id, poignancy=None, provenance={"from": "here"}))
-    answered = {"poignancy": 7, "keywords": ["book"], "subject": "Klaus", "provenance": {"from": "here", "appraised": {"poignancy": "p"}}}
-    assert stored(observed(group, FIRST, event_id=event_id, **answered)).repeated == 1
-    assert len(stored(observed(group, OTHER, event_id=event_id, **answered)).reused) == 1
-
-
 # From the broker
 
 
@@ -149,7 +137,9 @@ def test_16_replayed_it_is_refused_again_and_discarded_the_first_is_what_the_id_
     assert [letter["state"] for letter in letters(group)] == ["replayed", "open"]
     resolve("discard")
     assert state(group, first.event_id).state == "stored"
-    assert [node["description"] for node in nodes(group)] == [FIRST]
+    (node,) = nodes(group)
+    assert node["description"] == FIRST
+    assert "sell" not in node["tokens"]  # what is derived is its own, too
 
 
 def test_16_a_client_that_waits_is_told(client: Client) -> None:
@@ -169,35 +159,17 @@ def test_16_a_client_that_waits_is_told(client: Client) -> None:
 # Over HTTP
 
 
-@pytest.fixture
-def post(web_app: Flask, api_key: Callable[..., str], group: str) -> Callable[..., Any]:
-    headers = {"Authorization": f"Bearer {api_key(group, 'publish', 'read')}"}
-
-    def send(*events: dict[str, Any], status: int) -> Any:
-        answer = web_app.test_client().post("/api/v1/events", json={"events": list(events)}, headers=headers)
-        assert answer.status_code == status, answer.text
-        return answer.json
-
-    send.headers = headers  # type: ignore[attr-defined]
-    return send
-
-
-def test_16_a_request_with_a_reused_id_is_refused_as_a_whole(post: Callable[..., Any], web_app: Flask, group: str) -> None:
+def test_16_a_request_with_a_reused_id_is_refused_as_a_whole(api: Program, group: str) -> None:
     one = {"event_id": str(uuid4()), "agent_id": "klaus", "description": FIRST}
-    assert post(one, status=202)["accepted"] == 1
-    assert post(one, one, status=202) | {"status_url": ""} == {
-        "event_ids": [one["event_id"]] * 2,
-        "accepted": 0,
-        "repeated": 2,
-        "status_url": "",
-    }
-    problem = post({"agent_id": "klaus", "description": "new"}, {**one, "description": OTHER}, status=409)
+    assert api.post("/events", {"events": [one]})["accepted"] == 1
+    again = api.post("/events", {"events": [one, one]})
+    assert (again["event_ids"], again["accepted"], again["repeated"]) == ([one["event_id"]] * 2, 0, 2)
+    problem = api.post("/events", {"events": [{"agent_id": "klaus", "description": "new"}, {**one, "description": OTHER}]}, status=409)
     assert problem["code"] == "id_reused"
     assert one["event_id"] in problem["detail"]
     assert [(error["field"], error["message"].partition(":")[0]) for error in problem["errors"]] == [("event_id", "id_reused")]
     assert [node["description"] for node in nodes(group)] == [FIRST]
-    query = f"/api/v1/events/status?id={one['event_id']}"
-    (told,) = web_app.test_client().get(query, headers=post.headers).json["events"]  # type: ignore[attr-defined]
+    (told,) = api.get("/events/status", id=one["event_id"])["events"]
     assert (told["state"], told["node_id"]) == ("id_reused", one["event_id"])
     assert len(letters(group)) == 1
 

@@ -9,19 +9,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from flask import Flask
 
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.retrieval import RetrievalRequest
-from models.db.connection import unit_of_work
-from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.memory import access
-from models.memory.inbox import prepare_all, store
 from models.memory.work import ACCUMULATE, EMBED, STRENGTHEN
 from models.reflection.reflections import REFLECT_CONVERSATION
 from models.tiers.quarantine import INGRESS
 from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.programs import Program
 from tests.integration.tiers.outputs import TEXTS, output
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -59,32 +56,25 @@ def same_id(pair: tuple[str, str], **fields: Any) -> tuple[Event, Event]:
     return a, b
 
 
-def test_both_are_stored_in_one_batch_and_each_once(pair: tuple[str, str]) -> None:
+def test_what_is_derived_of_one_text_is_not_the_others(pair: tuple[str, str]) -> None:
     a, b = same_id(pair)
     save(a, b)
     save(b)
     save(a)
-    assert [of("memory_nodes", group)[0]["description"] for group in pair] == [SAID["a"], SAID["b"]]
     assert [len(of("events", group)) for group in pair] == [1, 1]
-
-
-def test_what_is_derived_of_one_text_is_not_the_others(pair: tuple[str, str]) -> None:
-    a, b = same_id(pair)
-    save(a, b)
     (mine,), (theirs,) = (of("memory_nodes", group) for group in pair)
+    assert (mine["description"], theirs["description"]) == (SAID["a"], SAID["b"])
     assert "teapot" in mine["tokens"]
     assert "teapot" not in theirs["tokens"]
     assert mine["content_hash"] != theirs["content_hash"]
 
 
-def test_of_two_events_with_one_id_the_first_is_stored_and_what_is_derived_is_its_own(group: str) -> None:
-    first = observed(group, SAID["a"])
-    second = observed(group, SAID["b"], event_id=first.event_id)
-    with for_groups(group), unit_of_work() as connection:
-        store(connection, [first, second], prepare_all([first, second]))
-    (node,) = of("memory_nodes", group)
-    assert node["description"] == SAID["a"]
-    assert "teapot" in node["tokens"]
+def test_an_id_that_one_group_has_erased_is_free_for_the_other(pair: tuple[str, str]) -> None:
+    a, b = same_id(pair)
+    save(a)
+    rows("UPDATE events SET outcome = 'erased' WHERE group_id = :g RETURNING 1", g=pair[0])
+    save(b, observed(pair[1], "it follows", node_type="thought", evidence=[a.event_id]))
+    assert {row["outcome"] for row in of("events", pair[1])} == {"stored"}
 
 
 def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_its_own_importance(pair: tuple[str, str]) -> None:
@@ -105,17 +95,13 @@ def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_it
         assert not of("pending_work", group)
 
 
-def test_over_http_the_second_is_accepted_and_there(pair: tuple[str, str], web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_over_http_the_second_is_accepted_and_there(pair: tuple[str, str], program: Callable[..., Program]) -> None:
     taken = observed(pair[0], SAID["a"])
     save(taken)
-    headers = {"Authorization": f"Bearer {api_key(pair[1], 'publish', 'read')}"}
-    client = web_app.test_client()
-    body = {"agent_id": "klaus", "description": SAID["b"], "event_id": str(taken.event_id)}
-    answer = client.post("/api/v1/events", json=body, headers=headers)
-    assert (answer.status_code, answer.json["accepted"], answer.json["repeated"]) == (202, 1, 0)
-    found = client.get(f"/api/v1/events/{taken.event_id}", headers=headers)
-    assert found.status_code == 200
-    assert SAID["a"] not in found.text
+    api = program(pair[1])
+    done = api.post("/events", {"agent_id": "klaus", "description": SAID["b"], "event_id": str(taken.event_id)})
+    assert (done["accepted"], done["repeated"]) == (1, 0)
+    assert SAID["a"] not in str(api.get(f"/events/{taken.event_id}"))
     assert of("memory_nodes", pair[1])[0]["description"] == SAID["b"]
 
 
@@ -159,15 +145,6 @@ def test_conversations_that_end_with_the_same_id_have_a_reflection_each(pair: tu
     texts = {group: " ".join(node["description"] for node in of("memory_nodes", group, type="thought")) for group in pair}
     assert "tomatoes" not in texts[pair[0]]
     assert "teapot" not in texts[pair[1]]
-
-
-def test_an_id_that_one_group_has_erased_is_free_for_the_other(pair: tuple[str, str]) -> None:
-    a, b = same_id(pair)
-    save(a)
-    rows("UPDATE events SET outcome = 'erased' WHERE group_id = :g RETURNING 1", g=pair[0])
-    thought = observed(pair[1], "it follows", node_type="thought", evidence=[a.event_id])
-    save(b, thought)
-    assert {row["outcome"] for row in of("events", pair[1])} == {"stored"}
 
 
 def test_a_failed_attempt_counts_for_the_group_whose_it_was(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import pairwise
@@ -11,29 +10,22 @@ from pathlib import Path
 from engine.operations.jobs import JOBS
 from jiyi import Client
 from tests.integration.memory.test_inbox import rows
+from tests.integration.waiting import until
 from workers import ephemeral
 from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
 
-PATIENCE_SECONDS = 180.0
 TICKS = 3
 
 
 def test_two_beats_run_every_slot_once(client: Client, tmp_path: Path) -> None:
+    finished = "SELECT * FROM job_ticks WHERE job = 'reconcile' AND started_at > :began AND state <> 'running' ORDER BY slot"
     began = datetime.now(UTC)
     with ephemeral.processes(tmp_path, ["beat"]):  # the service has one already
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            ticks = rows(
-                "SELECT * FROM job_ticks WHERE job = 'reconcile' AND started_at > :began AND state <> 'running' ORDER BY slot", began=began
-            )
-            if len(ticks) >= TICKS and "Scheduler: Sending" in (tmp_path / "beat.log").read_text():
-                break
-            assert time.monotonic() < deadline, ticks
-            time.sleep(0.2)
+        until(lambda: len(rows(finished, began=began)) >= TICKS and "Scheduler: Sending" in (tmp_path / "beat.log").read_text(), 180)
+    ticks = rows(finished, began=began)
     assert {(tick["state"], tick["attempts"]) for tick in ticks} == {("done", 1)}
-    apart = [later["slot"] - earlier["slot"] for earlier, later in pairwise(ticks)]
-    assert min(apart) >= timedelta(seconds=2)
+    assert min(later["slot"] - earlier["slot"] for earlier, later in pairwise(ticks)) >= timedelta(seconds=2)
 
 
 def test_every_job_has_a_function_in_a_module_that_beat_imports(database: Stack) -> None:

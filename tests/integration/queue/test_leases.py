@@ -22,6 +22,7 @@ from models.queue import pending_work, ticks
 from tasks.framework import renewal, work
 from tasks.framework.work import Batch
 from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.waiting import until
 from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -43,6 +44,12 @@ def others_get() -> list[UUID]:
         return [subject for claim in pending_work.claim(connection, EMBED, 10, 1) for subject in claim.subject_ids]
 
 
+def due(group: str) -> datetime:
+    (row,) = rows("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
+    assert isinstance(row["due_at"], datetime)
+    return row["due_at"]
+
+
 def test_work_of_a_dead_worker_is_due_and_woken_in_time_with_any_period_of_the_reconciler() -> None:
     for seconds in ("1", "10", "3600"):
         settings = Settings(reconcile_seconds=int(seconds))
@@ -59,52 +66,39 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
     event = observed(group)
     save(event)
 
-    def due() -> datetime:
-        (row,) = rows("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
-        assert isinstance(row["due_at"], datetime)
-        return row["due_at"]
-
     def slow(batch: Batch) -> None:
-        claimed, deadline = due(), time.monotonic() + LEASE
-        while due() < claimed + timedelta(seconds=2):  # a renewal adds no more than has passed since the one before
-            assert others_get() == []
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        claimed = due(group)
+        # A renewal adds no more than has passed since the one before.
+        until(lambda: others_get() or due(group) >= claimed + timedelta(seconds=1), LEASE)
+        assert others_get() == []
         raise SystemExit  # the process dies: nothing is given back
 
     with environment(work_lease_seconds=str(LEASE)), pytest.raises(SystemExit):
         work.run_due(work.Kind(EMBED, "embedding", 10), slow)
-    left = due()
-    time.sleep(1)
-    assert due() == left  # nobody renews it any more
+    left = due(group)
+    time.sleep(0.5)
+    assert due(group) == left  # nobody renews it any more
     rows("UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group)  # a lease later
     assert others_get() == [event.event_id]
 
 
 @pytest.mark.usefixtures("lease_of_a_second")
-def test_nothing_that_runs_longer_than_it_may_keeps_its_lease(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_runs_longer_than_it_may_keeps_its_lease(group: str) -> None:
     """A reflection of 242 s kept its claim: now another worker gets it, and the effect of the first to finish counts."""
     event = observed(group)
     save(event)
-    kind = work.Kind(EMBED, "embedding", 10, time_limit=0.5)
-    taken: list[UUID] = []
 
     def hangs(batch: Batch) -> None:
-        deadline = time.monotonic() + TAKEN_OVER_WITHIN
-        while not taken:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-            taken.extend(others_get())
+        assert until(others_get, TAKEN_OVER_WITHIN) == [event.event_id]
         with batch.finish() as (_, owed):
             assert owed == [event.event_id]
 
-    assert work.run_due(kind, hangs) == 1
-    assert taken == [event.event_id]
+    assert work.run_due(work.Kind(EMBED, "embedding", 10, time_limit=0.5), hangs) == 1
     assert not rows("SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
 
 
 @pytest.mark.usefixtures("lease_of_a_second")
-def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals() -> None:
     class Restless:
         def __init__(self) -> None:
             self.until, self.renewals = time.monotonic() + TAKEN_OVER_WITHIN, 0
@@ -116,12 +110,8 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals(group: s
 
     held, keeper = Restless(), renewal.LeaseRenewer()
     with keeper.holding(held):
-        deadline = time.monotonic() + TAKEN_OVER_WITHIN
-        while held.renewals < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    threads = [thread for thread in threading.enumerate() if thread is keeper._thread]
-    for thread in threads:
+        until(lambda: held.renewals >= 3, TAKEN_OVER_WITHIN)
+    for thread in [thread for thread in threading.enumerate() if thread is keeper._thread]:
         thread.join(TAKEN_OVER_WITHIN)
         assert not thread.is_alive()  # nothing is held
 
@@ -152,14 +142,9 @@ def test_a_renewal_that_comes_late_takes_nothing_back(group: str, how: str) -> N
     with unit_of_work() as connection:
         (claim,) = pending_work.claim(connection, EMBED, 10, 1)
     batch = Batch(EMBED, claim.subject_ids, scope=Scope((group,)), dues=[claim.due_at])
-
-    def due() -> datetime:
-        (row,) = rows("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
-        return row["due_at"]  # type: ignore[return-value]
-
     batch.renew()
     batch.renew()
-    assert claim.due_at < due() == batch.dues[-1]
+    assert claim.due_at < due(group) == batch.dues[-1]
     match how:
         case "given back":
             batch.put_off([event.event_id], "away")
@@ -173,37 +158,30 @@ def test_a_renewal_that_comes_late_takes_nothing_back(group: str, how: str) -> N
     if how.startswith("owed"):
         with batch.finish():
             pass
-    told = due()
+    told = due(group)
     Batch(EMBED, [event.event_id], scope=Scope((group,)), dues=batch.dues).renew()
-    assert due() == told
+    assert due(group) == told
 
 
-def test_a_dead_jobs_slot_is_begun_again_at_once_but_not_for_ever(group: str) -> None:
+def test_a_run_that_is_renewed_is_not_dead_and_a_dead_ones_slot_is_begun_again_at_once_but_not_for_ever(group: str) -> None:
     job, slot = f"test-{group}", "2026-03-01T00:00:00+00:00"
     begun = []
     for _ in range(ticks.TRIES_AT_ONCE + 2):
         with unit_of_work() as connection:
             begun.append(ticks.begin(connection, job, slot, get_settings().work_lease_seconds))
         with unit_of_work() as connection:  # its worker dies
-            connection.execute(
-                text("UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'"), {"job": job}
-            )
+            connection.execute(_ITS_TIME_IS_UP, {"job": job})
             ticks.fail_overdue(connection)
     assert [tick is not None for tick in begun] == [True] * ticks.TRIES_AT_ONCE + [False] * 2
-
-
-def test_a_run_that_is_renewed_is_not_dead(group: str) -> None:
-    job, slot = f"test-{group}", "2026-03-01T00:00:00+00:00"
     with unit_of_work() as connection:
-        tick = ticks.begin(connection, job, slot, 0.0)
+        tick = ticks.begin(connection, job, "2026-03-02T00:00:00+00:00", 0.0)
         assert tick is not None
         ticks.renew(connection, tick, 60)
     with unit_of_work() as connection:
         assert job not in ticks.fail_overdue(connection)
         ticks.end(connection, tick, {})
         ticks.renew(connection, tick, 60)
-    (row,) = rows("SELECT state FROM job_ticks WHERE job = :job", job=job)
-    assert row["state"] == "done"
+    assert rows("SELECT state FROM job_ticks WHERE job = :job ORDER BY slot", job=job)[-1] == {"state": "done"}
 
 
 _ITS_TIME_IS_UP = text("UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'")

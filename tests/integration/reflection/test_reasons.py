@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
@@ -16,18 +17,17 @@ from models.memory.work import ACCUMULATE
 from models.reflection import actions
 from models.reflection.reflections import REFLECT
 from tasks.framework import work as tasks
-from tasks.framework.jobs import JOBS, rehearse
+from tasks.framework.jobs import JOBS, Run, rehearse
 from tasks.memory.upkeep import accumulate
 from tasks.reflection.schedule import reflect_when_quiet
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 @pytest.fixture(autouse=True)
-def _nothing_owed_by_others(database: object) -> None:
+def _nothing_added_up_for_others(database: object) -> None:
     with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM pending_work"))
         connection.execute(text("UPDATE agents SET importance_ele_n = 0"))
 
 
@@ -72,13 +72,15 @@ def test_depth_and_number_are_bounded_and_say_what_is_beyond(group: str) -> None
     assert list(asked_why(group, wide, depth=0).nodes) == [wide]
 
 
-def test_memories_that_rest_on_each_other_or_on_themselves_end(group: str) -> None:
+def test_memories_that_rest_on_each_other_or_on_themselves_end_and_what_was_said_is_no_evidence(group: str) -> None:
     one, two, selfish = uuid4(), uuid4(), uuid4()
-    thought(group, two, event_id=one)
-    thought(group, one, event_id=two)
-    thought(group, selfish, event_id=selfish)
+    for rests, on in ((one, two), (two, one), (selfish, selfish)):
+        thought(group, on, event_id=rests)
     assert set(asked_why(group, one, depth=20).nodes) == {one, two}
     assert asked_why(group, selfish).nodes[selfish].evidence == [selfish]
+    chat = observed(group, "they talk", node_type="chat", utterances=[["Klaus", str(uuid4())]])
+    save(chat)
+    assert asked_why(group, chat.event_id).nodes[chat.event_id].evidence == []
 
 
 def test_memories_of_others_are_not_seen(group: str) -> None:
@@ -89,12 +91,6 @@ def test_memories_of_others_are_not_seen(group: str) -> None:
     assert "secret" not in found.model_dump_json()
     with pytest.raises(NotFound):
         asked_why(group, theirs)
-
-
-def test_what_was_said_is_no_evidence(group: str) -> None:
-    chat = observed(group, "they talk", node_type="chat", utterances=[["Klaus", str(uuid4())]])
-    save(chat)
-    assert asked_why(group, chat.event_id).nodes[chat.event_id].evidence == []
 
 
 def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> None:
@@ -135,8 +131,4 @@ def test_the_schedule_lets_agents_reflect_that_have_news_and_are_quiet(group: st
 
 
 def run_job(group: str) -> None:
-    from datetime import UTC, datetime
-
-    from tasks.framework.jobs import Run
-
     reflect_when_quiet(Run("reflect", datetime.now(UTC), group_id=group))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,10 +20,10 @@ from jiyi.errors import NotFound
 from jiyi.protocol.reflection import NewThought
 from tests.integration.memory.test_inbox import rows
 from tests.integration.reflection.test_reflection import live, reflection_rows, run, thoughts
+from tests.integration.waiting import until
 from tests.misbehaving import Reply, Request, Vendor, chat, vendor
 from workers import ephemeral
 
-SECONDS = 60
 #: With what no line says alone: how the river rose, and what Klaus does on Tuesdays.
 STORY = {
     datetime(2026, 3, 3, tzinfo=UTC): "Klaus sells bread at the market",
@@ -50,7 +49,7 @@ def jiyi(service: str) -> Callable[..., str]:
 def test_importance_that_has_added_up_becomes_thoughts_by_itself(client: Client) -> None:
     client.configure("klaus", importance_trigger_max=30, wait=True)
     client.observe_many(TOLD, wait=True)
-    found = _until(lambda: _of_reflections(client))
+    found = until(lambda: _of_reflections(client))
     assert all(row["filling"] for row in found)
     assert {row["description"] for row in found} == {
         "River: 120 cm → 160 cm → 210 cm, 4 to 18 March",
@@ -101,7 +100,7 @@ def test_a_session_that_ends_leaves_thoughts(client: Client, jiyi: Callable[...,
         wait=True,
     )
     jiyi("end-session", "林岚", "s1", "--partner", "小满")
-    planning, memo = _until(lambda: _of_reflections(client, "林岚"))[::-1]
+    planning, memo = until(lambda: _of_reflections(client, "林岚"))[::-1]
     assert planning["description"].startswith("林岚接下来要记着：")
     assert memo["description"].startswith("林岚")
     assert [row["session_id"] for row in rows("SELECT session_id FROM memory_nodes WHERE node_id = :i", i=memo["node_id"])] == ["s1"]
@@ -113,14 +112,6 @@ def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]
     except NotFound:
         return []
     return [row.model_dump(mode="json") for row in found if "reflection" in row.provenance]
-
-
-def _until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
-    return found
 
 
 # An LLM that speaks OpenAI's protocol

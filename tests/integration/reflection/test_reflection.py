@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -24,25 +24,19 @@ from models.memory.work import ACCUMULATE, EMBED
 from models.reflection import reads
 from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
-from tasks.framework import renewal
 from tasks.framework import work as tasks
-from tasks.framework.renewal import LeaseRenewer
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate
 from tasks.reflection.reflect import reflect, reflect_on_conversation
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted
-from workers.ephemeral import environment
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 #: Poignant enough that forty of them set off a reflection.
 POIGNANCY = 4
-
-
-pytestmark = pytest.mark.usefixtures("nothing_owed")
 
 
 @pytest.fixture
@@ -83,6 +77,17 @@ def run(kind: str = REFLECT, handler: Callable[..., None] = reflect) -> int:
     return tasks.run_due(tasks.KINDS[kind], handler)
 
 
+def told(group: str, reflection_id: UUID) -> tuple[str, str | None]:
+    with unit_of_work() as connection:
+        found = reads.reflection(connection, group, reflection_id)
+    assert found is not None
+    return found.state, found.error
+
+
+def configure(group: str, **settings: object) -> None:
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+
+
 def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, llm: Scripted) -> None:
     ids = live(group, 40)
     assert (REFLECT, rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)[0]["agent_key"]) in owed(group)
@@ -111,28 +116,24 @@ def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, ll
     assert {kind for kind, subject in owed(group) if subject == first["node_id"]} >= {EMBED}
 
 
-def test_the_questions_come_in_the_original_order_about_the_latest_memories(group: str, llm: Scripted) -> None:
+def test_the_questions_come_in_the_original_order_about_the_latest_memories(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live(group, 40)
-    run()
+    for name, few in {"MAX_TOP_K": 5, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():  # these are for what clients ask
+        monkeypatch.setattr(limits, name, few)
+    stored: list[int] = []  # before all are retrieved for, no thought is there
+    llm.before = lambda question: stored.append(len(thoughts(group)))
+    assert run() == 1
     kinds = [type(question) for question in llm.asked]
     insight = [Triple, Poignancy, Triple]  # of the second, which is idle, the importance is known
     assert kinds == [FocalPoints, *[Insights, *insight] * 3]
     assert llm.asked[0].statements == [f"Klaus reads chapter {n}" for n in range(40)]
     assert all(len(question.statements) == 30 for question in llm.asked if isinstance(question, Insights))
+    assert (set(stored), len(thoughts(group))) == ({0}, 6)
 
 
-def test_no_thought_is_there_before_all_are_retrieved_for(group: str, llm: Scripted) -> None:
-    live(group, 40)
-    llm.before = lambda question: None if not isinstance(question, Triple) else _none_yet(group)
-    run()
-    assert len(thoughts(group)) == 6
-
-
-def _none_yet(group: str) -> None:
-    assert thoughts(group) == []
-
-
-@pytest.mark.parametrize("broken", [FocalPoints, Insights, Triple, Poignancy])
+@pytest.mark.parametrize("broken", [FocalPoints, Poignancy])
 def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(group: str, llm: Scripted, broken: type[Question[Any]]) -> None:
     live(group, 40)
     before, seen = counters(group), []
@@ -147,24 +148,18 @@ def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(group: str
     assert run() == 0
     (row,) = reflection_rows(group)
     assert (row["state"], row["error"]) == ("waiting", "no insights in it")
-    assert thoughts(group) == []
-    assert counters(group) == before
+    assert (thoughts(group), counters(group)) == ([], before)
     assert rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group) == []
     llm.before = lambda question: None
     assert run() == 1
     (row,) = reflection_rows(group)
     assert (row["state"], row["attempts"], row["error"]) == ("done", 2, None)
-    assert len(thoughts(group)) == 6
-    assert counters(group) == (150, 0)
+    assert (len(thoughts(group)), counters(group)) == (6, (150, 0))
 
 
 def test_an_llm_that_is_away_costs_no_attempt(group: str, llm: Scripted) -> None:
     live(group, 40)
-
-    def away(question: Question[Any]) -> None:
-        raise LLMUnavailable("no route")
-
-    llm.before = away
+    llm.before = Mock(side_effect=LLMUnavailable("no route"))
     for _ in range(MAX_ATTEMPTS + 2):
         assert run() == 0
     (pending,) = rows("SELECT * FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
@@ -177,76 +172,45 @@ def test_an_llm_that_is_away_costs_no_attempt(group: str, llm: Scripted) -> None
 
 def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) -> None:
     live(group, 40)
-
-    def bad(question: Question[Any]) -> None:
-        raise BadReply("gibberish")
-
-    llm.before = bad
+    llm.before = Mock(side_effect=BadReply("gibberish"))
     for _ in range(MAX_ATTEMPTS):
         run()
     (letter,) = rows("SELECT * FROM dead_letters WHERE group_id = :g", g=group)
     assert (letter["kind"], letter["state"]) == (REFLECT, "open")
     assert "gibberish" in letter["reason"]
-    with unit_of_work() as connection:
-        found = reads.reflection(connection, group, reflection_rows(group)[0]["reflection_id"])
-    assert found is not None
-    assert found.state == "given up"
+    assert told(group, reflection_rows(group)[0]["reflection_id"])[0] == "given up"
 
 
-def test_what_happens_meanwhile_counts_towards_the_next_reflection(group: str, llm: Scripted) -> None:
+@pytest.mark.parametrize(
+    ("mode", "meanwhile", "lowered", "expected"),
+    [
+        ("recent", 3, None, (150 - 3 * POIGNANCY, 3)),
+        ("recent", 40, None, (-10, 40)),  # enough: the next one is owed at once
+        ("recent", 0, 50, (50, 0)),  # a trigger that is set lower calls for no second reflection
+        ("stanford", 3, None, (150, 0)),  # as the original does
+    ],
+)
+def test_what_happens_meanwhile_counts_towards_the_next_reflection(
+    group: str, llm: Scripted, mode: str, meanwhile: int, lowered: int | None, expected: tuple[float, int]
+) -> None:
+    configure(group, mode=mode)
     live(group, 40)
 
-    def meanwhile(question: Question[Any]) -> None:
-        if isinstance(question, FocalPoints):
-            live(group, 3, start=100)
-
-    llm.before = meanwhile
-    run()
-    assert counters(group) == (150 - 3 * POIGNANCY, 3)
-    assert REFLECT not in {kind for kind, _ in owed(group)}
-
-
-def test_a_trigger_that_is_set_lower_meanwhile_calls_for_no_second_reflection(group: str, llm: Scripted) -> None:
-    live(group, 40)
-
-    def meanwhile(question: Question[Any]) -> None:
-        if isinstance(question, FocalPoints):
-            settings = {"importance_trigger_max": 50}
-            save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
-
-    llm.before = meanwhile
-    assert run() == 1
-    assert counters(group) == (50, 0)
-    assert REFLECT not in {kind for kind, _ in owed(group)}
-
-
-def test_enough_meanwhile_owes_the_next_one_at_once(group: str, llm: Scripted) -> None:
-    live(group, 40)
-
-    def meanwhile(question: Question[Any]) -> None:
+    def happens(question: Question[Any]) -> None:
         if isinstance(question, FocalPoints) and len(nodes(group)) == 40:
-            live(group, 40, start=100)
+            live(group, meanwhile, start=100)
+            if lowered is not None:
+                configure(group, importance_trigger_max=lowered)
 
-    llm.before = meanwhile
-    run()
-    assert counters(group) == (-10, 40)
-    assert REFLECT in {kind for kind, _ in owed(group)}
+    llm.before = happens
     assert run() == 1
-    assert [row["state"] for row in reflection_rows(group)] == ["done", "done"]
-    assert len(thoughts(group)) > 6
-
-
-def test_the_stanford_mode_sets_the_counters_back_as_the_original_does(group: str, llm: Scripted) -> None:
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}}))
-    live(group, 40)
-
-    def meanwhile(question: Question[Any]) -> None:
-        if isinstance(question, FocalPoints):
-            live(group, 3, start=100)
-
-    llm.before = meanwhile
-    assert run() == 1
-    assert counters(group) == (150, 0)
+    assert counters(group) == expected
+    again = REFLECT in {kind for kind, _ in owed(group)}
+    assert again == (expected[0] <= 0)
+    if again:
+        assert run() == 1
+        assert [row["state"] for row in reflection_rows(group)] == ["done", "done"]
+        assert len(thoughts(group)) > 6
 
 
 def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scripted) -> None:
@@ -266,69 +230,20 @@ def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scri
     assert (row["state"], row["attempts"]) == ("done", 2)
 
 
-def test_the_claim_is_renewed_while_the_llm_takes_its_time(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times a second, of a lease that no busy machine outlasts."""
-    live(group, 40)
-    monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 600)
-    monkeypatch.setattr(tasks, "lease_renewer", LeaseRenewer())  # the other may just be asleep for a quarter of a lease
-    asked = []
-
-    def due() -> datetime:
-        (row,) = rows("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
-        assert isinstance(row["due_at"], datetime)
-        return row["due_at"]
-
-    def look(question: Question[Any]) -> None:
-        claimed, deadline = due(), time.monotonic() + 60
-        while due() < claimed + timedelta(seconds=0.2):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        asked.append(question)
-
-    llm.before = look
-    with environment(work_lease_seconds="60"):
-        run()
-    assert len(asked) >= 4
-
-
 def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     live(group, 1)
     reflection_id = request_reflection.perform(Actor(group), ReflectRequest(agent_id="klaus")).reflection_id
-
-    def told() -> tuple[str, str | None]:
-        with unit_of_work() as connection:
-            found = reads.reflection(connection, group, reflection_id)
-        assert found is not None
-        return found.state, found.error
-
-    def unknown() -> None:
-        raise SettingsError("JIYI_LLM: unknown provider 'openia'")
-
-    def full(*_: object) -> None:
-        raise RuntimeError("the disk is full")
-
-    assert told() == ("owed", None)
+    assert told(group, reflection_id) == ("owed", None)
     with monkeypatch.context() as patch:
-        patch.setattr(llms, "llm", unknown)
+        patch.setattr(llms, "llm", Mock(side_effect=SettingsError("JIYI_LLM: unknown provider 'openia'")))
         run()
-    assert told() == ("owed", "JIYI_LLM: unknown provider 'openia'")
-    monkeypatch.setattr("tasks.reflection.reflect.store", full)
+    assert told(group, reflection_id) == ("owed", "JIYI_LLM: unknown provider 'openia'")
+    monkeypatch.setattr("tasks.reflection.reflect.store", Mock(side_effect=RuntimeError("the disk is full")))
     run()
-    assert told() == ("running", "RuntimeError: the disk is full")
+    assert told(group, reflection_id) == ("running", "RuntimeError: the disk is full")
     for _ in range(MAX_ATTEMPTS):
         run()
-    assert told() == ("given up", "RuntimeError: the disk is full")
-
-
-def test_limits_of_what_clients_may_ask_for_are_not_those_of_a_reflection(
-    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    live(group, 40)
-    for name, few in {"MAX_TOP_K": 5, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():
-        monkeypatch.setattr(limits, name, few)
-    assert run() == 1
-    shown = [question.statements for question in llm.asked if isinstance(question, Insights)]
-    assert [len(statements) for statements in shown] == [30] * 3
+    assert told(group, reflection_id) == ("given up", "RuntimeError: the disk is full")
 
 
 def test_nothing_but_idle_memories_is_nothing_to_think_about(group: str, llm: Scripted) -> None:
@@ -346,16 +261,8 @@ def test_nothing_but_idle_memories_is_nothing_to_think_about(group: str, llm: Sc
 
 def ended(group: str, **fields: Any) -> UUID:
     payload = {name: fields.pop(name) for name in ("partner", "chat_ids") if name in fields}
-    event = build(
-        {
-            "type": "session.ended",
-            "group_id": group,
-            "agent_id": "klaus",
-            "occurred_at": AT + timedelta(hours=1),
-            **fields,
-            "payload": payload,
-        }
-    )
+    envelope = {"type": "session.ended", "group_id": group, "agent_id": "klaus", "occurred_at": AT + timedelta(hours=1)}
+    event = build({**envelope, **fields, "payload": payload})
     save(event)
     return event.event_id
 
@@ -415,14 +322,22 @@ def test_only_the_chats_with_the_partner_count_or_those_named(group: str, llm: S
     assert evidence == [[list(map(str, ids))] * 2 for ids in expected]
 
 
-def test_a_session_without_a_chat_is_told_and_does_no_harm(group: str, llm: Scripted) -> None:
+def test_a_session_without_a_chat_or_without_words_is_told_and_does_no_harm(group: str, llm: Scripted) -> None:
     live(group, 1)
     event_id = ended(group, session_id="s1", partner="Maria")
     assert converse() == 1
     (row,) = reflection_rows(group)
     assert (row["state"], row["error"]) == ("nothing", "the session s1 has no memory of type chat with Maria")
     assert (REFLECT_CONVERSATION, event_id) not in owed(group)
+    save(observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())]))  # no utterances
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    assert [(row["state"], row["thoughts"]) for row in reflection_rows(group)] == [("nothing", 0)] * 2
     assert llm.asked == []
+    said = chat(group, "bring the map")
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    assert [thought["filling"] for thought in thoughts(group)] == [[str(said)]] * 2
 
 
 def test_chats_that_were_named_and_are_late_are_waited_for(group: str, llm: Scripted) -> None:
@@ -434,19 +349,6 @@ def test_chats_that_were_named_and_are_late_are_waited_for(group: str, llm: Scri
     chat(group, "late", event_id=chat_id)
     assert converse() == 1
     assert len(thoughts(group)) == 2
-
-
-def test_a_chat_may_name_evidence_instead_of_utterances(group: str, llm: Scripted) -> None:
-    event = observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())])
-    save(event)
-    ended(group, session_id="s1", partner="Maria")
-    assert converse() == 1
-    (row,) = reflection_rows(group)
-    assert (row["state"], row["thoughts"]) == ("nothing", 0)
-    said = chat(group, "bring the map")
-    ended(group, session_id="s1", partner="Maria")
-    assert converse() == 1
-    assert [thought["filling"] for thought in thoughts(group)] == [[str(said)]] * 2
 
 
 def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: str, llm: Scripted) -> None:

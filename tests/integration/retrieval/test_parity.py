@@ -6,7 +6,6 @@ A subset of what ``bench.parity`` does through the whole pipeline, here by funct
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from tasks.framework.work import Batch, run_until_idle
 from tasks.memory.upkeep import settle_depth, strengthen
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import rows, save
+from tests.integration.waiting import until
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 # Read at import: the settings of the machine are put away before the first test.
@@ -38,7 +38,6 @@ SAVED = ("klaus_step_3_9", "isabella_step_3_8", "klaus_step_1_12")
 HAND_MADE = ("one_node", "identical_key_and_poignancy", "idle_substring", "chat_only_newest", "decay_one")
 AGENT = "persona"
 MESSAGE = 500
-PATIENCE_SECONDS = 60.0
 
 
 def remember(group: str, name: str, *, made_up: bool = False) -> Memory:
@@ -79,29 +78,20 @@ def check(group: str, memory: Memory, case: dict[str, Any]) -> None:
 
 def work(group: str, kind: str, handler: Callable[[Batch], None]) -> None:
     """Until nothing of the kind is owed to the group: running workers may have a part of it in hand."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
+
+    def done() -> bool:
         run_until_idle(kind, handler)
-        owed = rows("SELECT subject_id FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind)
-        if not owed:
-            return
-        assert time.monotonic() < deadline, f"{kind} is still owed for {len(owed)} nodes"
-        time.sleep(0.05)
+        return not rows("SELECT subject_id FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind)
+
+    until(done, what=f"{kind} is still owed")
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_single_questions_are_answered_as_by_the_original(group: str, name: str) -> None:
+def test_questions_and_sequences_of_them_are_answered_as_by_the_original(group: str, name: str) -> None:
     memory = remember(group, name)
-    for case in cases_of("cases_single.json", name):
-        check(group, memory, case)
-
-
-@pytest.mark.parametrize("name", SAVED)
-def test_sequences_in_which_each_question_touches_are_answered_as_by_the_original(group: str, name: str) -> None:
-    memory = remember(group, name)
-    cases = cases_of("cases_sequence.json", name)
-    assert all(len(case["focal_texts"]) > 1 for case in cases)
-    for case in cases:
+    sequences = cases_of("cases_sequence.json", name)  # in which each question touches
+    assert all(len(case["focal_texts"]) > 1 for case in sequences)
+    for case in cases_of("cases_single.json", name) + sequences:
         check(group, memory, case)
 
 

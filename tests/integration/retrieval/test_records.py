@@ -48,28 +48,23 @@ def listed(group: str, **query: Any) -> list[RetrievalRecord]:
 def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ranks(group: str) -> None:
     first, second = remembered(group), remembered(group, "Klaus writes.")
     asked(group, "what does he do?", [(second, 1.5), (first, 0.5)], [(first, 2.0)], top_k=2)
-    assert records.flush() == 1
-    [row] = listed(group)
+    asked(group, "x" * 5_000, [(first, 1.0)] * 50, [(first, 0.5)])
+    assert records.flush() == 2
+    long, row = listed(group)
     assert (row.agent_id, row.asked_by, row.options, row.ms, row.found) == ("klaus", "key:a1 (crawler)", {"top_k": 2}, 4.2, [2, 1])
     assert [[(one.node_id, one.score, one.description) for one in each] for each in row.results] == [
         [(second, 1.5, "Klaus writes."), (first, 0.5, "Klaus reads.")],
         [(first, 2.0, "Klaus reads.")],
     ]
+    # Long questions and long answers are cut.
+    assert (len(long.focal_texts[0]), long.found, [len(one) for one in long.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
+    assert long.results[1][0].score == 0.5
 
 
 def test_options_are_what_differs_from_the_defaults() -> None:
     request = RetrievalRequest(group_id="g", agent_id="a", focal_texts=["x"], top_k=5, touch=False, filters={"session_id": "s"})
     assert records.options_of(request) == {"top_k": 5, "filters": {"session_id": "s"}}
     assert records.options_of(RetrievalRequest(group_id="g", agent_id="a", focal_texts=["x"])) == {}
-
-
-def test_long_questions_and_long_answers_are_cut(group: str) -> None:
-    node = remembered(group)
-    asked(group, "x" * 5_000, [(node, 1.0)] * 50, [(node, 0.5)])
-    records.flush()
-    [row] = listed(group)
-    assert (len(row.focal_texts[0]), row.found, [len(one) for one in row.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
-    assert row.results[1][0].score == 0.5
 
 
 def test_the_latest_of_each_agent_are_kept_page_by_page(group: str) -> None:
@@ -98,17 +93,7 @@ def test_nothing_is_noted_where_it_is_turned_off_and_little_waits(group: str, mo
     assert [row.focal_texts for row in listed(group)] == [["3"], ["2"]]
 
 
-def test_they_go_after_some_days(group: str) -> None:
-    remembered(group)
-    asked(group, "of today")
-    records.flush()
-    with unit_of_work() as connection:
-        assert prune.delete(connection, "retrievals", datetime.now(UTC) - timedelta(days=1), 10) == 0
-    with unit_of_work() as connection:
-        assert prune.count(connection, "retrievals", datetime.now(UTC) + timedelta(minutes=1)) >= 1
-
-
-def test_another_group_sees_none_of_it_and_an_unknown_agent_is_told(group: str) -> None:
+def test_another_group_sees_none_of_it_and_they_go_after_some_days(group: str) -> None:
     remembered(group)
     asked(group, "a secret")
     records.flush()
@@ -117,6 +102,9 @@ def test_another_group_sees_none_of_it_and_an_unknown_agent_is_told(group: str) 
         assert records.listed(connection, group, None, None, 10) == []
     with pytest.raises(NotFound, match="no agent 'nobody'"):
         listed(group, agent_id="nobody")
+    with unit_of_work() as connection:
+        assert prune.delete(connection, "retrievals", datetime.now(UTC) - timedelta(days=1), 10) == 0
+        assert prune.count(connection, "retrievals", datetime.now(UTC) + timedelta(minutes=1)) >= 1
 
 
 def test_what_an_erased_memory_answered_goes_with_it_also_what_waits(group: str) -> None:

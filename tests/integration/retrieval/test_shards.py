@@ -19,7 +19,6 @@ AGENTS = [f"agent-{i}" for i in range(6)]
 
 
 def test_each_agent_is_answered_by_the_worker_of_its_shard_and_by_no_other(database: Stack, group: str, tmp_path: Path) -> None:
-    assert database.urls is not None
     urls = {name: getattr(database.urls, name) for name in ("redis_url", "broker_url")}
     own = {name: re.sub(r"(db|virtual_host)=0", rf"\1={OWN_DATABASE}", url) for name, url in urls.items()}
     names = ["intake", "retrieval", "retrieval-1", "embedding"]

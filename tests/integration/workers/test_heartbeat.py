@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -15,34 +14,22 @@ from models.db.valkey import valkey
 from models.erasure import cache_invalidation as orders
 from models.operations import heartbeats
 from models.queue.broker_queues import task_queues
+from tests.integration.waiting import until
 from workers.celery.heartbeat import Heartbeat
 from workers.embedded.stack import Stack
-
-PATIENCE_SECONDS = 60.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
-    living = lambda: {worker.worker_id for worker in heartbeats.workers() if worker.counts}
-    until(lambda: len(living()) >= len(task_queues()) - 2)  # one worker reads three queues; some are just starting
-    before = living()
+    counting = lambda: [worker for worker in heartbeats.workers() if worker.counts]
+    until(lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues()))  # some are just starting
+    before = {worker.worker_id for worker in counting()}
     for _ in range(7):
         current_app.control.broadcast("shutdown")
         assert current_app.control.ping(timeout=0.2) == []
     client.observe("klaus", "still there", wait=True)
     later = time.time()
     until(lambda: {worker.worker_id for worker in heartbeats.workers() if worker.seen_seconds_ago < time.time() - later} >= before)
-
-
-def test_every_queue_has_a_worker_that_says_so(service: str) -> None:
-    until(lambda: {queue for worker in heartbeats.workers() if worker.counts for queue in worker.queues} == set(task_queues()))
 
 
 def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +20,8 @@ import psutil
 import pytest
 
 from jiyi.polling import poll
+from tests.integration.waiting import until
+from tests.integration.workers.test_server_watch import SERVERS, replaced, server
 from workers.demo.diary import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
@@ -116,13 +117,6 @@ class Up:
                 self.process.wait()
 
 
-def until(condition: Callable[[], object], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-
-
 def mentioning(folder: Path) -> list[psutil.Process]:
     """Every living process whose folder, command or environment lies in ``folder``."""
     found = []
@@ -147,36 +141,61 @@ def answers(url: str, path: str = "healthz") -> bool:
         return False
 
 
-def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_does_in_the_same_home_again(
-    start: Callable[..., Up], place: Path
-) -> None:
+def test_the_demo_answers_three_questions_and_so_it_does_in_the_same_home_again(start: Callable[..., Up], place: Path) -> None:
+    """And after it its group has something in every tier, and no page is empty."""
+    once = start("--demo", "--once", JIYI_HOME=place / "h")
+    assert once.finished() == 0, once.output
+    assert not mentioning(place)
+    up = start("--demo", JIYI_HOME=place / "h")
+    up.ready()
     thoughts: list[str] = []
-    passwords: list[list[str]] = []
-    for _ in range(2):
-        up = start("--demo", "--once", JIYI_HOME=place / "h")
-        assert up.finished() == 0, up.output
-        assert len(QUESTIONS) == 3
-        for _, question in QUESTIONS:
-            assert question in up.output
-        assert all(f"{agent} reflects" in up.output for agent in AGENTS)
-        thoughts.append(up.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
-        assert "母亲的血压：162 → 138 → 134" in thoughts[-1]
-        assert "thought · importance" in thoughts[-1]
-        assert "event · 2026-0" in thoughts[-1]
-        assert up.admin
-        passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
-        assert "jiyi users passwd admin" in up.output
-        assert str(place / "h") in up.output
-        assert "quarantine 3, working memory 5, long-term memory 1" in up.output
-        assert "Traceback" not in up.output
-        assert not mentioning(place)
+    assert len(QUESTIONS) == 3
+    for run in (once, up):
+        for shown in (
+            *(question for _, question in QUESTIONS),
+            *(f"{agent} reflects" for agent in AGENTS),
+            "jiyi users passwd admin",
+            str(place / "h"),
+            "a debate in three tiers",
+            "quarantine 3, working memory 5, long-term memory 1",
+        ):
+            assert shown in run.output
+        thoughts.append(run.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
+        for shown in ("母亲的血压：162 → 138 → 134", "thought · importance", "event · 2026-0"):
+            assert shown in thoughts[-1]
+        assert "Traceback" not in run.output
     assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
-    assert [len(told) for told in passwords] == [1, 0]  # shown once
+    (password,) = re.findall(PASSWORD, once.output, re.MULTILINE)  # shown once
+    assert not re.findall(PASSWORD, up.output, re.MULTILINE)
     secret = place / "h" / "secret_key"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert secret.read_text() not in (place / "output-0").read_text()
+    assert secret.read_text() not in once.output
+    browser = signed_in(up, password)
+
+    def page(path: str) -> str:
+        with browser.open(f"{up.admin.rstrip('/')}{path}{'&' if '?' in path else '?'}group=demo", timeout=30) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    until(lambda: json.loads(page("/digests.json"))["digests"], END_SECONDS)
+    until(lambda: json.loads(page("/growth.json"))["rows"], END_SECONDS)
+    until(lambda: json.loads(page("/retrievals.json"))["rows"], END_SECONDS)
+    tiers = json.loads(page("/tiers.json"))
+    assert (tiers["in_working"], tiers["counts"]["entries"]) == (5, 8)
+    assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
+    assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
+    paths = {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', page("/").partition("<main")[0])}
+    assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
+    may_be_empty = WITHOUT_A_ROW.keys() | {"/", "/tiers"}
+
+    def empty() -> set[str]:
+        return {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
+
+    poll(empty, lambda found: found <= may_be_empty, END_SECONDS, str)  # some of it is made by workers, in their time
+    assert "appears here" not in page("/tiers")  # working memory's part of it; that nothing waits for the filters is well
 
 
+PASSWORD = r"name: admin +password: (\S{20})$"
 #: Pages that are empty for a reason, though the demonstration was played.
 WITHOUT_A_ROW = {
     "/dead": "nothing went wrong",
@@ -192,69 +211,52 @@ WITHOUT_A_ROW = {
 }
 
 
-def test_after_the_demo_its_group_has_something_in_every_tier_and_no_page_is_empty(start: Callable[..., Up], place: Path) -> None:
-    up = start("--demo", JIYI_HOME=place / "h")
-    up.ready()
-    assert "a debate in three tiers" in up.output
-    browser = signed_in(up)
-
-    def page(path: str) -> str:
-        with browser.open(f"{up.admin.rstrip('/')}{path}{'&' if '?' in path else '?'}group=demo", timeout=30) as answer:
-            text: str = answer.read().decode()
-        return text
-
-    until(lambda: json.loads(page("/digests.json"))["digests"], END_SECONDS)
-    until(lambda: json.loads(page("/growth.json"))["rows"], END_SECONDS)
-    until(lambda: json.loads(page("/retrievals.json"))["rows"], END_SECONDS)
-    tiers = json.loads(page("/tiers.json"))
-    assert tiers["in_working"] == 5
-    assert tiers["counts"]["entries"] == 8
-    assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
-    assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
-    paths = {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', page("/").partition("<main")[0])}
-    assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
-    may_be_empty = WITHOUT_A_ROW.keys() | {"/", "/tiers"}
-
-    def empty() -> set[str]:
-        return {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
-
-    poll(empty, lambda found: found <= may_be_empty, END_SECONDS, str)  # some of it is made by workers, in their time
-    assert "appears here" not in page("/tiers")  # working memory's part of it; that nothing waits for the filters is well
-
-
-def signed_in(up: Up) -> urllib.request.OpenerDirector:
+def signed_in(up: Up, password: str) -> urllib.request.OpenerDirector:
     """A browser of the person that a new home has."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     with browser.open(f"{up.admin}sign-in", timeout=30) as answer:
         token = re.search(r'name="csrf_token" value="([^"]+)"', answer.read().decode())
-    password = re.search(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE)
     assert token
-    assert password
-    form = urllib.parse.urlencode({"csrf_token": token[1], "name": "admin", "password": password[1], "next": "/"})
+    form = urllib.parse.urlencode({"csrf_token": token[1], "name": "admin", "password": password, "next": "/"})
     with browser.open(f"{up.admin}sign-in", form.encode(), timeout=30) as answer:
         assert answer.status == 200
         assert "sign-in" not in answer.url
     return browser
 
 
-def test_two_at_once_without_a_home_take_two_homes_and_two_ports_and_one_beside_them_the_next(
+def test_two_at_once_take_two_homes_and_ports_survive_the_death_of_their_servers_and_end_by_ctrl_c(
     start: Callable[..., Up], place: Path
 ) -> None:
     both = [start(), start()]
     for up in both:
         up.ready()
-    homes = {re.search(r"Data\s+(\S+)", up.output)[1] for up in both}  # type: ignore[index]
+    homes = {re.search(r"Data\s+(\S+)", up.output)[1]: up for up in both}  # type: ignore[index]
     data = place / ".local" / "share"
-    assert homes == {str(data / "jiyi"), str(data / "jiyi-2")}
+    assert homes.keys() == {str(data / "jiyi"), str(data / "jiyi-2")}
     assert sum("trying the next one" in up.output for up in both) == 1
     assert both[0].admin != both[1].admin
-    for up in both:
+    first = homes[str(data / "jiyi")]
+    second = start("--once", JIYI_HOME=data / "jiyi")  # refused in one line
+    assert second.finished() == 1
+    (line,) = second.lines
+    assert line.startswith(f"jiyi up: {data / 'jiyi'} is in use")
+    for told in (str(first.process.pid), first.admin, "JIYI_HOME"):
+        assert told in line
+    for up in both:  # the others go on
         until(lambda up=up: answers(up.admin), END_SECONDS)  # type: ignore[misc]
-    third = start("--once")
-    assert third.finished() == 0, third.output
-    assert len({re.findall(r"http://127.0.0.1:(\d+)/", up.output)[-1] for up in (*both, third)}) == 3
-    assert str(data / "jiyi-3") in third.output
-    assert [up.process.poll() for up in both] == [None, None]
+    for name in SERVERS:
+        victim = server(data / "jiyi", name)
+        os.kill(victim.pid, signal.SIGKILL)
+        until(lambda name=name, victim=victim: replaced(data / "jiyi", name, victim) and answers(first.admin, "readyz"), READY_SECONDS)  # type: ignore[misc]
+    assert first.output.count("starting it again") == len(SERVERS)
+    running = mentioning(place)
+    assert len(running) > 20
+    assert {"postgres", "valkey-server"} <= {process.name() for process in running}
+    for up in both:
+        assert up.interrupt() == 130
+        assert "Traceback" not in up.output
+    assert not mentioning(place)
+    assert not (data / "jiyi" / "run" / "jiyi.env").exists()
 
 
 def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
@@ -270,28 +272,6 @@ def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Call
     assert not mentioning(place)
 
 
-def test_a_second_copy_in_one_home_is_refused_in_one_line_and_ctrl_c_ends_every_process_of_the_first(
-    start: Callable[..., Up], place: Path
-) -> None:
-    first = start(JIYI_HOME=place / "h")
-    first.ready()
-    second = start("--once", JIYI_HOME=place / "h")
-    assert second.finished() == 1
-    (line,) = second.lines
-    assert line.startswith(f"jiyi up: {place / 'h'} is in use")
-    assert str(first.process.pid) in line
-    assert first.admin in line
-    assert "JIYI_HOME" in line
-    until(lambda: answers(first.admin), END_SECONDS)  # the first goes on
-    running = mentioning(place)
-    assert len(running) > 10
-    assert {"postgres", "valkey-server"} <= {process.name() for process in running}
-    assert first.interrupt() == 130
-    assert not mentioning(place)
-    assert "Traceback" not in first.output
-    assert not (place / "h" / "run" / "jiyi.env").exists()
-
-
 def test_ctrl_c_while_it_is_starting_ends_every_process(start: Callable[..., Up], place: Path) -> None:
     up = start(JIYI_HOME=place / "h")
     until((place / "h" / "run" / "processes.json").exists, READY_SECONDS)
@@ -300,17 +280,18 @@ def test_ctrl_c_while_it_is_starting_ends_every_process(start: Callable[..., Up]
     assert "Traceback" not in up.output
 
 
-def test_an_address_of_ones_own_is_refused_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
-    up = start("--once", JIYI_HOME=place / "h", JIYI_DATABASE_URL="postgresql+psycopg://elsewhere/jiyi")
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"JIYI_DATABASE_URL": "postgresql+psycopg://elsewhere/jiyi"}, "jiyi up: JIYI_DATABASE_URL is set"),
+        ({"JIYI_EMBED_BATCH": "0"}, "JIYI_EMBED_BATCH"),
+    ],
+)
+def test_an_address_of_ones_own_or_a_wrong_setting_is_refused_in_one_line_before_anything_is_started(
+    start: Callable[..., Up], place: Path, setting: dict[str, str], told: str
+) -> None:
+    up = start("--once", JIYI_HOME=place / "h", **setting)
     assert up.finished() == 1
     (line,) = up.lines
-    assert line.startswith("jiyi up: JIYI_DATABASE_URL is set")
-    assert not (place / "h").exists()
-
-
-def test_a_wrong_setting_is_named_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
-    up = start("--once", JIYI_HOME=place / "h", JIYI_EMBED_BATCH="0")
-    assert up.finished() == 1
-    (line,) = up.lines
-    assert "JIYI_EMBED_BATCH" in line
+    assert told in line
     assert not (place / "h").exists()
