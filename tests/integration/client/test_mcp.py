@@ -107,7 +107,7 @@ async def names(client: McpClient) -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 
-def test_a_host_remembers_recalls_corrects_and_explains_and_is_told_what_is_wrong(opens: Opens, api_key: KeyMaker, group: str) -> None:
+def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: KeyMaker, group: str) -> None:
     async def say(client: McpClient) -> None:
         assert "Call `retrieve` before answering" in (client.instructions or "")
         told = said(await client.call_tool("observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8}))
