@@ -348,9 +348,7 @@ def test_a_digest_is_read_and_promoted_from(admin: Browser, group: str) -> None:
     assert admin.get(f"/digests/{uuid4()}").status_code == 404
 
 
-def test_without_a_worker_no_digest_is_made_and_nothing_found_and_the_pages_say_so(
-    admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.admin.tiers.digests.DIGEST_TIMEOUT", 0.2)
     answer = admin.post("/digests", data={"days": "7"})
     assert answer.status_code == 503
