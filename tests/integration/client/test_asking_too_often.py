@@ -16,8 +16,8 @@ from jiyi.settings import get_settings
 from tests.integration.memory.test_inbox import rows
 from workers import ephemeral
 
-#: How often a key may ask, and requests that a test sends: five times as many.
-RATE, REQUESTS = "3/second", 15
+#: How often a key may ask, and requests that a test sends: three times as many.
+RATE, REQUESTS = "3/second", 9
 #: Clients over the broker, each with as many calls under way as it may have: together more than may wait in a worker.
 CLIENTS = 3
 #: Until all of them are answered, on a busy machine.

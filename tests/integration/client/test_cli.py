@@ -11,13 +11,11 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-import kombu
 import pytest
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
-from jiyi.protocol.wire.broker import exchange, intake_queue
-from jiyi.settings import get_settings
+from tests.integration.client.test_service import publish_raw
 
 ROOT = Path(__file__).resolve().parents[3]
 DIARY = ROOT / "examples" / "diary" / "events.jsonl"
@@ -54,20 +52,6 @@ def until(condition):
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
     return found
-
-
-def publish_raw(body):
-    """A message past the client's checks, as a careless program would send it."""
-    settings = get_settings()
-    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
-        producer.publish(
-            body,
-            exchange=exchange(settings),
-            routing_key="memory.observed",
-            content_type="application/json",
-            content_encoding="utf-8",
-            declare=[intake_queue(settings)],
-        )
 
 
 def comparable(nodes):
@@ -144,12 +128,11 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     assert ask("export", "jsonl", file, "--with-vectors")["exported"] == 5
     assert jiyi("export", "jsonl").count("\n") == 5
     copy = f"{service}-copy"
-    assert ask("import", "jsonl", file, "--into-group", copy)["published"] == 5
-    copied = ask("nodes", "klaus", "--group", copy)["rows"]
-    assert comparable(copied) == comparable(nodes)
+    for _ in range(2):  # a second import changes nothing
+        assert ask("import", "jsonl", file, "--into-group", copy)["published"] == 5
+        copied = ask("nodes", "klaus", "--group", copy)["rows"]
+        assert comparable(copied) == comparable(nodes)
     assert copied[0]["filling"] == [copied[-1]["node_id"]]
-    ask("import", "jsonl", file, "--into-group", copy)  # a second import changes nothing
-    assert len(ask("nodes", "klaus", "--group", copy)["rows"]) == 4
 
 
 def test_the_diary_comes_in_and_reads_well(jiyi, ask):
@@ -166,36 +149,28 @@ def test_the_diary_comes_in_and_reads_well(jiyi, ask):
 
 def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, service):
     event_id = str(uuid4())
-    publish_raw(
-        json.dumps(
-            {
-                "event_id": event_id,
-                "type": "memory.observed",
-                "group_id": service,
-                "agent_id": "a",
-                "payload": {"description": "x", "poignancy": 99},
-            }
-        )
-    )
-    own = until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])[0]
+    event = {"event_id": event_id, "type": "memory.observed", "group_id": service, "agent_id": "a"}
+    publish_raw(json.dumps({**event, "payload": {"description": "x", "poignancy": 99}}))
+
+    def letters():
+        return [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id]
+
+    own = until(letters)[0]
     shown = ask("dead", "show", own["letter_id"])
     assert "poignancy" in shown["reason"]
     assert event_id in shown["body"]
-    human = jiyi("dead", "show", own["letter_id"])
-    assert "poignancy" in human
-    assert '"poignancy": 99' in human
+    assert '"poignancy": 99' in jiyi("dead", "show", own["letter_id"])
     assert own["letter_id"] in jiyi("dead", "list", "--kind", "intake")
 
     assert ask("dead", "replay", own["letter_id"]) == {"resolved": 1, "refused_again": 1}
-    again = until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])[0]
+    again = until(letters)[0]
     assert again["letter_id"] != own["letter_id"]
     assert ask("dead", "show", own["letter_id"])["state"] == "replayed"
 
     assert ask("dead", "discard", again["letter_id"], "--yes") == {"resolved": 1, "refused_again": 0}
     assert ask("dead", "show", again["letter_id"])["state"] == "discarded"
-    assert not [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id]
+    assert letters() == []
     assert ask("dead", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"
-    assert ask("dead", "show", uuid4(), code=1)["error"]["code"] == "not_found"
 
 
 def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_told(ask, tmp_path):
@@ -238,19 +213,12 @@ def test_a_closed_pipe_ends_an_export_silently(jiyi, service, tmp_path):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("command", [["observe", "a", "x"], ["retrieve", "a", "x"], ["stats"]])
+@pytest.mark.parametrize("command", [["observe", "a", "x"], ["retrieve", "a", "x"]])
 def test_a_broker_that_is_down_is_told_in_one_line(command):
     address = "redis://127.0.0.1:1/0"
     environment = {**os.environ, "JIYI_BROKER_URL": address, "JIYI_REDIS_URL": address}
-    done = subprocess.run(
-        [sys.executable, "-m", "jiyi", *command, "--json"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=FEW_SECONDS,
-    )
+    words = [sys.executable, "-m", "jiyi", *command, "--json"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=FEW_SECONDS)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert re.match(r"jiyi: the broker( or Valkey)? cannot be reached \(", done.stderr)

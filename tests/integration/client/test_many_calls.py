@@ -14,10 +14,10 @@ from models.db.valkey import valkey
 
 #: Until all of them are answered, on a busy machine.
 PATIENCE_SECONDS = 300.0
-CALLS, THREADS = 1_000, 300
+CALLS, THREADS = 5 * CALLS_AT_ONCE, 300
 
 
-def test_1000_calls_of_one_async_client_are_all_answered(service: str) -> None:
+def test_hundreds_of_calls_of_one_async_client_are_all_answered(service: str) -> None:
     async def run() -> tuple[list[int], int]:
         async with AsyncClient(service) as client:
             await client.observe("klaus", "Klaus drinks tea", wait=True)
@@ -37,7 +37,7 @@ def test_300_threads_of_one_client_are_all_answered(client: Client) -> None:
         return len(client.retrieve("klaus", "tea", timeout=PATIENCE_SECONDS).retrieved_nodes)
 
     with ThreadPoolExecutor(THREADS) as threads:
-        assert list(threads.map(ask, range(2 * THREADS))) == [1] * (2 * THREADS)
+        assert list(threads.map(ask, range(THREADS))) == [1] * THREADS
 
 
 def test_300_threads_publish_with_one_client(client: Client) -> None:
@@ -67,15 +67,14 @@ def test_who_gets_no_turn_is_told_so_and_not_that_the_broker_is_away(service: st
     assert [error for error in errors if f"{CALLS_AT_ONCE} calls at a time" in str(error)]
 
 
-@pytest.mark.parametrize("count", [200, 500])
-def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str, client: Client, count: int) -> None:
+def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str, client: Client) -> None:
     pytest.importorskip("langgraph.store.base")
     from jiyi.integrations.langgraph import JiyiStore
 
     async def run() -> list[object]:
         async with AsyncClient(service) as async_client:
             store = JiyiStore(client, async_client=async_client)
-            await asyncio.gather(*(store.aput(("many",), f"k{number}", {"n": number}) for number in range(count)))
-            return [(await store.aget(("many",), f"k{number}")).value["n"] for number in range(0, count, 50)]  # type: ignore[union-attr]
+            await asyncio.gather(*(store.aput(("many",), f"k{number}", {"n": number}) for number in range(CALLS)))
+            return [(await store.aget(("many",), f"k{number}")).value["n"] for number in range(0, CALLS, 50)]  # type: ignore[union-attr]
 
-    assert asyncio.run(run()) == list(range(0, count, 50))
+    assert asyncio.run(run()) == list(range(0, CALLS, 50))

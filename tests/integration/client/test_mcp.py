@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -126,6 +127,29 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         assert "花生和虾" in json.dumps(again, ensure_ascii=False)
         erased = said(await client.call_tool("delete", {"node_id": changed["node_id"]}))
         assert erased["erasure_id"]
+        await tiers(client)
+        await what_is_wrong(client)
+
+    async def tiers(client: McpClient) -> None:
+        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 30}
+        assert said(await client.call_tool("ingest", entry))
+        assert said(await client.call_tool("promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
+        known = said(await client.call_tool("query_knowledge", {"query": "The kiln cools for two hours."}))
+        assert any("kiln" in item["content"] for item in known["results"])
+
+    async def what_is_wrong(client: McpClient) -> None:
+        """The LLM is told so."""
+        for tool, arguments, sentence in (
+            ("retrieve", {"agent_id": "mia"}, "focal"),
+            ("retrieve", {"agent_id": "mia", "focal_text": "x", "top_k": "many"}, "top_k"),
+            ("get", {}, "node_id"),
+            ("get", {"node_id": str(uuid4())}, "There is no memory"),
+            ("get", {"node_id": "../../stats"}, "no such address"),
+            ("get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error, (tool, arguments)
+            assert sentence in text_of(result), text_of(result)
 
     async def retrievable(client: McpClient, node_id: str) -> None:
         for _ in range(1_200):
@@ -135,18 +159,6 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
                     return
             await asyncio.sleep(0.05)
         raise AssertionError("not retrievable")
-
-    talk(opens, api_key(group, "publish", "read", "admin"), say)
-
-
-def test_the_tiers_are_tools(opens: Opens, api_key: KeyMaker, group: str) -> None:
-    async def say(client: McpClient) -> None:
-        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 30}
-        assert said(await client.call_tool("ingest", entry))
-        promoted = said(await client.call_tool("promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
-        assert promoted
-        known = said(await client.call_tool("query_knowledge", {"query": "The kiln cools for two hours."}))
-        assert any("kiln" in item["content"] for item in known["results"])
 
     talk(opens, api_key(group, "publish", "read", "admin"), say)
 
@@ -168,23 +180,6 @@ def test_a_key_bounds_its_tools_and_its_group(opens: Opens, api_key: KeyMaker, g
     talk(opens, api_key(f"{group}-other", "read"), reader)
 
 
-def test_what_is_wrong_is_told_to_the_llm(opens: Opens, api_key: KeyMaker, group: str) -> None:
-    async def say(client: McpClient) -> None:
-        for tool, arguments, sentence in (
-            ("retrieve", {"agent_id": "mia"}, "focal"),
-            ("retrieve", {"agent_id": "mia", "focal_text": "x", "top_k": "many"}, "top_k"),
-            ("get", {}, "node_id"),
-            ("get", {"node_id": str(uuid4())}, "There is no memory"),
-            ("get", {"node_id": "../../stats"}, "no such address"),
-            ("get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
-        ):
-            result = await client.call_tool(tool, arguments)
-            assert result.is_error, (tool, arguments)
-            assert sentence in text_of(result), text_of(result)
-
-    talk(opens, api_key(group, "publish", "read"), say)
-
-
 def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     async def say(client: McpClient) -> None:
         for tool in (await client.list_tools()).tools:
@@ -202,22 +197,17 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
     talk(over_http(mcp_address), api_key(group, "publish", "read", "admin"), say)
 
 
-def test_nobody_comes_in_without_a_key(mcp_address: str) -> None:
+def test_nobody_comes_in_without_a_key(mcp_address: str, api_key: KeyMaker, group: str) -> None:
+    """Nor a page of another site by DNS rebinding: its name leads to this machine."""
     for headers in ({}, {"Authorization": "Bearer jiyi_wrong"}, {"Authorization": "Basic eA=="}):
         answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-
-
-def test_a_page_of_another_site_cannot_use_it(mcp_address: str, api_key: KeyMaker, group: str) -> None:
-    """DNS rebinding: the name of another site that leads to this machine."""
     headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Host": "evil.example", "Accept": "application/json, text/event-stream"}
     answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
     assert answer.status_code == 421
 
 
 def test_the_command_says_what_it_needs(address: str) -> None:
-    import subprocess
-
     env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
     done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode != 0

@@ -10,6 +10,7 @@ import pytest
 
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
+from jiyi.stores.types import FileMemoryConfig
 from models.stores.backends import BACKENDS
 from tasks.stores import disk
 from tests.integration.stores.folders import Folder, MakeFolder
@@ -29,32 +30,32 @@ def indexed(docs: Folder, name: str, content: str | bytes) -> str:
     return states[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "state"),
-    [
-        ("nul.md", b"kiln\0log", "binary"),
-        ("latin.txt", "café naïve résumé".encode("latin-1"), "undecodable"),
-        ("empty.md", b" \n", "empty"),
-        ("locked.pdf", pdf("secret", password="word"), "encrypted"),
-        ("broken.pdf", b"%PDF-1.7 nothing", "malformed"),
-        ("broken.json", b"{", "malformed"),
-        ("gbk.txt", "窑温到了一千二百四十度。".encode("gbk"), "indexed"),
-        ("good.pdf", pdf("A page about feldspar"), "indexed"),
-    ],
-)
-def test_each_has_its_state(folder: MakeFolder, name: str, content: bytes, state: str) -> None:
-    docs = folder()
-    assert indexed(docs, name, content) == state
-    assert bool(docs.reasons()[name]) == (state != "indexed")
-
-
-def test_a_file_of_a_gigabyte_is_not_read(folder: MakeFolder) -> None:
+def test_each_has_its_state(folder: MakeFolder) -> None:
+    files = {
+        "nul.md": (b"kiln\0log", "binary"),
+        "latin.txt": ("café naïve résumé".encode("latin-1"), "undecodable"),
+        "empty.md": (b" \n", "empty"),
+        "locked.pdf": (pdf("secret", password="word"), "encrypted"),
+        "broken.pdf": (b"%PDF-1.7 nothing", "malformed"),
+        "broken.json": (b"{", "malformed"),
+        "gbk.txt": ("窑温到了一千二百四十度。".encode("gbk"), "indexed"),
+        "good.pdf": (pdf("A page about feldspar"), "indexed"),
+    }
     docs = folder()
     docs.write("large.txt", b"kiln")
     os.truncate(docs.path / "large.txt", 1 << 30)
+    os.mkfifo(docs.path / "pipe.md")  # is not waited for
+    for name, (content, _) in files.items():
+        docs.write(name, content)
     assert indexed(docs, "a.md", "x") == "indexed"
-    assert docs.states()["large.txt"] == "too_large"
-    assert "JIYI_STORE_MAX_FILE_MB" in docs.reasons()["large.txt"]
+    assert docs.states() == {name: state for name, (_, state) in files.items()} | {
+        "good.md": "indexed",
+        "a.md": "indexed",
+        "large.txt": "too_large",
+    }
+    reasons = docs.reasons()
+    assert {name for name, reason in reasons.items() if reason} == {name for name, state in docs.states().items() if state != "indexed"}
+    assert "JIYI_STORE_MAX_FILE_MB" in reasons["large.txt"]
 
 
 def test_what_was_indexed_of_a_file_goes_when_it_becomes_unusable(folder: MakeFolder) -> None:
@@ -139,33 +140,22 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFol
     assert docs.chunks() == []
 
 
-@pytest.mark.parametrize("path", ["..", "../secret.md", "/etc", "/proc", "/proc/self/root", "/", "\0"])
-def test_a_source_outside_the_folders_is_refused(roots: Path, group: str, path: str) -> None:
-    from jiyi.stores.types import FileMemoryConfig
+def test_a_source_outside_the_folders_is_refused(roots: Path, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes and devices are no files even where everything may be read."""
 
-    given = path if path.startswith("/") else f"{roots}/{path}"
-    with pytest.raises(ConfigError, match=r"memory\[0\]\.config\.file_sources\[0\]\.path"):
-        BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": given}]}), "memory[0].config")
+    def declare(path: str) -> None:
+        config = FileMemoryConfig.model_validate({"file_sources": [{"path": path}]})
+        BACKENDS["file"].check(group, config, "memory[0].config")
 
-
-def test_processes_and_devices_are_no_files_even_where_everything_may_be_read(
-    roots: Path, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from jiyi.stores.types import FileMemoryConfig
-
+    for path in (f"{roots}/..", f"{roots}/../secret.md", "/etc", "/proc", "/proc/self/root", "/", f"{roots}/\0"):
+        with pytest.raises(ConfigError, match=r"memory\[0\]\.config\.file_sources\[0\]\.path"):
+            declare(path)
     monkeypatch.setenv("JIYI_STORE_ROOTS", "/")
     get_settings.cache_clear()
-    BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": str(roots)}]}), "c")
+    declare(str(roots))
     for path in ("/proc/self", "/dev", "/sys/class"):
         with pytest.raises(ConfigError):
-            BACKENDS["file"].check(group, FileMemoryConfig.model_validate({"file_sources": [{"path": path}]}), "c")
-
-
-def test_a_pipe_is_not_waited_for(folder: MakeFolder) -> None:
-    docs = folder()
-    os.mkfifo(docs.path / "pipe.md")
-    assert indexed(docs, "a.md", "x") == "indexed"
-    assert "pipe.md" not in docs.states()
+            declare(path)
 
 
 def test_names_that_cannot_be_stored_are_told(folder: MakeFolder) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from engine.operations.jobs import JOBS
 from models.db.connection import unit_of_work
-from models.stores import file_rows as rows
-from models.stores.backends import INDEX, SCAN
 from tasks.framework.jobs import perform
-from tasks.framework.work import run_until_idle
 from tasks.stores import index_files
-from tasks.stores.index_files import index_file, scan_files
 from tests.integration.stores.folders import MakeFolder
 
 KILN = "The kiln reached 1,240 degrees on Monday."
@@ -49,15 +44,7 @@ def test_files_are_found_by_meaning_and_by_words(folder: MakeFolder) -> None:
     )
     assert hit.score is not None
     assert hit.cosine is not None
-
-
-def test_not_recursive(folder: MakeFolder) -> None:
-    docs = folder()
-    docs.declare(file_sources=[{"path": str(docs.path), "recursive": False, "file_types": ["md"]}])
-    for name in ("a.md", "b.txt", "deep/c.md"):
-        docs.write(name, KILN)
-    docs.scan()
-    assert docs.states() == {"a.md": "indexed"}
+    assert docs.ask(" \n").hits == []
 
 
 def test_exactly_what_changed_is_embedded(folder: MakeFolder, embedded: list[str]) -> None:
@@ -103,15 +90,20 @@ def test_the_index_of_a_renamed_file_is_that_of_a_new_one(folder: MakeFolder) ->
     assert docs.chunks() == moved
 
 
-def test_a_file_with_another_time_and_the_same_bytes_is_not_embedded(folder: MakeFolder, embedded: list[str]) -> None:
+def test_equal_bytes_are_embedded_once_whatever_their_file_and_time(folder: MakeFolder, embedded: list[str]) -> None:
     docs = folder()
     docs.write("a.md", KILN)
+    docs.write("b.md", KILN)
     docs.scan()
     chunks = docs.chunks()
-    embedded.clear()
+    assert embedded == [KILN]
     (docs.path / "a.md").touch()
     docs.scan()
-    assert (embedded, docs.chunks()) == ([], chunks)
+    assert (embedded, docs.chunks()) == ([KILN], chunks)
+    assert {hit.item.metadata["file_path"] for hit in docs.ask("kiln").hits} == {"a.md", "b.md"}
+    (docs.path / "a.md").unlink()
+    docs.scan()
+    assert [hit.item.metadata["file_path"] for hit in docs.ask("kiln").hits] == ["b.md"]
 
 
 def test_another_chunk_size_indexes_again_and_embeds_only_other_texts(folder: MakeFolder, embedded: list[str]) -> None:
@@ -127,22 +119,14 @@ def test_another_chunk_size_indexes_again_and_embeds_only_other_texts(folder: Ma
     assert KILN not in embedded
 
 
-def test_equal_files_are_embedded_once_and_both_found(folder: MakeFolder, embedded: list[str]) -> None:
-    docs = folder()
-    docs.write("a.md", KILN)
-    docs.write("b.md", KILN)
-    docs.scan()
-    assert embedded == [KILN]
-    assert {hit.item.metadata["file_path"] for hit in docs.ask("kiln").hits} == {"a.md", "b.md"}
-    (docs.path / "a.md").unlink()
-    docs.scan()
-    assert [hit.item.metadata["file_path"] for hit in docs.ask("kiln").hits] == ["b.md"]
-
-
 def test_a_source_that_is_no_longer_declared_goes(folder: MakeFolder) -> None:
     docs = folder()
-    docs.write("a.md", KILN)
+    for name in ("a.md", "b.txt", "deep/c.md"):
+        docs.write(name, KILN)
     docs.scan()
+    docs.declare(file_sources=[{"path": str(docs.path), "recursive": False, "file_types": ["md"]}])
+    docs.scan()
+    assert docs.states() == {"a.md": "indexed"}
     other = docs.write("sub/b.md", ORANGE)
     docs.declare(file_sources=[{"path": str(other)}])
     docs.scan()
@@ -164,26 +148,6 @@ def test_a_folder_that_is_away_keeps_its_index(folder: MakeFolder) -> None:
     assert docs.store.state == "ready"
 
 
-def test_whoever_dies_while_indexing_leaves_the_old_index(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    docs = folder()
-    for name in "abc":
-        docs.write(f"{name}.md", f"{LONG} {name}")
-    docs.scan()
-    undisturbed = docs.chunks()
-    docs.write("a.md", LONG.upper())
-
-    def die(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    docs.owe_scan()
-    run_until_idle(SCAN, scan_files)
-    with monkeypatch.context() as patch:
-        patch.setattr(rows, "write_outcome", die)
-        with pytest.raises(KeyboardInterrupt):
-            run_until_idle(INDEX, index_file)
-    assert docs.chunks() == undisturbed
-
-
 def test_the_job_owes_a_look_through_every_store_of_files(folder: MakeFolder) -> None:
     docs = folder()
     docs.write("a.md", KILN)
@@ -192,13 +156,6 @@ def test_the_job_owes_a_look_through_every_store_of_files(folder: MakeFolder) ->
         owed = connection.execute(text("SELECT subject_id FROM pending_work WHERE kind = 'scan_files'")).scalars().all()
     assert docs.store_id in owed
     shutil.rmtree(docs.path)
-
-
-def test_an_empty_question_finds_nothing(folder: MakeFolder) -> None:
-    docs = folder()
-    docs.write("kiln.md", KILN)
-    docs.scan()
-    assert docs.ask(" \n").hits == []
 
 
 def test_a_run_whose_time_is_up_leaves_the_rest_owed(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     kept.apply(SIMPLE)
     assert ids(kept) == before
     assert embed() == 1  # whose vectors a file has, nobody knows
+    assert (kept.perform(actions.reindex, StoreName(name="notes")).owed, kept.state().pending, embed()) == (1, 1, 1)
     assert kept.items().items[0].timestamp == pytest.approx(item["timestamp"])
 
 
@@ -168,21 +169,20 @@ def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
     assert hit.item.output_snapshot.blocks[0].block == block
 
 
-def test_a_store_has_so_many_bytes_of_attachments(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attachments_go_with_their_last_item_and_have_a_bound(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.stores.items.MAX_ATTACHMENTS", 1_000)
-    kept.apply(SIMPLE)
-    block = {"data": base64.b64encode(bytes(2_000)).decode("ascii"), "mime_type": "image/png"}
-    output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
-    with pytest.raises(InvalidRequest, match="more than 1,000"):
-        kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
-    assert kept.items().items == []
-
-
-def test_attachments_go_with_their_last_item(kept: Kept) -> None:
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 1}})
-    block = {"data": base64.b64encode(bytes(100)).decode("ascii"), "mime_type": "image/png"}
-    output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
-    kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
+
+    def paint(size: int) -> None:
+        block = {"data": base64.b64encode(bytes(size)).decode("ascii"), "mime_type": "image/png"}
+        output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
+        kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
+
+    with pytest.raises(InvalidRequest, match="more than 1,000"):
+        paint(2_000)
+    assert kept.items().items == []
+    paint(100)
+    assert kept.state().attachments == 1
     kept.say("Something else was said after that.")
     assert kept.state().attachments == 0
 
@@ -236,12 +236,3 @@ def test_the_map_has_what_nodes_use(kept: Kept) -> None:
         ("board", False, True, None),
         ("notes", True, True, ["pre_gen_thinking"]),
     ]
-
-
-def test_reindexing_owes_every_vector_anew(kept: Kept) -> None:
-    kept.apply(SIMPLE)
-    kept.say("The blue teapot broke on Tuesday.")
-    embed()
-    assert kept.perform(actions.reindex, StoreName(name="notes")).owed == 1
-    assert (kept.state().pending, embed()) == (1, 1)
-    assert kept.state().pending == 0

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 #: Of each of the two.
-UPDATES = 500
+UPDATES = 150
 WRITE = """
 import sys
 from tests.integration.stores.kept import Kept
@@ -24,7 +24,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def test_two_processes_and_a_thousand_updates_are_a_thousand_items(group: str) -> None:
+def test_two_processes_write_hundreds_of_items_and_lose_none(group: str) -> None:
     kept = Kept(group)
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 10_000}})
     command = [sys.executable, "-c", WRITE, group]
@@ -36,9 +36,9 @@ def test_two_processes_and_a_thousand_updates_are_a_thousand_items(group: str) -
     assert len(found_meanwhile) <= 3
     assert kept.state().pending == 0
     assert (
-        kept.ask("Process two writes its note number 499.", top_k=1)
+        kept.ask("Process two writes its note number 149.", top_k=1)
         .hits[0]
-        .item.content_summary.endswith("two writes its note number 499.")
+        .item.content_summary.endswith("two writes its note number 149.")
     )
 
 
@@ -46,7 +46,7 @@ def test_a_writer_that_is_killed_leaves_whole_items(group: str) -> None:
     kept = Kept(group)
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 10_000}})
     writer = subprocess.Popen([sys.executable, "-c", WRITE, group, "one", "100000"], cwd=CHECKOUT)
-    while kept.state().items < 20:
+    while kept.state().items < 5:
         assert writer.poll() is None
     writer.kill()
     writer.wait(120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -36,26 +37,26 @@ def rows(group: str) -> list[dict[str, Any]]:
 
 
 def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
-    for said in (TEAPOT, GARDEN, CHINESE):
-        assert kept.say(said).item_id is not None
-    assert embed() == 3
-    found = kept.ask("When did the teapot break?", top_k=1)
-    assert found.hits[0].item.content_summary == f"Input: \nOutput: {TEAPOT}"
-    assert found.hits[0].cosine is not None
-    assert set(found.hits[0].parts) == {"lexical"}
-    assert (found.skipped, found.pending, found.notes) == (0, 0, [])
-    assert CHINESE in kept.found("会议改到周几了？", top_k=1)[0]
-
-
-def test_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
+    """Without a vector yet by its words; by its cosine where a threshold is on it."""
     kept.say(TEAPOT)
     found = kept.ask("the teapot")
     assert (len(found.hits), found.pending) == (1, 1)
     assert found.hits[0].cosine is None
     embed()
     kept.say(GARDEN)
-    assert TEAPOT in kept.found("the teapot", top_k=1)[0]
     assert GARDEN in kept.found("tomatoes in the garden", top_k=1)[0]
+    assert TEAPOT in kept.found("the teapot", top_k=1)[0]
+    kept.say(CHINESE)
+    assert embed() == 2
+    found = kept.ask("When did the teapot break?", top_k=1)
+    assert found.hits[0].item.content_summary == f"Input: \nOutput: {TEAPOT}"
+    assert found.hits[0].cosine is not None
+    assert set(found.hits[0].parts) == {"lexical"}
+    assert (found.skipped, found.pending, found.notes) == (0, 0, [])
+    assert CHINESE in kept.found("会议改到周几了？", top_k=1)[0]
+    [hit] = kept.ask(TEAPOT, top_k=5, threshold=0.9).hits
+    assert hit.cosine is not None
+    assert hit.cosine >= 0.9
 
 
 def test_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,18 +98,10 @@ def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
 
 def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.say(TEAPOT)
-
-    class Away:
-        model = embedder().model
-
-        def passages(self, texts: Any) -> Any:
-            raise EmbeddingUnavailable("away")
-
-        def query(self, text: str) -> Any:
-            raise EmbeddingUnavailable("away")
-
+    away = create_autospec(embedder(), model=embedder().model)
+    away.passages.side_effect = away.query.side_effect = EmbeddingUnavailable("away")
     with monkeypatch.context() as patch:
-        patch.setattr(embedding, "in_use", lambda _connection: (Away(), "hashing:64"))
+        patch.setattr(embedding, "in_use", lambda _connection: (away, "hashing:64"))
         embed()
         assert [row["embedding"] for row in rows(kept.group)] == [None]
         assert kept.ask("the teapot").notes == ["searched by words: away"]
@@ -119,38 +112,26 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(ke
     assert rows(kept.group)[0]["embedding_model"] == embedder().model
 
 
-def test_an_update_without_output_or_with_a_short_summary_stores_nothing(kept: Kept) -> None:
+def test_without_output_or_with_a_short_summary_nothing_is_stored_and_equal_contents_once(kept: Kept) -> None:
     assert kept.say("", inputs="What is new?").reason == "there is no output"
     assert "fewer than 20" in kept.say("ok").reason
     assert kept.items().items == []
-
-
-def test_equal_contents_are_stored_once_and_hashes_are_whole(kept: Kept) -> None:
     assert kept.say(TEAPOT).item_id
     assert kept.say(f"  {TEAPOT.upper()} ").reason == "the store has it already"
     assert [len(row["dedupe_hash"]) for row in rows(kept.group)] == [32]
 
 
-def test_the_oldest_go(group: str) -> None:
+def test_the_oldest_go_and_so_many_characters_count(group: str) -> None:
     kept = Kept(group)
-    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_items": 3}})
+    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_items": 3, "max_content_length": 150}})
     dropped = [kept.say(f"This is the note number {number} of all.").dropped for number in range(5)]
     assert dropped == [0, 0, 0, 1, 1]
     embed()
     assert len(kept.found("note number 4", top_k=10)) == 3
-    kept.say("This is the note number 5 of all.")
+    kept.say("The kiln was hot. " * 50)
     embed()
     assert not any("number 2" in one for one in kept.found("note number", top_k=10))
-
-
-def test_the_threshold_is_on_the_cosine(kept: Kept) -> None:
-    kept.say(TEAPOT)
-    kept.say(GARDEN)
-    embed()
-    assert len(kept.ask("The blue teapot broke on Tuesday evening.", top_k=5).hits) == 2
-    [hit] = kept.ask("The blue teapot broke on Tuesday evening.", top_k=5, threshold=0.9).hits
-    assert hit.cosine is not None
-    assert hit.cosine >= 0.9
+    assert max(len(one.content_summary) for one in kept.items().items) <= 150 + len("Input: \nOutput: ...")
 
 
 def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: str) -> None:
@@ -166,13 +147,6 @@ def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: s
     assert hits[0].item.content_summary == f"Input: \nOutput: {GARDEN}"
     assert [set(hit.parts) for hit in hits] == [{"jaccard", "lcs", "keyword", "length"}] * len(hits)
     assert [hit.cosine is None for hit in hits] == [False, False, False]
-
-
-def test_so_many_characters_count(group: str) -> None:
-    kept = Kept(group)
-    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_content_length": 150}})
-    kept.say("The kiln was hot. " * 50)
-    assert len(kept.items().items[0].content_summary) <= 150 + len("Input: \nOutput: ...")
 
 
 def test_an_update_writes_its_own_row_only(kept: Kept) -> None:

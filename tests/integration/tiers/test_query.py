@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from jiyi.errors import TooManyQuestions
+from jiyi.errors import EmbeddingUnavailable, TooManyQuestions
 from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
@@ -51,7 +52,7 @@ def states(answer: MemoryAnswer) -> dict[str, str]:
     return {status.tier: status.state for status in answer.tiers}
 
 
-def test_hot_first_with_score_one_then_cold_by_similarity(known: str) -> None:
+def test_hot_first_with_score_one_then_cold_by_similarity_unless_by_score(known: str) -> None:
     answer = ask(known, TEXTS[3], relevance_threshold=-1)
     assert [(item.source, item.content) for item in answer.results] == [("hot", TEXTS[0]), ("cold", TEXTS[3])]
     hot, cold = answer.results
@@ -59,6 +60,11 @@ def test_hot_first_with_score_one_then_cold_by_similarity(known: str) -> None:
     assert (hot.temporary, hot.verified, cold.temporary, cold.verified) == (True, False, False, True)
     assert cold.score == pytest.approx(1, abs=1e-5)
     assert (answer.status, states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
+    cold, hot = ask(known, TEXTS[3], order="score", relevance_threshold=-1).results
+    assert (cold.content, hot.content) == (TEXTS[3], TEXTS[0])
+    assert hot.score == hot.similarity
+    assert hot.score < cold.score
+    assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [TEXTS[0]]  # of long-term memory only
 
 
 def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,18 +101,6 @@ def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was
     assert contents(ask(known, TEXTS[3]), "cold") == [TEXTS[3]]
     monkeypatch.undo()
     assert contents(ask(known, TEXTS[4], relevance_threshold=-1), "cold") == [TEXTS[4]]
-
-
-def test_by_score_working_memory_has_its_real_similarity(known: str) -> None:
-    cold, hot = ask(known, TEXTS[3], order="score", relevance_threshold=-1).results
-    assert (cold.content, hot.content) == (TEXTS[3], TEXTS[0])
-    assert hot.score == hot.similarity
-    assert hot.score < cold.score
-
-
-def test_the_threshold_is_for_long_term_memory_only(known: str) -> None:
-    assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [TEXTS[0]]
-    assert contents(ask(known, "something else entirely", relevance_threshold=-1)) == [TEXTS[0], TEXTS[3]]
 
 
 def test_other_sessions_are_remembered_unless_one_is_asked_for(group: str) -> None:
@@ -181,33 +175,22 @@ def away(*what: str) -> Iterator[None]:
 
 def test_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None:
     with away("redis_url"):
-        answer = ask(known, TEXTS[3])
+        answer, of_the_web = ask(known, TEXTS[3]), ask(known, TEXTS[3], embedder=False)
     assert (answer.status, states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
-    assert contents(answer) == [TEXTS[3]]
+    assert contents(answer) == contents(of_the_web) == [TEXTS[3]]
     assert "Valkey is away" in tier(answer, "working").message
+    assert tier(of_the_web, "longterm").message == "asked without an embedder: found by their words"
 
 
-def test_without_valkey_the_web_asks_by_words_in_its_own_process(known: str) -> None:
-    with away("redis_url"):
-        answer = ask(known, TEXTS[3], embedder=False)
-    assert contents(answer) == [TEXTS[3]]
-    assert tier(answer, "longterm").message == "asked without an embedder: found by their words"
-
-
-def test_without_the_database_working_memory_answers_and_says_so(known: str) -> None:
+def test_without_the_database_working_memory_answers_and_says_so_but_is_not_made_anew(known: str) -> None:
     with away("database_url"):
-        answer = ask(known, TEXTS[3])
+        answer, lost = ask(known, TEXTS[3]), ask(f"{known}-lost", "x")
     assert (answer.status, states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
     assert contents(answer) == [TEXTS[0]]
     assert "the database is away" in tier(answer, "longterm").message
     assert "nobody" not in tier(answer, "longterm").message
-
-
-def test_a_working_memory_that_is_lost_cannot_be_made_anew_without_the_database(group: str) -> None:
-    with away("database_url"):
-        answer = ask(group, "x")
-    assert (answer.status, answer.results) == ("failed", [])
-    assert "cannot be made anew" in tier(answer, "working").message
+    assert (lost.status, lost.results) == ("failed", [])
+    assert "cannot be made anew" in tier(lost, "working").message
 
 
 class Beside:
@@ -234,20 +217,12 @@ def test_without_both_the_workflow_goes_on_with_an_empty_history_and_error_event
     assert events[-1]["data"]["status"] == "completed"
 
 
-def test_an_embedder_that_is_away_leaves_words(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jiyi.errors import EmbeddingUnavailable
-
-    def fails(*_: object) -> None:
-        raise EmbeddingUnavailable("nobody answers")
-
-    monkeypatch.setattr(tasks("tiers.screening"), "query_vector", fails)
+def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks("tiers.screening"), "query_vector", Mock(side_effect=EmbeddingUnavailable("nobody answers")))
     answer = ask(known, TEXTS[3])
     assert contents(answer, "cold") == [TEXTS[3]]
     assert tier(answer, "longterm").message == "the embedder is away: found by their words"
-
-
-def test_the_web_is_asked_only_if_it_is_wanted_and_says_what_it_lacks(known: str) -> None:
-    assert "web" not in states(ask(known, "x"))
+    assert "web" not in states(answer)
     answer = ask(known, "x", web_results=3)
     assert (answer.status, states(answer)["web"]) == ("ok", "skipped")
     assert "JIYI_WEB_SEARCH" in tier(answer, "web").message

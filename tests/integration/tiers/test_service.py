@@ -35,28 +35,6 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_an_output_becomes_working_memory_and_when_promoted_knowledge(client: Client) -> None:
-    done = client.ingest(VERDICT, session_id="s1", confidence=0.9, node_id="judge", metadata={"kind": "verdict"})
-    assert (done.accepted, done.reason) == (True, None)
-    answer = client.query_memory("一千二百度", relevance_threshold=-1)
-    assert answer.status == "ok"
-    (hot,) = answer.results
-    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
-    assert hot.metadata["node_id"] == "judge"  # the original loses it
-
-    promoted = client.tiers.promote(done.entry_id)
-    assert [piece.content for piece in promoted.pieces] == [VERDICT]
-    assert promoted.entries == [done.entry_id]
-    until(lambda: _embedded(client), "the piece was not embedded")
-    (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
-    assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
-    with Client(client.group) as later:
-        assert later.tiers.promote(done.entry_id).already == [done.entry_id]
-        assert [row.layer for row in later.tiers.knowledge(layer="longterm").rows] == ["longterm"]
-    with Client(f"other-{uuid4().hex[:8]}") as other:
-        assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
-
-
 def _embedded(client: Client) -> bool:
     tier = next(tier for tier in client.query_memory("x y", relevance_threshold=-1).tiers if tier.tier == "longterm")
     return tier.state == "ok" and not tier.message
@@ -83,13 +61,22 @@ def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
 
 
-def test_a_default_node_of_another_session_finds_a_precedent_of_last_year(client: Client) -> None:
+def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_year_later(client: Client) -> None:
     """Knowledge does not disappear after the node's seven days: these are working memory's."""
-    done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge")
+    done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge", metadata={"kind": "verdict"})
     assert isinstance(done, IngestState)
-    client.tiers.promote(done.entry_id, kind="verdict")
-    client.tiers.delete(done.entry_id)
+    (hot,) = client.query_memory("一千二百度", relevance_threshold=-1).results
+    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
+    assert hot.metadata["node_id"] == "judge"  # the original loses it
+    promoted = client.tiers.promote(done.entry_id, kind="verdict")
+    assert ([piece.content for piece in promoted.pieces], promoted.entries) == ([VERDICT], [done.entry_id])
     until(lambda: _embedded(client), "the piece was not embedded")
+    (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
+    assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
+    assert client.tiers.promote(done.entry_id).already == [done.entry_id]
+    with Client(f"other-{uuid4().hex[:8]}") as other:
+        assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
+    client.tiers.delete(done.entry_id)
     long_ago(client.group)
     assert client.tiers.working().rows == []
     state = MemoryRetrievalNode(retriever=client).process({"topic": VERDICT, "group_id": client.group, "session_id": "today"})
@@ -99,7 +86,7 @@ def test_a_default_node_of_another_session_finds_a_precedent_of_last_year(client
 LOOP = "The plan is to fire the kiln again tomorrow, and then to fire the kiln again the day after that."
 
 
-def test_the_guard_and_the_fact_check_through_the_service(client: Client) -> None:
+def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: Callable[..., str]) -> None:
     said = [client.ingest(LOOP, session_id="s") for _ in range(4)]
     flags = [one.flags for one in said if isinstance(one, IngestState)]
     assert ["repetition" in one for one in flags] == [False, False, False, True]
@@ -113,23 +100,14 @@ def test_the_guard_and_the_fact_check_through_the_service(client: Client) -> Non
     assert client.tiers.check(claim.entry_id, verdict="true", reason="the guild's book") == [claim.entry_id]
     checked = client.tiers.screened(claim.entry_id)
     assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (True, True, False)
-    assert client.tiers.check(claim.entry_id, verdict="refuted") == [claim.entry_id]
+    assert jiyi("check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
     assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
     assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
 
 
-def test_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..., str]) -> None:
-    claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
-    assert isinstance(claim, IngestState)
-    entry_id = str(claim.entry_id)
-    said = json.loads(jiyi("check", "true", entry_id, "--reason", "the guild's book", "--json"))
-    assert said == {"checked": [entry_id]}
-    assert client.tiers.screened(claim.entry_id).accepted
-    assert jiyi("check", "refuted", entry_id).split() == [entry_id]
-    assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
-
-
-def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
+def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_every_door(
+    client: Client, jiyi: Callable[..., str], web_app: Flask, api_key: Callable[..., str]
+) -> None:
     client.tiers.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
@@ -143,7 +121,7 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(cli
     assert [item.content for item in client.tiers.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
 
     enough = made.tokens + len(made.parts)  # each part is rounded up
-    for budget in (1, 7, 20, 40, 60, made.tokens - 1, enough):
+    for budget in (1, 40, made.tokens - 1, enough):
         short = client.tiers.context("Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
@@ -152,10 +130,6 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(cli
     told = json.loads(jiyi("context", "Shall we fire once?", "--budget", 5, "--json"))
     assert (told["tokens"] <= 5, told["memories"]) == (True, [])
 
-
-def test_a_context_over_rest_is_the_same(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
-    client.tiers.promote(text=VERDICT, kind="verdict")
-    until(lambda: _embedded(client), "the piece was not embedded")
     body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}
     headers = {"Authorization": f"Bearer {api_key(client.group, 'read')}"}
     answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)

@@ -14,7 +14,6 @@ from sqlalchemy import text
 from engine.providers.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
 from jiyi.protocol.tiers.knowledge import DeleteEntries, KnowledgeFilter
-from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
@@ -42,66 +41,21 @@ def numbered(number: int) -> str:
 
 
 def test_every_output_is_kept_with_its_node_and_all_that_came_with_it(group: str) -> None:
-    (short,) = say(group, "ok", node_id="tool")
+    kept = {"node_id": "opponent-2", "node_type": "vote", "node_name": "Opponent", "confidence": 0.9, "depth": 3}
+    kept |= {"metadata": {"round": 2}, "provenance": {"run": 7}, "session_id": "s1", "agent_id": "Harriet"}
     at = datetime(2026, 3, 2, 10, 5, tzinfo=UTC)
-    (full,) = say(
-        group,
-        TEXTS[0],
-        node_id="opponent-2",
-        node_type="vote",
-        node_name="Opponent",
-        confidence=0.9,
-        depth=3,
-        metadata={"round": 2},
-        provenance={"run": 7},
-        session_id="s1",
-        agent_id="Harriet",
-        occurred_at=at,
-    )
+    (short,) = say(group, "ok", node_id="tool")
+    (full,) = say(group, TEXTS[0], occurred_at=at, **kept)
     assert entry(short)["content"] == "ok"
-    row = entry(full)
-    kept = {
-        name: row[name]
-        for name in (
-            "node_id",
-            "node_type",
-            "node_name",
-            "confidence",
-            "depth",
-            "metadata",
-            "provenance",
-            "session_id",
-            "agent_id",
-            "kind",
-            "created_at",
-            "group_id",
-        )
-    }
-    assert kept == {
-        "node_id": "opponent-2",
-        "node_type": "vote",
-        "node_name": "Opponent",
-        "confidence": 0.9,
-        "depth": 3,
-        "metadata": {"round": 2},
-        "provenance": {"run": 7},
-        "session_id": "s1",
-        "agent_id": "Harriet",
-        "kind": "verdict",
-        "created_at": at,
-        "group_id": group,
-    }
-
-
-def test_quarantine_is_no_memory_and_its_nodes_are_no_agents(group: str) -> None:
-    say(group, "ok", TEXTS[0])
+    assert rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=full) == []  # no LLM is asked unless that is set
+    kept |= {"kind": "verdict", "created_at": at, "group_id": group}
+    assert {name: entry(full)[name] for name in kept} == kept
+    # Quarantine is no memory, and its nodes are no agents; what was refused is not found.
     assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == []
     assert rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group) == []
-    found = ask(group, "ok", relevance_threshold=-1, max_results=100)
-    assert [item.content for item in found.results] == [TEXTS[0]]  # what was refused is not found
+    assert [item.content for item in ask(group, "ok", relevance_threshold=-1, max_results=100).results] == [TEXTS[0]]
 
 
-@pytest.mark.usefixtures("nothing_owed")
 def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once(group: str) -> None:
     event = output(group, TEXTS[0])
     save(event)
@@ -128,26 +82,25 @@ def test_a_batch_of_outputs_and_memories_keeps_its_order_and_waits_for_no_agent(
 # The filters
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_confidence_and_flags(group: str) -> None:
+    cases: list[tuple[dict[str, Any], str | None]] = [
         ({"confidence": 0.8}, None),
         ({"confidence": 0.79}, "low_confidence"),
         ({}, None),
         ({"flags": ["refuted"]}, "claim_refuted"),
         ({"flags": ["verify_pending"]}, "claim_pending"),
         ({"flags": ["runaway"]}, "runaway"),
-    ],
-)
-def test_confidence_and_flags(group: str, fields: dict[str, Any], reason: str | None) -> None:
-    (one,) = say(group, TEXTS[0], **fields)
-    row = entry(one)
-    assert row["rejected_reason"] == reason
-    assert (row["screened_at"] is not None, row["working_until"] is not None) == (True, reason is None)
-    assert [found.entry_id for found in hot(group)] == ([] if reason else [one])
-    if reason is None:
-        assert ("unscored" in row["flags"]) == ("confidence" not in fields)
-        assert hot(group)[0].flags == tuple(row["flags"])
+    ]
+    for number, (fields, reason) in enumerate(cases):
+        own = f"{group}-{number}"
+        (one,) = say(own, TEXTS[0], **fields)
+        row = entry(one)
+        assert row["rejected_reason"] == reason
+        assert (row["screened_at"] is not None, row["working_until"] is not None) == (True, reason is None)
+        assert [found.entry_id for found in hot(own)] == ([] if reason else [one])
+        if reason is None:
+            assert ("unscored" in row["flags"]) == ("confidence" not in fields)
+            assert hot(own)[0].flags == tuple(row["flags"])
 
 
 def test_lengths_are_characters_not_bytes(group: str) -> None:
@@ -211,7 +164,11 @@ def test_pending_claims_may_enter_with_a_flag(group: str, monkeypatch: pytest.Mo
 
 def test_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> None:
     at = datetime(2026, 3, 2, 10, tzinfo=UTC)
-    ids = [say(group, numbered(place), occurred_at=at + timedelta(seconds=place))[0] for place in range(53)]
+    events = [output(group, numbered(place), occurred_at=at + timedelta(seconds=place)) for place in range(53)]
+    ids = [event.event_id for event in events]
+    for batch in (events[:50], events[50:]):
+        save(*batch)
+        screen()
     assert [found.entry_id for found in hot(group)] == ids[:2:-1]
     assert len(hot(group)) == 50
     # What has fallen out is noted, and still in quarantine.
@@ -222,21 +179,16 @@ def test_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> Non
     assert tier(found, "working").model_dump(include={"found", "shown", "state"}) == {"found": 50, "shown": 10, "state": "ok"}
 
 
-def test_outputs_that_arrive_late_take_the_place_of_their_time(group: str) -> None:
-    at = datetime(2026, 3, 2, 10, tzinfo=UTC)
+def test_outputs_that_arrive_late_take_the_place_of_their_time_and_each_has_a_day_of_its_own(group: str) -> None:
+    at = datetime.now(UTC)
     (second,) = say(group, TEXTS[0], occurred_at=at)
     (first,) = say(group, TEXTS[1], occurred_at=at - timedelta(seconds=5))
     assert [found.entry_id for found in hot(group)] == [second, first]
-
-
-def test_each_entry_has_a_day_of_its_own(group: str) -> None:
-    (old,) = say(group, TEXTS[0])
-    (new,) = say(group, TEXTS[1])
-    later = entry(old)["working_until"]
-    assert timedelta(0) < later - datetime.now(UTC) <= DAY
-    found = working.read(group, now=later)  # the original's list lives on as long as anybody adds to it
+    ends = [entry(one)["working_until"] for one in (first, second)]
+    assert all(timedelta(0) < end - datetime.now(UTC) <= DAY for end in ends)
+    found = working.read(group, now=ends[1])  # the original's list lives on as long as anybody adds to it
     assert found is not None
-    assert [one.entry_id for one in found] == [new]
+    assert [one.entry_id for one in found] == [first]
 
 
 def test_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(group: str) -> None:
@@ -385,12 +337,6 @@ def test_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
         assert flag in row["flags"]
     owed = rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=one)
     assert [work["kind"] for work in owed] == (["consistency"] if verdict == "away" else [])
-
-
-def test_nobody_is_asked_unless_it_is_set(group: str) -> None:
-    (one,) = say(group, TEXTS[0])
-    assert rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=one) == []
-    assert get_settings().wm_consistency is False
 
 
 # Tenants

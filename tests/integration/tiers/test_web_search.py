@@ -61,11 +61,11 @@ def bodies(engine: Engine) -> list[dict[str, Any]]:
 
 
 def test_the_allowance_of_a_session_is_one_for_all_processes(group: str, engine: Engine) -> None:
-    commands = [[sys.executable, "-c", SEARCHES, group, mark] for mark in "abc"]
+    commands = [[sys.executable, "-c", SEARCHES, group, mark] for mark in "ab"]
     running_ones = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     counts = [tuple(map(int, one.communicate(timeout=200)[0].split())) for one in running_ones]
-    assert [one.returncode for one in running_ones] == [0, 0, 0]
-    assert (sum(made for made, _ in counts), sum(refused for _, refused in counts)) == (5, 7)
+    assert [one.returncode for one in running_ones] == [0, 0]
+    assert (sum(made for made, _ in counts), sum(refused for _, refused in counts)) == (5, 3)
     assert len(engine.asked) == 5
     left = valkey().ttl(valkey_keys.web_searches(group, "s"))
     assert SESSION_SECONDS - 120 < left <= SESSION_SECONDS  # tomorrow it may search again

@@ -34,7 +34,7 @@ EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
 #: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
 ANSWER_SECONDS = 60.0
 #: Seconds; what may never come is waited for no longer, whatever a request says.
-PATIENCE = 5.0
+PATIENCE = 0.5
 
 # That every body of the right form is taken is not promised: some fields need each other (docs/api.md).
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
@@ -109,16 +109,19 @@ def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any,
         holds()
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
-def test_no_operation_answers_without_a_key(document: Any, operation: Any) -> None:
-    found = document[operation.url][operation.method]
+def test_no_operation_answers_without_a_key(document: Any) -> None:
+    def tried(operation: Any) -> None:
+        found = document[operation.url][operation.method]
 
-    @settings(max_examples=1, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-    @given(case=found.as_strategy())
-    def refused(case: Any) -> None:
-        case.headers.pop("Authorization", None)
-        answer = case.call()
-        case.validate_response(answer, checks=[status_code_conformance, response_schema_conformance])
-        assert answer.status_code == 401
+        @settings(max_examples=1, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+        @given(case=found.as_strategy())
+        def refused(case: Any) -> None:
+            case.headers.pop("Authorization", None)
+            answer = case.call()
+            case.validate_response(answer, checks=[status_code_conformance, response_schema_conformance])
+            assert answer.status_code == 401, operation.id
 
-    refused()
+        refused()
+
+    for operation in OPERATIONS:
+        tried(operation)

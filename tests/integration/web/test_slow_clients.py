@@ -135,15 +135,17 @@ def closed(sock: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\nab"])
-def test_a_request_that_does_not_come_ends(served: int, first: bytes) -> None:
-    with sockets(served, 1, first) as (sock,), dribbling([sock], b"" if not first else b"A"):
-        assert closed(sock)
-
-
-def test_a_connection_that_asks_no_more_ends(served: int) -> None:
-    with sockets(served, 1, HEAD + b"\r\n") as (sock,):
-        assert closed(sock)
+def test_a_request_that_does_not_come_or_a_connection_that_asks_no_more_ends(served: int) -> None:
+    head, body = b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\nab"
+    with (
+        sockets(served, 1, b"") as silent,
+        sockets(served, 1, head) as heads,
+        sockets(served, 1, body) as bodies,
+        sockets(served, 1, HEAD + b"\r\n") as answered,
+        dribbling([*heads, *bodies], b"A"),
+    ):
+        for sock in (*silent, *heads, *bodies, *answered):
+            assert closed(sock)
 
 
 def test_an_answer_that_nobody_reads_ends_and_its_thread_serves_others(served: int) -> None:
@@ -153,23 +155,20 @@ def test_an_answer_that_nobody_reads_ends_and_its_thread_serves_others(served: i
             assert closed(sock)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
+def test_what_is_too_large_or_no_request_gets_a_problem(served: int) -> None:
+    for request_, status in (
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-A: " + b"b" * 70_000 + b"\r\n\r\n", 431),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n", 413),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n" + b"x" * 20_000 + b"\r\n0\r\n\r\n", 413),
         (b"nonsense\r\n\r\n", 400),
-    ],
-)
-def test_what_is_too_large_or_no_request_gets_a_problem(served: int, request_: bytes, status: int) -> None:
-    with sockets(served, 1, request_) as (sock,):
-        answer = http.client.HTTPResponse(sock)
-        answer.begin()
-        problem = json.loads(answer.read())
-    assert (answer.status, problem["status"], answer.headers["Content-Type"]) == (status, status, "application/problem+json")
-    assert answer.headers["Server"] is None
+    ):
+        with sockets(served, 1, request_) as (sock,):
+            answer = http.client.HTTPResponse(sock)
+            answer.begin()
+            problem = json.loads(answer.read())
+        assert (answer.status, problem["status"], answer.headers["Content-Type"]) == (status, status, "application/problem+json")
+        assert answer.headers["Server"] is None
 
 
 def test_of_too_many_connections_the_idle_ones_go(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
