@@ -83,6 +83,7 @@ def test_over_http_who_has_no_time_is_told_so(url: str, service: str, api_key: C
 
 def test_over_the_broker_every_question_is_answered(service: str) -> None:
     """How many of them the worker refuses at first depends on how fast it is: none may stay without an answer."""
+
     async def ask() -> int:
         clients = [AsyncClient(service) for _ in range(CLIENTS)]
         await clients[0].observe("klaus", "Klaus drinks tea", wait=True)
