@@ -22,7 +22,7 @@ def test_one_that_does_not_keep_up_is_cut_off_and_the_others_are_not(database: o
     for _ in range(3):
         stream.publish_all((group, "work.done", {"n": n}) for n in range(400))
         assert all(quick.next(PATIENCE_SECONDS) for _ in range(400))
-    until(lambda: slow.cut, "it was not cut off")
+    until(lambda: slow.cut, what="it was not cut off")
     assert not quick.cut
     own.leave(slow)
     own.leave(slow)
