@@ -1,3 +1,5 @@
+"""jiyi.once: what is made once for all threads, or once for each argument, and forgotten on request."""
+
 import time
 from concurrent.futures import ThreadPoolExecutor
 

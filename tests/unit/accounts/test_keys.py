@@ -37,24 +37,13 @@ def test_a_key_is_read_as_it_was_shown_and_none_is_like_another() -> None:
     assert len({str(new_key()) for _ in range(100)}) == 100
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "jiyi_abcdefghijkl",
-        f"jiyi_ABCDEFGHIJKL_{'s' * 43}",
-        f"jiyi_abcdefghijkl_{'s' * 44}",
-        f"jiyi_abcdefghijkl_{'s' * 43}\n",
-        f"jiyi_abcdefghijkl_{'é' * 43}",
-        f"sk_abcdefghijkl_{'s' * 43}",
-    ],
-)
-def test_what_is_no_key_is_none(text: str) -> None:
-    assert parse(text) is None
-
-
 @given(st.text(max_size=80))
-def test_nothing_breaks_the_reader(text: str) -> None:
+def test_what_is_no_key_is_none(text: str) -> None:
     assert parse(text) is None or FORM.fullmatch(text)
+    secret = "s" * 43
+    for wrong in ("jiyi_abcdefghijkl", f"jiyi_ABCDEFGHIJKL_{secret}", f"jiyi_abcdefghijkl_{secret}s", f"jiyi_abcdefghijkl_{secret}\n"):
+        assert parse(wrong) is None
+    assert parse(f"jiyi_abcdefghijkl_{'é' * 43}") is parse(f"sk_abcdefghijkl_{secret}") is None
 
 
 def test_the_service_learns_a_hash_and_a_signing_key_and_not_the_secret() -> None:
@@ -88,21 +77,19 @@ def test_the_service_signs_for_one_group() -> None:
     assert FORM.fullmatch(f"jiyi_{signatures.SERVICE}_{'s' * 43}") is None  # no key can have this id
 
 
-def test_a_password_is_checked_by_werkzeug() -> None:
+def test_a_password_is_checked_by_werkzeug_and_only_hashes_of_the_one_strength_are_taken() -> None:
     hashed = hash_password("correct horse 马")
     assert check_password_hash(hashed, "correct horse 马")
     assert not check_password_hash(hashed, "correct horse 牛")
     assert hashed != hash_password("correct horse 马")
     assert accounts.SetPassword(name="mia", password_hash=hashed).password_hash == hashed
-
-
-@pytest.mark.parametrize(
-    "hashed",
-    ["correct horse battery", "scrypt:1:1:1$abcdefghijklmnop$" + "0" * 128, "plain$$x", "scrypt:1048576:8:1$abcdefghijklmnop$" + "0" * 128],
-)
-def test_only_hashes_of_the_one_strength_are_taken(hashed: str) -> None:
-    with pytest.raises(ValidationError):
-        accounts.SetPassword(name="mia", password_hash=hashed)
+    salted = "$abcdefghijklmnop$" + "0" * 128
+    for other in ("correct horse battery", f"scrypt:1:1:1{salted}", "plain$$x", f"scrypt:1048576:8:1{salted}"):
+        with pytest.raises(ValidationError):
+            accounts.SetPassword(name="mia", password_hash=other)
+    for name in ("", "a b", "a/b", "x" * 65, "<b>", "a\n"):
+        with pytest.raises(ValidationError):
+            accounts.PersonRequest(name=name)
 
 
 def test_passwords_have_bounds_and_a_made_one_is_within_and_new_each_time() -> None:
@@ -110,12 +97,6 @@ def test_passwords_have_bounds_and_a_made_one_is_within_and_new_each_time() -> N
         assert (password_problem(password) == "") is fits
     assert password_problem(make_password()) == ""
     assert len({make_password() for _ in range(50)}) == 50
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n"])
-def test_names_of_people_are_plain(name: str) -> None:
-    with pytest.raises(ValidationError):
-        accounts.PersonRequest(name=name)
 
 
 def test_durations() -> None:
@@ -177,15 +158,12 @@ def test_a_key_that_is_none_is_refused_without_repeating_it(configure: Callable[
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("limit", ["0/minute", "1200", "10/fortnight", "a/minute", "-1/second"])
-def test_a_rate_limit_that_is_none_is_told(configure: Callable[..., Settings], limit: str) -> None:
-    with pytest.raises(SettingsError, match="JIYI_RATE_LIMIT"):
-        configure(rate_limit=limit)
-
-
 def test_a_secret_that_can_be_guessed_is_refused_without_repeating_it(configure: Callable[..., Settings]) -> None:
     assert signatures.need_secret_key(configure(secret_key="x" * 32)) == "x" * 32
     for secret, told in (("", "is not set"), ("hunter2" * 4, "has 28 characters")):
         with pytest.raises(SettingsError, match=f"JIYI_SECRET_KEY {told}") as caught:
             signatures.need_secret_key(configure(secret_key=secret))
         assert "hunter2" not in str(caught.value)
+    for limit in ("0/minute", "1200", "10/fortnight", "-1/second"):
+        with pytest.raises(SettingsError, match="JIYI_RATE_LIMIT"):
+            configure(rate_limit=limit)

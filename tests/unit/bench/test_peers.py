@@ -67,18 +67,15 @@ def conversation(tmp_path, monkeypatch):
         pipe.close()
 
 
-def test_an_adapter_answers_line_by_line_and_closes(conversation, tmp_path):
+def test_an_adapter_answers_line_by_line_and_one_that_fails_is_skipped_with_the_reason(conversation, tmp_path):
     assert conversation.say({"remember": "a", "memories": [{"key": "1"}, {"key": "2"}]})["seconds"] >= 0
     assert conversation.say({"ask": "a", "question": "?", "top_k": 1})["keys"] == ["1"]
-    conversation.close()
-    assert "closed" in (tmp_path / "log").read_text()
-
-
-def test_an_adapter_that_fails_is_skipped_with_the_reason(conversation):
     with pytest.raises(environments.Skipped, match="KeyError: 'nobody'"):
         conversation.say({"ask": "nobody", "question": "?", "top_k": 1})
     with pytest.raises(environments.Skipped, match=r"ended: .*closed"):
         conversation.say({"ask": "a", "question": "?", "top_k": 1})
+    conversation.close()
+    assert "closed" in (tmp_path / "log").read_text()
 
 
 def test_a_peer_that_cannot_be_installed_is_skipped_with_the_reason(tmp_path, monkeypatch):

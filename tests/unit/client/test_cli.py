@@ -1,4 +1,4 @@
-"""jiyi.cli without a service: options, errors, checking of imports, bars and alignment."""
+"""jiyi.cli without a service: options, errors, checking of imports, bars, alignment, what is shown of LLMs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from unittest.mock import create_autospec
 from uuid import UUID, uuid4
 
@@ -20,13 +20,15 @@ from jiyi.cli.app import app
 from jiyi.cli.memory.json_lines import MAX_SHOWN, Target, read
 from jiyi.cli.operations import embedders as embedding
 from jiyi.cli.operations import service
+from jiyi.cli.operations.llms import llms_tables
 from jiyi.cli.operations.stats import stats_tables
 from jiyi.client.client import Client
 from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.operations import GroupStats, ServiceStats
-from jiyi.protocol.providers import EmbedderReport
+from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import EmbedderReport, LLMReport
 from jiyi.protocol.reembedding import MoveState
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievedNode, ScoreComponent
 from jiyi.settings import Settings, get_settings
@@ -231,6 +233,7 @@ def test_observe_reads_one_memory_a_line_and_publishes_none_if_one_is_wrong(clie
         ("retrieve a x --mode wrong", ""),
         ("retrieve a x -k 0", ""),
         ("retrieve a x --now yesterday", ""),
+        ("configure a", ""),
         ("observe a x --evidence no-id", ""),
         ("related a", ""),
         ("dead discard --yes", ""),
@@ -493,3 +496,42 @@ def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypa
     assert all(cell_len(line.rstrip()) <= int(columns) for line in shown)
     assert sum("2026-03-02 07:15" in line for line in shown) == 2
     assert any(line.startswith("memory") for line in shown) == (columns == "80")
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+VENDORS = [
+    {"vendor": "openai", "key": True, "needs_key": True, "model": "gpt-4o-mini"},
+    {"vendor": "gemini", "key": False, "needs_key": True, "model": "gemini-x"},
+    {"vendor": "compatible", "key": False, "needs_key": False, "model": ""},
+]
+
+
+def shown(active: dict[str, Any], usage: list[dict[str, Any]]) -> str:
+    console = Console(width=120, record=True, file=None, quiet=False, force_terminal=False)
+    found = LLMReport.model_validate({"active": active, "vendors": VENDORS, "days": 30, "usage": usage})
+    with console.capture() as captured:
+        console.print(llms_tables("harbour", found, NOW))
+    return captured.get()
+
+
+def test_breakers_keys_and_costs_are_shown_as_they_are_known() -> None:
+    breaker = {"state": "open", "last_error": "openai failed\x1b[2J on its side", "last_error_at": "2026-03-01T11:57:00+00:00"}
+    row = {"prompt": "memo@1", "model": "m", "calls": 1_200, "failures": 0, "prompt_tokens": 5, "completion_tokens": 6}
+    usage = [row | {"cost": 0.0}, row | {"cost": 1.23456}]
+    text = shown({"vendor": "openai", "model": "openai:gpt-4o-mini", "breaker": breaker, "problem": None}, usage)
+    assert "breaker     open" in text
+    assert "3 m ago: openai failed [2J on its side" in text
+    assert "\x1b" not in text
+    costs = [line.split()[-1] for line in text.splitlines() if line.split()[:-1] == ["memo@1", "m", "1,200", "0", "5", "6"]]
+    assert costs == ["–", "1.2346"]  # what is not known is not zero
+    text = shown({"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}, [])
+    for words in ("openai      found", "gemini      missing", "compatible  not needed", "none needed", "nothing"):
+        assert words in text
+
+
+def test_the_document_names_every_vendor_with_its_default_model_and_key() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "deployment.md").read_text("utf-8").partition("## LLMs")[2]
+    for preset in PRESETS.values():
+        (row,) = [line for line in text.splitlines() if line.startswith((f"| `{preset.name}`", f"| `{preset.name}:"))]
+        assert preset.chat_model in row
+        assert all(variable in row for variable in preset.key_variables if preset.needs_key)

@@ -23,7 +23,6 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.client import chunks
 from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
@@ -183,11 +182,6 @@ def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
             client.group = "another"  # type: ignore[misc]
         with pytest.raises(AttributeError, match="'Client' object has no attribute 'remember'"):
             client.remember  # noqa: B018
-
-
-def test_chunks() -> None:
-    for items, expected in (([], []), ([1, 2], [[1, 2]]), ([1, 2, 3], [[1, 2], [3]])):
-        assert list(chunks(iter(items), 2)) == expected
 
 
 def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:

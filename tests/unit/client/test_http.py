@@ -114,19 +114,8 @@ print([name for name in ("celery", "kombu", "redis", "amqp", "numpy") if name in
 
 
 def test_news_is_read_line_by_line() -> None:
-    lines = [
-        "retry: 2000",
-        "event: stream.opened",
-        'data: {"kept":1000}',
-        "",
-        ": a comment",
-        "",
-        "id: 1-0",
-        "event: a",
-        'data: {"b": 1}',
-        "",
-    ]
-    assert [(news.id, news.kind, news.data) for news in NewsReader().read_all(lines)] == [
+    text = 'retry: 2000\nevent: stream.opened\ndata: {"kept":1000}\n\n: a comment\n\nid: 1-0\nevent: a\ndata: {"b": 1}\n\n'
+    assert [(news.id, news.kind, news.data) for news in NewsReader().read_all(text.splitlines())] == [
         ("", "stream.opened", {"kept": 1000}),
         ("1-0", "a", {"b": 1}),
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 from unittest.mock import create_autospec
 
 import pytest
@@ -17,6 +19,7 @@ from kombu.transport.virtual import Channel, Message
 from pydantic import BaseModel
 
 from engine.providers.health import ProviderName
+from jiyi import Client
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.settings import Settings, documentation
@@ -202,3 +205,20 @@ def test_every_provider_is_among_the_checks_that_are_told_of() -> None:
     for name in get_args(ProviderName):
         assert name in row
         assert f"`{name}`" in paragraph
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "client.md"
+ROW = re.compile(r"^\| (itself|`\w+`) \| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)
+
+
+def verbs(of: object) -> set[str]:
+    return {name for name, member in inspect.getmembers(type(of)) if not name.startswith("_") and not isinstance(member, property)}
+
+
+def test_every_verb_of_the_client_is_in_the_table_of_its_namespace_and_no_other() -> None:
+    client = Client("docs", transport=cast("Any", SimpleNamespace()))
+    spaces = {name: of for name, of in vars(client).items() if not name.startswith("_") and type(of).__module__.startswith("jiyi.client.")}
+    told: dict[str, set[str]] = {}
+    for place, names in ROW.findall(PAGE.read_text(encoding="utf-8")):
+        told.setdefault(place.strip("`"), set()).update(re.findall(r"\w+", names))
+    assert told == {"itself": verbs(client)} | {name: verbs(of) for name, of in spaces.items()}

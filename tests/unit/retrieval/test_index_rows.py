@@ -42,23 +42,20 @@ vectors_of = st.lists(st.none() | st.lists(st.floats(-1, 1, width=32), min_size=
 @given(vectors_of, st.data())
 def test_vectors_are_found_by_their_size_also_in_some_of_the_rows(vectors: list[Vector], data: st.DataObject) -> None:
     wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(vectors), max_size=len(vectors))))
-    some = rows_of(vectors).only(wanted)
+    rows = rows_of(vectors)
+    has = np.array([one is not None for one in vectors])
+    assert dimensions_of(has, rows.packed_vectors).tolist() == [0 if one is None else len(one) for one in vectors]
+    some = rows.only(wanted)
     left = [one for one, want in zip(vectors, wanted, strict=True) if want]
     for width in (2, 3):
         fits, found = some.vectors(width)
         assert fits.tolist() == [one is not None and len(one) == width for one in left]
         assert found.tolist() == [one for one in left if one is not None and len(one) == width]
-    assert list(lists_of(some.keywords)) == [[f"k{i}"] for i in np.flatnonzero(wanted)]
-    assert some.sessions == [f"s{i}" for i in np.flatnonzero(wanted)]
-    assert some.ids == [bytes([i]) * 16 for i in np.flatnonzero(wanted)]
-    assert some.has_tokens.tolist() == [bool(i % 2) for i in np.flatnonzero(wanted)]
-
-
-@given(vectors_of)
-def test_sizes_are_read_from_the_vectors_themselves(vectors: list[Vector]) -> None:
-    packed = rows_of(vectors).packed_vectors
-    has = np.array([one is not None for one in vectors])
-    assert dimensions_of(has, packed).tolist() == [0 if one is None else len(one) for one in vectors]
+    places = np.flatnonzero(wanted)
+    assert list(lists_of(some.keywords)) == [[f"k{i}"] for i in places]
+    assert some.sessions == [f"s{i}" for i in places]
+    assert some.ids == [bytes([i]) * 16 for i in places]
+    assert some.has_tokens.tolist() == [bool(i % 2) for i in places]
 
 
 @pytest.mark.parametrize("positions", [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 2, 3, 5]])

@@ -1,4 +1,4 @@
-"""engine.retrieval.ranking: ranking, several focal texts, and mode ``stanford`` beside a literal retelling of the original's rules."""
+"""engine.retrieval.ranking: scores by hand, ranking, and mode ``stanford`` beside a literal retelling of the original's rules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.retrieval import ranking
 from engine.retrieval.ranking import Candidates, Weights, diverse, rank, rank_in_turn
 from jiyi.errors import ModelMismatch
 
@@ -263,13 +264,6 @@ def test_the_order_of_the_candidates_does_not_matter(nodes: list[Node], query: l
     assert rankings[0] == rankings[1]
 
 
-@given(memories(), small_vectors, st.sampled_from(["recent", "elapsed", "stanford"]))
-def test_totals_with_default_weights_lie_between_0_and_5_5(nodes: list[Node], query: list[int], mode: str) -> None:
-    ranked = rank(columns(nodes), np.array(query, np.float32), weights(mode, decay=0.99), top_k=30, now=9.0)
-    assert ((ranked.scores.total >= 0) & (ranked.scores.total <= 5.5 + 1e-12)).all()
-    assert sorted(ranked.scores.total[ranked.best], reverse=True) == ranked.scores.total[ranked.best].tolist()
-
-
 # Near-duplicates
 
 
@@ -291,3 +285,102 @@ def test_thinning_takes_each_once_and_the_best_first(seed: int, diversity: float
     assert found[0] == 0 or diversity == 1
     opposite = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)  # no more different than something unrelated
     assert diverse(np.array([3.0, 2.0, 1.9]), opposite, 2, 0.9).tolist() == [0, 1]
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([], [], id="empty stays empty"),
+        pytest.param([7], [0.5], id="one gives half"),
+        pytest.param([3, 3, 3], [0.5, 0.5, 0.5], id="equal give half each"),
+        pytest.param([-2, 0, 6], [0, 0.25, 1], id="a range is stretched"),
+    ],
+)
+def test_normalise(values: list[float], expected: list[float]) -> None:
+    result = ranking.normalise(floats(*values))
+    assert result.tolist() == expected
+    assert result.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("order", "decay", "newest_highest", "expected"),
+    [
+        # Position 2 was accessed longest ago, position 1 last; the first rank is 1, not 0.
+        pytest.param([2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"),
+        pytest.param([2, 0, 1], 0.5, True, [0.25, 0.5, 0.125], id="the most recently accessed by default"),
+        pytest.param([1, 0, 2], 1.0, True, [1, 1, 1], id="decay 1 tells nothing apart"),
+        pytest.param([], 0.99, True, [], id="none"),
+    ],
+)
+def test_recency_by_rank(order: list[int], decay: float, newest_highest: bool, expected: list[float]) -> None:
+    result = ranking.recency_by_rank(np.array(order, dtype=np.intp), decay, newest_highest=newest_highest)
+    assert result.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "decay", "expected"),
+    [
+        pytest.param(0, 0.5, 1.0, id="now"),
+        pytest.param(1800, 0.5, math.sqrt(0.5), id="half an hour"),
+        pytest.param(3 * 3600, 0.5, 0.125, id="three hours"),
+        pytest.param(-3600, 0.5, 1.0, id="in the future counts as now"),
+        pytest.param(1e9, 0.5, 0.0, id="ages ago fades out"),
+        pytest.param(1e9, 1.0, 1.0, id="decay 1 never fades"),
+    ],
+)
+def test_recency_by_time(seconds_ago: float, decay: float, expected: float) -> None:
+    now = 1_700_000_000.0
+    assert ranking.recency_by_time(floats(now - seconds_ago), now, decay) == pytest.approx([expected])
+
+
+@pytest.mark.parametrize(
+    ("rows", "query", "expected"),
+    [
+        pytest.param([[3, 4], [0, 0], [-1, 0], [0, 7]], [5, 0], [0.6, 0, -1, 0], id="several rows, one without length"),
+        pytest.param([[1, 1]], [1, 0], [math.sqrt(0.5)], id="45 degrees"),
+        pytest.param([[1, 0]], [0, 0], [0], id="a query without length"),
+        pytest.param([[5e-9, 0]], [10, 0], [0], id="a row too short, beside a long query"),
+        pytest.param([[10, 0]], [5e-9, 0], [0], id="a query too short, beside a long row"),
+        pytest.param([[1e-5, 0]], [1e-5, 0], [1], id="both short, but each long enough"),
+        pytest.param(np.ones((0, 2)), [1, 0], [], id="no rows"),
+    ],
+)
+def test_cosine(rows: list[list[float]], query: list[float], expected: list[float]) -> None:
+    assert ranking.cosine(np.array(rows, np.float32), np.array(query, np.float32)) == pytest.approx(expected, abs=1e-7)
+
+
+def test_cosine_computes_in_double_precision() -> None:
+    row, query = np.array([[1, 1e-4]], np.float32), np.array([1, 0], np.float32)
+    assert 1 - ranking.cosine(row, query)[0] == pytest.approx(5e-9, rel=1e-3)
+    thirds = np.array([1, 3, 7], np.float32)
+    assert ranking.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(1 / math.sqrt(59), rel=1e-15)
+
+
+def test_cosine_of_different_sizes_is_refused_with_both_sizes() -> None:
+    with pytest.raises(ValueError, match=r"of 3 values .* one of 2"):
+        ranking.cosine(np.ones((1, 3)), np.ones(2))
+
+
+def test_access_order_on_ties_events_before_thoughts_and_newest_first() -> None:
+    is_thought = np.array([True, False, True, False, False])
+    node_count = np.array([5, 1, 4, 3, 2])
+    order = ranking.access_order(floats(7, 7, 7, 7, 1), is_thought, node_count)
+    assert node_count[order].tolist() == [2, 3, 1, 5, 4]
+
+
+def test_nudges_without_a_scale_are_the_originals_gains() -> None:
+    equal = np.full(3, 0.5)
+    assert ranking.nudges(equal, np.array([0.0, 0.5, 1.0]), np.array([1.0, 2.0, 3.0])) == (0.5, 2.0)
+    assert ranking.nudges(equal[:0], equal[:0], equal[:0]) == (0.5, 2.0)
+
+
+@given(st.lists(st.integers(0, 4).map(float), max_size=20), st.integers(1, 25), st.randoms(use_true_random=False))
+def test_best_is_a_prefix_of_the_stable_sort(values: list[float], k: int, random) -> None:
+    ties = list(range(len(values)))
+    random.shuffle(ties)
+    expected = sorted(ties, key=lambda position: -values[position])[:k]
+    assert ranking.best(floats(*values), np.array(ties, dtype=np.intp), k).tolist() == expected

@@ -9,25 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval import ordering, ranking
-from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import MIN_NORM
 from engine.text.topics import is_of, narrowest, topics_of
-
-
-@given(st.lists(st.lists(st.sampled_from(["kiln", "tea", "陶瓷", "ok"]), max_size=6), max_size=20), st.integers(0, 20))
-def test_texts_taken_in_together(texts: list[list[str]], cut: int) -> None:
-    """The same as one by one: counts, lengths and the order of each text's tokens."""
-    together, one_by_one = Lexicon(), Lexicon()
-    for part in (texts[:cut], texts[cut:]):
-        together.extend([" ".join(text) for text in part])
-    for text in texts:
-        one_by_one.add(text)
-    assert [together.text(row) for row in range(len(texts))] == [one_by_one.text(row) for row in range(len(texts))]
-    for tokens in (["kiln"], ["tea", "ok"], ["陶瓷", "陶"]):
-        assert np.array_equal(together.bm25(tokens), one_by_one.bm25(tokens))
-    assert together.contents().tolist() == one_by_one.contents().tolist()
-
 
 SAID = [
     "Anna lives in Rome.",
