@@ -72,8 +72,6 @@ def test_an_operator_decides_compares_versions_and_is_told_what_is_late_or_wrong
     assert "override instructions" in refused.text
 
 
-
-
 @pytest.fixture
 def learned(group: str) -> str:
     experienced(group)

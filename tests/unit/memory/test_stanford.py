@@ -36,9 +36,16 @@ def tiny() -> dict[str, Any]:
 
 
 SCRATCH = {
-    "name": "Ann Lee", "curr_time": "February 13, 2023, 08:00:00", "vision_r": 8,
-    "recency_w": 1, "relevance_w": 1, "importance_w": 1, "recency_decay": 0.995,
-    "importance_trigger_max": 150, "importance_trigger_curr": 42, "importance_ele_n": 7,
+    "name": "Ann Lee",
+    "curr_time": "February 13, 2023, 08:00:00",
+    "vision_r": 8,
+    "recency_w": 1,
+    "relevance_w": 1,
+    "importance_w": 1,
+    "recency_decay": 0.995,
+    "importance_trigger_max": 150,
+    "importance_trigger_curr": 42,
+    "importance_ele_n": 7,
 }
 VECTORS = {"is here": [1.0, 0.0], "Ann greets Bo": [0.0, 1.0]}
 
