@@ -21,6 +21,7 @@ from jiyi.protocol.conversations.types import (
     Message,
     Outcome,
 )
+from jiyi.protocol.conversations.types import said_at as last_said_at
 from jiyi.protocol.events import MemoryObserved
 from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens
@@ -66,6 +67,7 @@ def test_a_memory_names_its_turns_and_was_said_with_the_last_of_them() -> None:
     made = event(memory(turns=[2, 0, 2]))
     assert made.payload.evidence == [IDS[0], IDS[2]]
     assert made.occurred_at == said_at(SOURCE.messages, [0, 2]) == DAY + timedelta(hours=2)
+    assert last_said_at([*SOURCE.messages, Message(role="user", text="whenever")]) == DAY + timedelta(hours=2)
 
 
 def test_the_id_is_the_same_in_each_attempt_and_what_stood_in_for_an_llm_is_marked() -> None:

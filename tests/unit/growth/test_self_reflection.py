@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.self_review import IdentityChange, ReviewState, due_at, due_trigger, is_new, review, suggested_content
+from engine.growth.self_review import IdentityChange, ReviewState, allowed_changes, due_at, due_trigger, is_new, review, suggested_content
 from engine.providers.questions import SelfReflection
 from engine.rules.provider import Rules
 
@@ -102,7 +102,9 @@ def test_a_change_is_one_line_at_the_end_of_the_file_if_it_may_be_written(additi
     assert suggested_content(change(addition=addition), before, 100) == after
 
 
-def test_somebody_was_asked_already() -> None:
+def test_soul_is_changed_only_where_it_is_allowed_and_nothing_that_was_asked_already() -> None:
+    changes = [change("SOUL"), change("AGENTS")]
+    assert [len(allowed_changes(changes, soul=soul)) for soul in (False, True)] == [1, 2]
     assert is_new(change(), {})
     assert not is_new(change(addition="以后回答请简洁一点"), {"AGENTS": ["以后请回答得简洁一点"]})
     assert is_new(change(addition="以后回答请简洁一点"), {"SOUL": ["以后请回答得简洁一点"]})

@@ -88,7 +88,7 @@ def test_items_are_written_and_read_as_the_original_does() -> None:
     assert read('{"contents": []}') == read("") == []
 
 
-@pytest.mark.parametrize("text", ["{", '"x"', "[1]", '[{"id": "a"}]', "[" * 100_000])
+@pytest.mark.parametrize("text", ["{", '"x"', '{"a": 1}', "[1]", '[{"id": "a"}]', "[" * 100_000])
 def test_a_corrupt_file_is_told(text: str) -> None:
     with pytest.raises(Refused, match="malformed"):
         read(text)

@@ -64,6 +64,7 @@ def test_what_is_said_twice_is_stored_once() -> None:
     [
         (PromoteBody, {}, "entry_ids"),
         (PromoteBody, {"text": " "}, "text"),
+        (PromoteBody, {"text": "a\0"}, "text"),
         (PromoteBody, {"entry_ids": ["x"]}, "entry_ids"),
         (PromoteBody, {"entry_ids": [UUID(int=1)] * 101}, "entry_ids"),
         (PromoteBody, {"text": "x" * 100_001}, "text"),
@@ -79,6 +80,7 @@ def test_what_is_said_twice_is_stored_once() -> None:
 def test_what_is_wrong_is_refused_by_name(model: type[BaseModel], fields: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValidationError, match=wrong):
         model.model_validate(fields)
+    assert PromoteBody.model_validate({"entry_ids": [UUID(int=1)], "text": "in short"}).preview is False
 
 
 GLAZE = [

@@ -164,6 +164,7 @@ def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None
         {"relevance_threshold": float("nan")},
         {"time_range_days": 0},
         {"session_id": " "},
+        {"query": "a\0"},
         {"group_id": " "},
         {"limit": 3},
     ],
