@@ -11,7 +11,6 @@ import pytest
 
 from jiyi.errors import NotFound
 from jiyi.protocol.recall import RetrievalRecord, RetrievalsQuery
-from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -59,12 +58,6 @@ def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ra
     # Long questions and long answers are cut.
     assert (len(long.focal_texts[0]), long.found, [len(one) for one in long.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
     assert long.results[1][0].score == 0.5
-
-
-def test_options_are_what_differs_from_the_defaults() -> None:
-    request = RetrievalRequest(group_id="g", agent_id="a", focal_texts=["x"], top_k=5, touch=False, filters={"session_id": "s"})
-    assert records.options_of(request) == {"top_k": 5, "filters": {"session_id": "s"}}
-    assert records.options_of(RetrievalRequest(group_id="g", agent_id="a", focal_texts=["x"])) == {}
 
 
 def test_the_latest_of_each_agent_are_kept_page_by_page(group: str) -> None:
