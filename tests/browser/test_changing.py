@@ -35,19 +35,6 @@ def test_a_memory_is_added_corrected_and_exported(page: Page, client: Client, gr
     assert waiting.value.suggested_filename == "jiyi-Tomas.jsonl"
 
 
-def test_what_cannot_be_a_memory_is_refused_with_its_reason(page: Page, group: str) -> None:
-    page.watch.expected = ("400",)  # type: ignore[attr-defined]
-    page.goto(f"/memories?group={group}")
-    page.get_by_text("Add a memory").click()
-    form = page.locator("details.add")
-    form.get_by_label("Agent").fill("Tomas")
-    form.get_by_label("What happened").fill("   ")
-    form.get_by_role("button", name="Add", exact=True).click()
-    expect(form.locator("[name=description] + small.refused")).to_contain_text("must not be blank")
-    expect(form.locator("[name=description]")).to_be_focused()
-    expect(form.get_by_label("Agent")).to_have_value("Tomas")
-
-
 def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group: str) -> None:
     for number, (speaker, said) in enumerate([("米娅", "我对花生过敏。"), ("companion", "记住了，不用花生。")]):
         client.observe(
@@ -89,13 +76,10 @@ def test_the_foot_leads_to_the_api(page: Page, town: Town) -> None:
     expect(page).to_have_url(re.compile(r"/api/docs$"))
 
 
-def test_two_settings_begin_as_two_different_ones(page: Page, town: Town) -> None:
+def test_ticking_compare_shows_on_both_sides_what_was_computed(page: Page, town: Town) -> None:
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees&compare=1")
     expect(page.locator("[name='a.relevance']")).to_have_value("hybrid")
-    expect(page.locator("[name='b.relevance']")).to_have_value("dense")
-
-
-def test_ticking_compare_shows_on_both_sides_what_was_computed(page: Page, town: Town) -> None:
+    expect(page.locator("[name='b.relevance']")).to_have_value("dense")  # two settings begin as two different ones
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees")
     expect(page.locator("[data-answer=a]")).to_be_visible()
     page.locator("[name=compare]").check()

@@ -14,7 +14,8 @@ from tests.smoke.conftest import Service
 
 pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
-EVENTS = 3_000
+#: Half of them are erased, in two batches.
+EVENTS = 2_000
 PATIENCE_SECONDS = 150.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
 PATIENCE_SECONDS = 120.0
 #: Long enough for a Celery worker to have met the error more than once.
-MEANWHILE_SECONDS = 6.0
+MEANWHILE_SECONDS = 4.0
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -36,16 +37,18 @@ def readiness() -> dict[str, str]:
     return found
 
 
-@pytest.fixture
-def full(running: Service) -> Iterator[None]:
+@contextmanager
+def full() -> Iterator[None]:
     """No memory is left."""
     valkey().config_set("maxmemory", "1")
-    yield
-    valkey().config_set("maxmemory", "0")
+    try:
+        yield
+    finally:
+        valkey().config_set("maxmemory", "0")
 
 
-@pytest.fixture
-def disk_full(running: Service) -> Iterator[None]:
+@contextmanager
+def disk_full() -> Iterator[None]:
     """As when the disk is full: the last snapshot could not be written."""
     folder = Path(str(valkey().config_get("dir")["dir"]))
     obstacle = folder / "dump.rdb"
@@ -54,53 +57,44 @@ def disk_full(running: Service) -> Iterator[None]:
     (obstacle / "in the way").touch()
     valkey().config_set("save", "3600 1000000")
     valkey().bgsave()
-    until(lambda: _info("rdb_last_bgsave_status") == "err")
-    yield
-    (obstacle / "in the way").unlink()
-    obstacle.rmdir()
-    valkey().config_set("save", "")
+    try:
+        until(lambda: _info("rdb_last_bgsave_status") == "err")
+        yield
+    finally:
+        (obstacle / "in the way").unlink()
+        obstacle.rmdir()
+        valkey().config_set("save", "")
 
 
 def _info(name: str) -> str:
     return str(valkey().info("persistence")[name])
 
 
-@pytest.mark.parametrize(("outage", "word"), [("full", "no memory left"), ("disk_full", "cannot write to its disk")])
-def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(
-    running: Service, client: Client, group: str, outage: str, word: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(running: Service, client: Client, group: str) -> None:
     first, *rest = messages(group)
     publish(client, first)
     client.wait_for([event.event_id for event in first], timeout=PATIENCE_SECONDS)
-    request.getfixturevalue(outage)
-    found = readiness()
-    assert found["status"] == "not ready"
-    assert found["database"] == "ok"
-    assert found["valkey"].startswith(f"{outage}: ")
-    assert found["broker"].startswith(f"{outage}: ")
-    with pytest.raises(BrokerUnavailable, match=word):
-        client.observe_many(rest[0])
-    with pytest.raises(BrokerUnavailable, match=word):
-        client.retrieve(first[0].agent_id, "a book", timeout=2)
-    time.sleep(MEANWHILE_SECONDS)
-    assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(running.nodes, "running")
-    request.getfixturevalue("relieved")(outage)
-    for batch in rest:
-        publish(client, batch)
+    half = len(rest) // 2
+    for outage, state, word, later in (
+        (full, "full", "no memory left", rest[:half]),
+        (disk_full, "disk_full", "cannot write to its disk", rest[half:]),
+    ):
+        with outage():
+            found = readiness()
+            assert found["status"] == "not ready"
+            assert found["database"] == "ok"
+            assert found["valkey"].startswith(f"{state}: ")
+            assert found["broker"].startswith(f"{state}: ")
+            with pytest.raises(BrokerUnavailable, match=word):
+                client.observe_many(later[0])
+            with pytest.raises(BrokerUnavailable, match=word):
+                client.retrieve(first[0].agent_id, "a book", timeout=2)
+            time.sleep(MEANWHILE_SECONDS)
+            assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(running.nodes, "running")
+        for batch in later:
+            publish(client, batch)
     assert len(settled(group)["nodes"]) == EVENTS
     assert readiness()["status"] == "ready"
-
-
-@pytest.fixture
-def relieved() -> Callable[[str], None]:
-    """Ends an outage before its fixture would."""
-
-    def relieve(outage: str) -> None:
-        valkey().config_set("maxmemory", "0")
-        if outage == "disk_full":
-            valkey().config_set("save", "")
-
-    return relieve
 
 
 def test_a_valkey_full_of_events_is_emptied_by_the_intake(running: Service, client: Client, group: str) -> None:
@@ -110,12 +104,9 @@ def test_a_valkey_full_of_events_is_emptied_by_the_intake(running: Service, clie
     batches = list(messages(group))
     for batch in batches:
         publish(client, batch)
-    valkey().config_set("maxmemory", "1")
-    try:
+    with full():
         intake.start()
         until(lambda: not valkey().llen("memory.intake"))
-    finally:
-        valkey().config_set("maxmemory", "0")
     assert len(settled(group)["nodes"]) == EVENTS
 
 

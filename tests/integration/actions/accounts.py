@@ -48,13 +48,6 @@ def disabled(group: str) -> str:
     return name
 
 
-def person(_group: str, name: str) -> tuple[Any, ...]:
-    """A person without ids, times and the password, which a page makes itself."""
-    with unit_of_work() as connection:
-        row = connection.execute(_PERSON, {"name": name}).one_or_none()
-        return () if row is None else tuple(row)
-
-
 CASES = (
     Case(
         action=actions.create_key,
@@ -63,40 +56,23 @@ CASES = (
         effect=keys,
         admin=lambda _made: ("/keys", {"name": "crawler", "scope": ["publish", "read"], "days": "0"}),
     ),
-    Case(
-        action=actions.rotate_key,
-        prepare=a_key,
-        request=lambda made: RotateKey(key_id=made, key=NewKey.of(new_key()), grace=GRACE),
-        effect=keys,
-    ),
-    Case(action=actions.revoke_key, prepare=a_key, request=lambda made: RevokeKey(key_id=made), effect=keys),
+    Case(action=actions.rotate_key, prepare=a_key, request=lambda made: RotateKey(key_id=made, key=NewKey.of(new_key()), grace=GRACE)),
+    Case(action=actions.revoke_key, prepare=a_key, request=lambda made: RevokeKey(key_id=made)),
     Case(
         action=actions.add_person,
         prepare=a_name,
         request=lambda made: AddPerson(name=made, password_hash=HASH, role="admin", groups=["b", "a"]),
-        effect=person,
     ),
     Case(
         action=actions.set_password,
         prepare=somebody,
         request=lambda made: SetPassword(name=made, password_hash=hash_password("a good new password")),
-        effect=lambda group, made: (person(group, made), _is_old_password(made)),
     ),
-    Case(action=actions.disable_person, prepare=somebody, request=lambda made: PersonRequest(name=made), effect=person),
-    Case(action=actions.enable_person, prepare=disabled, request=lambda made: PersonRequest(name=made), effect=person),
+    Case(action=actions.disable_person, prepare=somebody, request=lambda made: PersonRequest(name=made)),
+    Case(action=actions.enable_person, prepare=disabled, request=lambda made: PersonRequest(name=made)),
 )
-
-
-def _is_old_password(name: str) -> bool:
-    with unit_of_work() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT password_hash = :hash FROM users WHERE name = :name"), {"name": name, "hash": HASH}
-            ).scalar_one()
-        )
 
 
 _KEYS = text("""
     SELECT name, scopes, expires_at IS NOT NULL AS expires, revoked_at IS NOT NULL AS revoked FROM api_keys WHERE group_id = :group
 """)
-_PERSON = text("SELECT role, groups, epoch, disabled_at IS NOT NULL AS disabled FROM users WHERE name = :name")

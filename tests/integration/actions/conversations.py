@@ -26,16 +26,6 @@ def memories(group: str, _made: Any) -> list[Any]:
         return sorted(map(tuple, connection.execute(_MEMORIES, {"group": group})), key=str)
 
 
-def erasures(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_ERASURES, {"group": group})))
-
-
-def words(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_WORDS, {"group": group})))
-
-
 def _adding(action: Any, fields: dict[str, Any], rest: str | None = None) -> Case:
     return Case(
         action=action,
@@ -56,17 +46,14 @@ CASES = (
     _adding(actions.import_memories, _IMPORT),
     _adding(actions.add_resource, _RESOURCE),
     _adding(actions.extract_and_store, _TALK),
-    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made), effect=erasures),
-    Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴"), effect=erasures),
-    Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI), effect=erasures),
+    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made)),
+    Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴")),
+    Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI)),
     Case(
         action=actions.load_industry_keywords,
         prepare=lambda _group: None,
         request=lambda _made: IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}),
-        effect=words,
     ),
 )
 
 _MEMORIES = text("SELECT kind, uri, description, poignancy, keywords, provenance FROM memory_nodes WHERE group_id = :group")
-_ERASURES = text("SELECT kind, state FROM erasures WHERE group_id = :group")
-_WORDS = text("SELECT industry, keywords FROM industry_keywords WHERE group_id = :group")

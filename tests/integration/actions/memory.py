@@ -54,18 +54,6 @@ def settings(group: str, _made: Any) -> list[Any]:
     return [*agents, *events]
 
 
-def nodes(group: str, _made: Any) -> list[Any]:
-    return rows("SELECT archived_at IS NULL AS live, archived_reason, expires_at FROM memory_nodes WHERE group_id = :g", g=group)
-
-
-def versions(group: str, _made: Any) -> list[Any]:
-    return rows("SELECT description, superseded_at, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
-
-
-def texts(group: str, _made: Any) -> list[Any]:
-    return rows("SELECT description, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
-
-
 def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
     return Case(
         name=name,
@@ -85,24 +73,19 @@ CASES = (
         action=actions.add_memory,
         prepare=lambda _group: None,
         request=lambda _made: AddMemory(agent_id=AGENT, description="窑温一千三百度", poignancy=4),
-        effect=texts,
     ),
     Case(
         action=actions.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
-        effect=versions,
     ),
     Case(
         name="by hand",
         action=actions.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
-        effect=texts,
     ),
-    Case(action=actions.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made]), effect=nodes),
-    Case(name="named", action=actions.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made]), effect=nodes),
-    Case(
-        name="all of an agent", action=actions.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT), effect=nodes
-    ),
+    Case(action=actions.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made])),
+    Case(name="named", action=actions.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made])),
+    Case(name="all of an agent", action=actions.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT)),
 )

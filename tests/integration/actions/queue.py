@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
@@ -28,11 +27,6 @@ def pending(group: str) -> str:
     return str(subject)
 
 
-def work(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return [tuple(row) for row in connection.execute(_WORK, {"group": group})]
-
-
 def buried(group: str) -> list[str]:
     """Letters: of an event that can be stored now, of one that cannot, and of work."""
     good, bad = observed(group, "mended"), json.loads(encode([observed(group)]))
@@ -46,25 +40,14 @@ def buried(group: str) -> list[str]:
         return [str(letter_id) for letter_id in found]
 
 
-def resolved(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        found = [tuple(row) for row in connection.execute(_LETTERS, {"group": group})]
-        stored = list(connection.execute(_STORED, {"group": group}).scalars())
-    return [sorted(found), stored, work(group, None)]
-
-
 def resolution(action: str) -> Case:
     return Case(
-        action=actions.resolve_letters,
-        name=action,
-        prepare=buried,
-        request=lambda made: ResolveBody(action=action, letter_ids=made),
-        effect=resolved,
+        action=actions.resolve_letters, name=action, prepare=buried, request=lambda made: ResolveBody(action=action, letter_ids=made)
     )
 
 
 CASES = (
-    Case(action=actions.retry_work, prepare=pending, request=lambda made: RetryWork(kind=KIND, subject_ids=[made]), effect=work),
+    Case(action=actions.retry_work, prepare=pending, request=lambda made: RetryWork(kind=KIND, subject_ids=[made])),
     resolution("replay"),
     resolution("discard"),
     Case(
@@ -72,12 +55,7 @@ CASES = (
         name="all-of-a-kind",
         prepare=buried,
         request=lambda _made: ResolveBody(action="replay", kind="intake"),
-        effect=resolved,
     ),
 )
 
-# Gone afterwards: what nobody does would look late to other tests.
-_WORK = text("DELETE FROM pending_work WHERE group_id = :group AND kind = 'door' RETURNING kind, attempts, due_at <= now()")
 _IDS = text("SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id")
-_LETTERS = text("SELECT kind, state, reason FROM dead_letters WHERE group_id = :group")
-_STORED = text("SELECT description FROM memory_nodes WHERE group_id = :group")

@@ -16,6 +16,8 @@ from jiyi.settings import get_settings
 from tests.integration.memory.test_inbox import rows
 from workers import ephemeral
 
+pytestmark = pytest.mark.xdist_group("asking too often")  # one web for all of them
+
 #: How often a key may ask, and requests that a test sends: three times as many.
 RATE, REQUESTS = "3/second", 9
 #: Clients over the broker, each with as many calls under way as it may have: together more than may wait in a worker.

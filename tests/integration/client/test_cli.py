@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,11 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
-from tests.integration.client.test_service import publish_raw
+from tests.integration.client.test_service import publish_raw, until
 
 ROOT = Path(__file__).resolve().parents[3]
 DIARY = ROOT / "examples" / "diary" / "events.jsonl"
-PATIENCE_SECONDS = 60.0
 #: What an answer about a broker that is down may take, with Python's start; the ordinary case is about two seconds.
 FEW_SECONDS = 60.0
 
@@ -44,14 +42,6 @@ def ask(jiyi):
         return json.loads(jiyi(*arguments, "--json", **options))
 
     return run
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-    return found
 
 
 def comparable(nodes):

@@ -28,7 +28,10 @@ from mcp.client.streamable_http import streamable_http_client
 from jiyi.integrations.mcp import http_app
 from workers import ephemeral
 
-pytestmark = pytest.mark.usefixtures("service")  # its workers are running: after the tests that do their work themselves
+pytestmark = [
+    pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
+    pytest.mark.xdist_group("mcp"),  # one web for all of them
+]
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 KeyMaker = Callable[..., str]

@@ -25,6 +25,8 @@ from workers import ephemeral
 from workers.demo.diary import GROUP
 from workers.embedded.stack import Stack
 
+pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Of this interpreter: ``jiyi`` and ``python`` of the snippets.

@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
     pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"),
     pytest.mark.timeout(600),  # of the registry's, mostly
+    pytest.mark.xdist_group("typescript"),  # one installation for all of them
 ]
 
 
@@ -60,15 +61,8 @@ def test_the_generated_client_is_compiled_and_does_what_it_says(
 
 def test_what_is_wrong_is_said(project: Path, address: str) -> None:
     for key, sentence in (("", "JIYI_KEY: set it to an API key"), ("jiyi_wrong", "401: ")):
-        done = subprocess.run(
-            ["node", "quickstart.mjs"],
-            cwd=project,
-            env={**os.environ, "JIYI_URL": address, "JIYI_KEY": key},
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": key}
+        done = subprocess.run(["node", "quickstart.mjs"], cwd=project, env=env, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode != 0
         assert sentence in done.stderr
 

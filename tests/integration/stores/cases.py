@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import text
-
 from jiyi.protocol.stores import ApplyGraph, LogOperation, Snapshot, StoreName, UpdateStore
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
 from models.stores import actions
 from tests.integration.actions.cases import Case
 
@@ -34,29 +31,16 @@ def written(group: str) -> str:
     return name
 
 
-def stored(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return [list(map(tuple, connection.execute(one, {"group": group}))) for one in _STORED]
-
-
 def _of(action: Any) -> Case:
-    return Case(action=action, prepare=written, request=lambda made: StoreName(name=made), effect=stored)
+    return Case(action=action, prepare=written, request=lambda made: StoreName(name=made))
 
 
 CASES = (
-    Case(action=actions.apply, prepare=lambda _group: None, request=lambda _made: ApplyGraph(**GRAPH), effect=stored),
-    Case(action=actions.update, prepare=declared, request=lambda _made: UpdateStore.model_validate(SAY), effect=stored),
-    Case(action=actions.log, prepare=lambda _group: None, request=lambda _made: LogOperation.model_validate(DONE), effect=stored),
+    Case(action=actions.apply, prepare=lambda _group: None, request=lambda _made: ApplyGraph(**GRAPH)),
+    Case(action=actions.update, prepare=declared, request=lambda _made: UpdateStore.model_validate(SAY)),
+    Case(action=actions.log, prepare=lambda _group: None, request=lambda _made: LogOperation.model_validate(DONE)),
     _of(actions.load),
     _of(actions.save),
     _of(actions.reindex),
     _of(actions.delete),
-)
-
-_STORED = (
-    text("SELECT name, type, config, state, loaded_at IS NULL FROM stores WHERE group_id = :group"),
-    text("SELECT content_summary, metadata, input_snapshot, output_snapshot, embedding IS NULL FROM store_items WHERE group_id = :group"),
-    text("SELECT graph, node_id, store_name, retrieve_stage, top_k, read, write FROM store_nodes WHERE group_id = :group"),
-    text("SELECT graph, node_id, operation_type, stage, item_count FROM store_operations WHERE group_id = :group"),
-    text("SELECT p.kind FROM pending_work p JOIN store_items i ON i.item_id = p.subject_id WHERE p.group_id = :group"),
 )

@@ -45,21 +45,16 @@ def test_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
     assert embed() == 0
 
 
-def test_auto_is_resolved_for_blackboards_too(kept: Kept) -> None:
+def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
     """In the original `auto` of a blackboard is a path, and saving fails."""
-    board = {"name": "board", "type": "blackboard", "config": {"memory_path": "auto"}}
+    mine, board = {"name": "notes", "type": "simple", "config": {}}, {**BOARD, "config": {"memory_path": "auto"}}
     assert [one.change for one in kept.apply(board).stores] == ["of_each_run"]
-    kept.apply(board, run_id="r1")
+    for run_id in ("r1", "r2"):
+        kept.apply(mine, board, run_id=run_id)
+    kept.say("Only the first run knows about the teapot.", run_id="r1")
     kept.say("said", "board", run_id="r1")
     assert kept.perform(actions.save, StoreName(name="board", run_id="r1")).path is None
     assert kept.found("x", "board", run_id="r1") == ["said"]
-
-
-def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
-    mine = {"name": "notes", "type": "simple", "config": {}}
-    for run_id in ("r1", "r2"):
-        kept.apply(mine, run_id=run_id)
-    kept.say("Only the first run knows about the teapot.", run_id="r1")
     assert len(kept.items(run_id="r1").items) == 1
     assert kept.items(run_id="r2").items == []
     with pytest.raises(NotFound):

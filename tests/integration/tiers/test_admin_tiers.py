@@ -29,22 +29,10 @@ from tests.integration.conftest import Browser, SignIn
 from tests.integration.memory.test_admin_memories import attributes
 from tests.integration.memory.test_inbox import save
 from tests.integration.tiers.outputs import TEXTS, output, say, tasks
+from tests.integration.web.test_web import data, page
 from web.admin.tiers import recall, words
 
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
-
-
-def page(browser: Browser, path: str, status: int = 200, **query: Any) -> str:
-    answer = browser.get(path, query_string=query or None)
-    assert answer.status_code == status, (path, answer.text)
-    assert answer.mimetype == "text/html"
-    return answer.text
-
-
-def data(browser: Browser, path: str, **query: Any) -> Any:
-    answer = browser.get(path, query_string=query or None)
-    assert answer.status_code == 200, (path, answer.text)
-    return answer.json
 
 
 def promote(group: str, **fields: Any) -> list[UUID]:

@@ -28,13 +28,10 @@ def running_away(group: str) -> list[RunningAway]:
         return guards.running_away(connection, group, datetime.now(UTC))
 
 
-def said(group: str, *texts: str, session: str = "s", **fields: Any) -> list[dict[str, Any]]:
-    """Rows of outputs of one session, a minute apart, screened together."""
-    now = datetime.now(UTC)  # not when this module was imported: what is an hour old counts no more
-    events = [
-        output(group, text, session_id=session, occurred_at=now - timedelta(minutes=50 - number), **fields)
-        for number, text in enumerate(texts)
-    ]
+def said(group: str, *texts: str, session: str = "s", apart: timedelta = timedelta(minutes=1), **fields: Any) -> list[dict[str, Any]]:
+    """Rows of outputs of one session, screened together."""
+    begin = datetime.now(UTC) - timedelta(minutes=50)  # not when this module was imported: what is an hour old counts no more
+    events = [output(group, text, session_id=session, occurred_at=begin + number * apart, **fields) for number, text in enumerate(texts)]
     save(*events)
     screen()
     return [entry(event.event_id) for event in events]
@@ -55,22 +52,16 @@ def test_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(g
     assert running_away(group) == []
 
 
-@pytest.mark.parametrize(
-    ("texts", "fields", "sign"), [([TEXTS[0]], {"depth": 11}, "recursion"), (["again and again, " * 40], {}, "low_entropy")]
-)
-def test_each_sign_keeps_an_output_out(group: str, texts: list[str], fields: dict[str, Any], sign: str) -> None:
-    row = said(group, *texts, **fields)[-1]
-    assert (row["rejected_reason"], {"runaway", sign} <= set(row["flags"])) == ("runaway", True)
-    assert hot(group) == []
-
-
-def test_a_flood_is_flagged_and_one_long_output_is_none(group: str) -> None:
+def test_each_sign_keeps_an_output_out(group: str) -> None:
+    for text, fields, sign in ((TEXTS[0], {"depth": 11}, "recursion"), ("again and again, " * 40, {}, "low_entropy")):
+        (row,) = said(group, text, session=sign, **fields)
+        assert (row["rejected_reason"], {"runaway", sign} <= set(row["flags"])) == ("runaway", True)
+    (row,) = said(group, CLAIM)
+    assert (row["rejected_reason"], "verify_pending" in row["flags"]) == ("claim_pending", True)
     words = " ".join(f"{name}{number}" for number in range(900) for name in ("clay", "glaze", "kiln"))
-    now = datetime.now(UTC)
-    events = [output(group, f"{number} {words}", session_id="s", occurred_at=now + timedelta(seconds=number)) for number in range(3)]
-    save(*events)
-    screen()
-    assert ["token_rate" in entry(event.event_id)["flags"] for event in events] == [False, True, True]
+    flood = said(group, *(f"{number} {words}" for number in range(3)), session="flood", apart=timedelta(seconds=1))
+    assert ["token_rate" in row["flags"] for row in flood] == [False, True, True]  # one long output is none
+    assert [found.session_id for found in hot(group)] == ["flood"]
 
 
 def test_without_a_session_an_agents_own_outputs_follow_each_other(group: str) -> None:
@@ -79,11 +70,6 @@ def test_without_a_session_an_agents_own_outputs_follow_each_other(group: str) -
     assert "repetition" in entry(one[0])["flags"]
     assert "runaway" not in entry(other[0])["flags"]
     assert [found.agent_id for found in running_away(group)] == ["a"]
-
-
-def test_a_placeholder_sets_the_flag_of_a_pending_claim(group: str) -> None:
-    (row,) = said(group, CLAIM)
-    assert (row["rejected_reason"], "verify_pending" in row["flags"]) == ("claim_pending", True)
 
 
 def test_a_check_clears_the_flags_and_the_filters_look_again(group: str) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import NotFound
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.wire.calls import open_reply
 from models.db.actions import Actor
@@ -49,17 +49,11 @@ def test_questions_are_answered_for_one_group(group: str) -> None:
     assert ask("digests.list", group, before=found["next"]) == {"rows": [], "next": None}
 
 
-def test_what_is_not_there_or_wrong_is_said(group: str) -> None:
-    with pytest.raises(NotFound, match="knowledge_id"):
-        ask("knowledge.history", group, knowledge_id=str(uuid4()))
-    with pytest.raises(NotFound, match="digest_id"):
-        ask("digests.list", group, digest_id=str(uuid4()))
-    with pytest.raises(InvalidRequest, match="layer"):
-        ask("knowledge.list", group, layer="web")
-
-
-def test_a_digest_over_the_broker_says_who_asked(group: str) -> None:
+def test_a_digest_over_the_broker_says_who_asked_and_what_is_not_there_is_said(group: str) -> None:
     import_module("tasks.tiers.digests")
     (said,) = say(group, TEXTS[0])
     made = call("rpc.digests.make", group, days=1)
     assert (made["created_by"], made["items"][0]["entry_ids"]) == ("operator", [str(said)])
+    for action, field in (("knowledge.history", "knowledge_id"), ("digests.list", "digest_id")):
+        with pytest.raises(NotFound, match=field):
+            ask(action, group, **{field: str(uuid4())})

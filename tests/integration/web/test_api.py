@@ -147,24 +147,13 @@ def test_all_types_of_events_are_taken(api: Program) -> None:
     assert rows("SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s", done["event_ids"][2])
 
 
-def test_one_wrong_event_stops_all_of_its_request(api: Program) -> None:
-    good = {"agent_id": AGENT, "description": "好"}
-    refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": AGENT}]}, 422)
-    assert [problem["field"] for problem in refused["errors"]] == ["events.1.poignancy", "events.2.description"]
-    assert api.get("/nodes")["nodes"] == []
-
-
-def test_the_group_is_the_keys(api: Program, group: str) -> None:
+def test_the_group_is_the_keys_and_an_operator_names_one(program: Callable[..., Program], api: Program, group: str) -> None:
     full = {"type": "memory.observed", "agent_id": AGENT, "payload": {"description": "雨"}}
-    api.post("/events", {**full, "group_id": group})
+    (node,) = api.post("/events", {**full, "group_id": group})["event_ids"]
     assert "group_id" in api.post("/events", {**full, "group_id": "another"}, 422)["detail"]
     api.post("/events", {"agent_id": AGENT, "description": "雨", "group_id": "another"}, 422)
     api.ask("GET", "/nodes", 403, headers={"Jiyi-Group": "another"})
     api.ask("GET", "/nodes", 200, headers={"Jiyi-Group": group})
-
-
-def test_an_operator_speaks_for_any_group(program: Callable[..., Program], api: Program, group: str) -> None:
-    node = observe(api)
     operator = program(None, "operator")
     operator.get(f"/nodes/{node}", 404)
     assert operator.ask("GET", f"/nodes/{node}", 200, headers={"Jiyi-Group": group}).json["node_id"] == node
@@ -359,6 +348,11 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
         answer = api.ask("POST", "/events", data=body, content_type="application/json")
         assert answer.status_code == status, body[:80]
         assert answer.json["detail"], body[:80]
+    good = {"agent_id": "a", "description": "d"}
+    refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422)  # one stops all
+    assert [problem["field"] for problem in refused["errors"]] == ["events.1.poignancy", "events.2.description"]
+    number = api.post("/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422)  # would be read as a minute of 1970
+    assert "now: must be a text in quotes, not a number" in number["detail"]
     assert api.get("/nodes")["nodes"] == []
 
 
@@ -452,39 +446,29 @@ def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None
 
 def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
-    done = api.post(
-        "/events",
-        {
-            "events": [
-                {"agent_id": "klaus", "description": "Klaus is reading a book on gentrification", "poignancy": 4},
-                {"agent_id": "klaus", "description": "老葛订了两个带轮子的书架"},
-            ]
-        },
+    told = (
+        {"agent_id": "klaus", "description": text} for text in ("Klaus is reading a book on gentrification", "老葛订了两个带轮子的书架")
     )
-    with Client(service) as client:
-        client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
-        expected = client.retrieve("klaus", "What does Klaus read?", touch=False).model_dump(mode="json")
-    body = {"agent_id": "klaus", "focal_text": "What does Klaus read?", "touch": False, "timeout": 30}
-    answer = api.post("/retrieve", body, 200)
-    Answer.model_validate(answer)
-    assert [node["node_id"] for node in answer["groups"][0]["retrieved_nodes"]] == [
-        node["node_id"] for node in expected["groups"][0]["retrieved_nodes"]
-    ]
-    many = api.post("/retrieve", {"agent_id": "klaus", "focal_texts": ["Klaus?", "老葛?"], "top_k": 1, "timeout": 30}, 200)
-    assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
+    done = api.post("/events", {"events": list(told)})
     talk = [
         {"role": "user", "content": "Klaus is back."},
         {"role": "assistant", "content": "Oh?"},
         {"role": "user", "content": "他读什么？"},
     ]
-    told = api.post("/retrieve", {"agent_id": "klaus", "messages": talk, "touch": False, "timeout": 30}, 200)
+    asked: dict[str, Any] = {"agent_id": "klaus", "touch": False, "timeout": 30}
     with Client(service) as client:
-        same = client.retrieve("klaus", messages=talk, touch=False)
-    assert [group["focal_text"] for group in told["groups"]] == ["他读什么？"]
-    assert [node["node_id"] for node in told["groups"][0]["retrieved_nodes"]] == [str(node.node_id) for node in same.retrieved_nodes]
+        client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
+        for question, same in (
+            ({"focal_text": "What does Klaus read?"}, client.retrieve("klaus", "What does Klaus read?", touch=False)),
+            ({"messages": talk}, client.retrieve("klaus", messages=talk, touch=False)),
+        ):
+            (answer,) = Answer.model_validate(api.post("/retrieve", {**asked, **question}, 200)).groups
+            assert answer.focal_text == question.get("focal_text", "他读什么？")
+            assert [node.node_id for node in answer.retrieved_nodes] == [node.node_id for node in same.retrieved_nodes]
+    many = api.post("/retrieve", {**asked, "focal_texts": ["Klaus?", "老葛?"], "top_k": 1}, 200)
+    assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
     assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "unknown_agent"
-    mismatch = {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}
-    api.post("/retrieve", mismatch, 422)
+    api.post("/retrieve", {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}, 422)
 
 
 def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[..., Program]) -> None:
@@ -545,9 +529,3 @@ def test_a_body_that_gives_a_key_twice_is_refused(api: Program) -> None:
     ):
         answer = api.ask("POST", "/events", 422, data=data, headers={"Content-Type": "application/json"})
         assert f"{key}: given twice" in answer.json["detail"]
-
-
-def test_a_number_is_no_time(api: Program) -> None:
-    """60000 would be read as a minute of 1970."""
-    answer = api.ask("POST", "/context", 422, json={"agent_id": "klaus", "query": "x", "now": 60000})
-    assert "now: must be a text in quotes, not a number" in answer.json["detail"]

@@ -30,7 +30,7 @@ from web.api import OPERATIONS
 from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
-EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
+EXAMPLES = {GenerationMode.POSITIVE: 10, GenerationMode.NEGATIVE: 10}
 #: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
 ANSWER_SECONDS = 60.0
 #: Seconds; what may never come is waited for no longer, whatever a request says.

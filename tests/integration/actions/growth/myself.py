@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import text
-
 from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
 from jiyi.protocol.growth.pains import ProposeSolution, ReportPain
 from models.db.actions import Actor
@@ -48,64 +46,28 @@ def changed(group: str) -> None:
     identity_actions.approve.perform(Actor(group, "test"), DecideProposal(proposal_id=change(group)))
 
 
-def hurting(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return [[tuple(row) for row in connection.execute(statement, {"group": group})] for statement in _PAINS]
-
-
-def files(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return [[tuple(row) for row in connection.execute(statement, {"group": group})] for statement in _FILES]
-
-
-def looking(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return [[tuple(row) for row in connection.execute(statement, {"group": group})] for statement in _LOOKS]
-
-
 _CHANGE = {"agent_id": AGENT, "file": "SOUL", "suggested": SOUL, "reason": "agreed"}
 
 _OF_AGENT = {"agent_id": AGENT}
 
 
-def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "") -> Case:
+def _case(action: Any, prepare: Any, fields: dict[str, Any], id_field: str = "") -> Case:
     """``id_field``: the field that names what was prepared."""
     return Case(
-        action=action,
-        prepare=prepare,
-        request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {})),
-        effect=effect,
+        action=action, prepare=prepare, request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {}))
     )
 
 
 CASES = (
-    _case(pain_actions.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
-    _case(pain_actions.resolve_pain, hurting, proposed, {"resolution": "confirmed"}, "pain_id"),
-    _case(pain_actions.propose_solution, hurting, pain, {"steps": STEPS}, "pain_id"),
-    _case(identity_actions.propose, files, agent, _CHANGE),
-    _case(identity_actions.approve, files, change, {"note": "yes"}, "proposal_id"),
-    _case(identity_actions.reject, files, change, {"note": "no"}, "proposal_id"),
-    _case(identity_actions.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
-    _case(identity_actions.snapshot, files, changed, {**_OF_AGENT, "name": "before"}),
-    _case(identity_actions.rollback, files, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
-    _case(self_review.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
-    _case(self_review.run, looking, agent, _OF_AGENT),
-)
-
-_PAINS = (
-    text("SELECT agent_id, summary, category, severity, occurrence_count, confidence, status FROM pain_points WHERE group_id = :group"),
-    text("SELECT quote FROM pain_evidence WHERE group_id = :group"),
-    text("SELECT status FROM proposals WHERE group_id = :group"),
-    text("SELECT number, step FROM proposal_steps WHERE group_id = :group ORDER BY number"),
-    text("SELECT pain_pattern, outcome, confidence FROM experiences WHERE group_id = :group"),
-)
-_FILES = (
-    text("SELECT file, version, content, reason FROM identity_versions WHERE group_id = :group ORDER BY file, version"),
-    text("SELECT file, reason, current, suggested, status, note FROM identity_proposals WHERE group_id = :group"),
-    text("SELECT name, versions FROM identity_snapshots WHERE group_id = :group"),
-)
-_LOOKS = (
-    text("SELECT conversations, hours, require_approval, allow_soul_modification, asked FROM self_reflections WHERE group_id = :group"),
-    text("SELECT trigger, state FROM reflections WHERE group_id = :group"),
-    text("SELECT kind FROM pending_work WHERE group_id = :group ORDER BY kind"),
+    _case(pain_actions.report_pain, agent, {**_OF_AGENT, "summary": PAIN}),
+    _case(pain_actions.resolve_pain, proposed, {"resolution": "confirmed"}, "pain_id"),
+    _case(pain_actions.propose_solution, pain, {"steps": STEPS}, "pain_id"),
+    _case(identity_actions.propose, agent, _CHANGE),
+    _case(identity_actions.approve, change, {"note": "yes"}, "proposal_id"),
+    _case(identity_actions.reject, change, {"note": "no"}, "proposal_id"),
+    _case(identity_actions.update_user, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
+    _case(identity_actions.snapshot, changed, {**_OF_AGENT, "name": "before"}),
+    _case(identity_actions.rollback, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
+    _case(self_review.configure, agent, {**_OF_AGENT, "conversations": 3}),
+    _case(self_review.run, agent, _OF_AGENT),
 )

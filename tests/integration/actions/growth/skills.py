@@ -47,16 +47,6 @@ def after(prepare: Callable[[str], str], action: Any, *then: Any) -> Callable[[s
     return prepared
 
 
-def grown(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_GROWN, {"group": group})))
-
-
-def trust(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_TRUST, {"group": group})))
-
-
 def _cases(actions: Any, prepare: Callable[[str], str]) -> list[Case]:
     accepted = after(prepare, actions["accept"])
     tried = (
@@ -71,19 +61,11 @@ def _cases(actions: Any, prepare: Callable[[str], str]) -> list[Case]:
 
 
 def _case(action: Any, prepare: Callable[[str], str], request: Any, fields: dict[str, str]) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda made: request(id=made, **fields), effect=grown)
+    return Case(action=action, prepare=prepare, request=lambda made: request(id=made, **fields))
 
 
 CASES = (
     *_cases(SKILL_ACTIONS, skill),
     *_cases(WORKFLOW_ACTIONS, workflow),
-    Case(
-        action=give_feedback,
-        prepare=skill,
-        request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive"),
-        effect=trust,
-    ),
+    Case(action=give_feedback, prepare=skill, request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive")),
 )
-
-_GROWN = text("SELECT artifact, name, status, enabled, evidence_count FROM artifacts WHERE group_id = :group")
-_TRUST = text("SELECT positive, negative, neutral, score FROM trust WHERE group_id = :group")

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
-
 from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts
 from jiyi.protocol.appointments.schedules import CreateSchedule, ScheduleId
 from jiyi.protocol.conversations.commands import AgentId
@@ -49,27 +47,12 @@ def beating(group: str) -> None:
     heartbeat_actions.enable_heartbeat.perform(Actor(group, "test"), AgentId(agent_id=AGENT))
 
 
-def schedules(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_SCHEDULES, {"group": group})))
-
-
-def heartbeats(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_HEARTBEATS, {"group": group})))
-
-
-def open_alerts(group: str, _made: Any) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(map(tuple, connection.execute(_ALERTS, {"group": group})))
-
-
 def _on_schedule(action: Any, prepare: Any) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda made: ScheduleId(id=made), effect=schedules)
+    return Case(action=action, prepare=prepare, request=lambda made: ScheduleId(id=made))
 
 
 def _on_heartbeat(action: Any, *, prepare: Any = beating, **fields: Any) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda _made: action.request(agent_id=AGENT, **fields), effect=heartbeats)
+    return Case(action=action, prepare=prepare, request=lambda _made: action.request(agent_id=AGENT, **fields))
 
 
 CASES = (
@@ -77,7 +60,6 @@ CASES = (
         action=schedule_actions.create_schedule,
         prepare=lambda _group: None,
         request=lambda _made: CreateSchedule(agent_id=AGENT, text=SAID),
-        effect=schedules,
     ),
     _on_schedule(schedule_actions.pause_schedule, scheduled),
     _on_schedule(schedule_actions.resume_schedule, paused),
@@ -88,14 +70,5 @@ CASES = (
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
     _on_heartbeat(heartbeat_actions.heartbeat_interact),
     _on_heartbeat(heartbeat_actions.heartbeat_correct, kind="tone"),
-    Case(
-        action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made]), effect=open_alerts
-    ),
+    Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made])),
 )
-
-_SCHEDULES = text("SELECT agent_id, kind, cron, tz, task_description, state FROM schedules WHERE group_id = :group")
-_HEARTBEATS = text("""
-    SELECT enabled, interval_minutes, quiet_from, tz, corrections, last_interaction_at IS NULL, last_tick_at IS NULL
-    FROM heartbeats WHERE group_id = :group
-""")
-_ALERTS = text("SELECT title FROM alerts WHERE group_id = :group AND acknowledged_at IS NULL")
