@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from engine.growth import skills, workflows
+from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.providers import llms
 from engine.providers.embedders import embedder
-from engine.providers.questions import SkillDraft
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
 from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCandidate

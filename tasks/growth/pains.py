@@ -9,9 +9,10 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.growth.pains import advice_in, confirmed_proposal
+from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
-from engine.providers.questions import A, Pains, Question, Solution
+from engine.providers.questions import A, Question
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations.types import Message

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from engine.growth.questions import SkillDraft
 from engine.growth.skills import PriorDecision, draft_skill, inspect_candidate, next_status
-from engine.providers.questions import SkillDraft
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
