@@ -24,8 +24,8 @@ from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import pains
-from models.growth.followup_work import MERGE_PAINS, SOLVE_PAIN
 from models.growth.pains import NewTurns, PainReport
+from models.growth.work import MERGE_PAINS, SOLVE_PAIN
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce

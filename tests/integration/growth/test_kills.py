@@ -17,9 +17,9 @@ from jiyi.protocol.growth.artifacts import Deciding
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.artifacts import SKILL_ACTIONS
-from models.growth.candidates import AGGREGATE, COMPOSE
 from models.growth.feedback import WEIGH
 from models.growth.trajectories import COMPRESS
+from models.growth.work import AGGREGATE, COMPOSE
 from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, owed, run, save
 from tests.integration.threads import Threads
 

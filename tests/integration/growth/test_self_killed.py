@@ -11,7 +11,7 @@ import pytest
 from jiyi.protocol.growth.identity import OfAgent
 from jiyi.protocol.growth.pains import ProposeSolution
 from models.growth import pain_actions, self_review
-from models.growth.followup_work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
+from models.growth.work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection.reflect import reflect
