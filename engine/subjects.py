@@ -122,7 +122,7 @@ TIERS = Subject(
     events=("node.executed",),
     actions=("quarantine", "working_memory", "knowledge", "digests", "context"),
     calls=("retrieval.memory",),
-    paths="/(knowledge|quarantine|nodes|memory/(query|ingest|working|context|promote|check|demote|digests?)|sessions/.+/knowledge)",
+    paths="/(knowledge|quarantine|nodes/memory-retrieval|memory/(query|ingest|working|context|promote|check|demote|digests?)|sessions/.+/knowledge)",
 )
 ITEMS = Subject(
     name="items",
