@@ -92,8 +92,9 @@ class Job:
 def switched_off(settings: Settings) -> frozenset[str]:
     """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be switched off."""
     names = frozenset(settings.jobs_off.replace(",", " ").split())
-    if wrong := names - JOBS.keys() | names & {"reconcile"}:
-        allowed = ", ".join(sorted(JOBS.keys() - {"reconcile"}))
+    known = {job.name for job in _ALL} - {"reconcile"}
+    if wrong := names - known:
+        allowed = ", ".join(sorted(known))
         raise SettingsError(f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}")
     return names
 

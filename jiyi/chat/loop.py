@@ -74,7 +74,7 @@ class ConversationLoop:
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        grown = [hint, self._steps, ScheduleStage(client.growth, tz)] if growth else []
+        grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz)] if growth else []
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
