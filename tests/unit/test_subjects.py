@@ -103,6 +103,7 @@ def test_an_unknown_subject_is_named_with_those_that_there_are(value: str, sente
 #: What a process of the whole service has, as JSON; imports as its workers and its web do.
 LOOK = """
 import json, sys
+from engine import subjects
 from workers import procfile
 from workers.app import app
 from web import create_app
@@ -113,8 +114,10 @@ from models.queue.wakeups import QUEUES
 from web.api import OPERATIONS
 from web.admin import MODULES
 app.loader.import_default_modules()
+modules = sorted(sys.modules)
+subjects.load_always()  # as an erasure does: it registers neither actions nor types of events
 print(json.dumps({
-    "modules": sorted(sys.modules), "commands": sorted(procfile.commands()), "queues": sorted(app.amqp.queues),
+    "modules": modules, "commands": sorted(procfile.commands()), "queues": sorted(app.amqp.queues),
     "jobs": sorted(JOBS), "beat": sorted(app.conf.beat_schedule), "actions": sorted(ACTIONS), "refused": sorted(REFUSED),
     "events": sorted(event.model_fields["type"].default for event in registry().types), "kinds": sorted(QUEUES),
     "tasks": sorted(app.tasks), "paths": sorted(operation.path for operation in OPERATIONS),
