@@ -165,6 +165,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class SwitchedOff(NotFound):
+    """What was asked for belongs to an optional subject that this deployment has switched off (``JIYI_SUBJECTS``)."""
+
+    code = "switched_off"
+
+
 class Conflict(JiyiError):  # noqa: N818 – users know it by this name
     """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing was changed."""
 
@@ -223,6 +229,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        SwitchedOff,
         Conflict,
         NotAllowed,
         TooManyQuestions,

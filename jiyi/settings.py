@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jiyi.errors import SettingsError, problems_of, unknown_option
+from jiyi.errors import SettingsError, problems_of, unknown, unknown_option
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
@@ -45,6 +45,8 @@ DeriveKeywords = Literal["text", "llm"]
 PendingClaims = Literal["refuse", "flag"]
 AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
+#: The optional subjects; ``engine.subjects`` says what belongs to each.
+SUBJECTS = ("growth", "stores", "tiers", "items")
 
 
 def default_home() -> Path:
@@ -329,6 +331,12 @@ class Settings(BaseSettings):
         20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
     )
 
+    # Leave out what is not needed
+    subjects: str = Field(
+        ",".join(SUBJECTS),
+        description="The optional subjects that are on, with commas between them: `growth` (skills, pain points, identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core. One that is off has no queue, jobs, pages, paths or actions; its tables stay, with what is in them, and an erasure reaches it.",
+    )
+
     # Keep and delete
     jobs_off: str = Field(
         "",
@@ -412,6 +420,14 @@ class Settings(BaseSettings):
         scheme, separator, rest = url.partition("://")
         return f"{SCHEME}://{rest}" if separator and scheme in OTHER_SCHEMES else url
 
+    @field_validator("subjects")
+    @classmethod
+    def _are_subjects(cls, names: str) -> str:
+        for name in subject_names(names):
+            if name not in SUBJECTS:
+                raise ValueError(unknown(name, SUBJECTS, "subject"))
+        return names
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -434,6 +450,11 @@ class Settings(BaseSettings):
             f"no running Jiyi found in {self.home}, and {PREFIX}{name.upper()} is not set: "
             f"start one with `jiyi up`, or set {PREFIX}{name.upper()}"
         )
+
+
+def subject_names(names: str) -> frozenset[str]:
+    """The names in ``JIYI_SUBJECTS``; ``none`` is none."""
+    return frozenset(names.replace(",", " ").split()) - {"none"}
 
 
 class _HomeSecret(PydanticBaseSettingsSource):
@@ -518,6 +539,7 @@ SECTIONS = {
     "mode": "Change what is found, and when agents reflect ([retrieval.md](retrieval.md))",
     "extract_window_seconds": "Change what is taken from conversations ([conversations.md](conversations.md))",
     "wm_consistency": "Share memory in workflows ([workflows.md](workflows.md))",
+    "subjects": "Leave out what is not needed ([architecture.md](architecture.md#optional-subjects))",
     "jobs_off": "Keep and delete ([operations.md](operations.md#scheduled-jobs))",
     "retrieval_threads": "Scale, and recover from what died ([operations.md](operations.md))",
 }

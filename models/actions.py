@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
 from typing import Any
 
+from engine import subjects
+from engine.subjects import Subject
+from jiyi.protocol.actions import TABLE, Declaration
 from models.accounts import actions as accounts
-from models.appointments import heartbeat_actions, schedule_actions
 from models.conversations import actions as conversations
-from models.db.actions import REGISTERED, Action
+from models.db.actions import REGISTERED, Action, Context
 from models.erasure import actions as erasure
-from models.growth import artifacts, identity_actions, pain_actions, self_review, tracking, trajectories
-from models.items import actions as items
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
 from models.retrieval import actions as retrieval
-from models.stores import actions as stores
-from models.tiers import actions as tiers
-from models.tiers import questions as tiers_questions
 
-#: The modules whose import registers the actions: one a subject.
-SUBJECTS = (
-    *(accounts, conversations, erasure, memory, memory_questions),
-    *(artifacts, trajectories, identity_actions, pain_actions, self_review, tracking),
-    *(schedule_actions, heartbeat_actions),
-    *(items, operations, queue, reflection, retrieval, stores, tiers, tiers_questions),
+#: The modules whose import registers the actions: one a subject, and those of the optional subjects that are on.
+MODULES = (
+    *(accounts, conversations, erasure, memory, memory_questions, operations, queue, reflection, retrieval),
+    *(import_module(module) for subject in subjects.on() for module in subject.models),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED
+
+
+def _refused(declared: Declaration, subject: Subject) -> Action[Any, Any]:
+    def refuse(_context: Context, _request: Any) -> Any:
+        raise subject.refusal
+
+    given = {field.name: getattr(declared, field.name) for field in fields(declared)}
+    return Action(**{**given, "function": refuse, "mutates": False})
+
+
+#: What belongs to subjects that are off: whoever asks for it is told so, whatever the request.
+REFUSED: Mapping[str, Action[Any, Any]] = {
+    name: _refused(declared, subject) for name, declared in TABLE.items() if (subject := subjects.of_action(name)) is not None
+}

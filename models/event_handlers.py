@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+from engine import subjects
 from models.conversations import extraction_schedule
 from models.erasure import refusal
-from models.growth import feedback, self_review_schedule, trajectories
 from models.reflection import reflections
 from models.retrieval import enlargement
-from models.tiers import quarantine
 
-HANDLERS = (refusal, extraction_schedule, trajectories, feedback, reflections, self_review_schedule, enlargement, quarantine)
+HANDLERS = (
+    *(refusal, extraction_schedule, reflections, enlargement),
+    *(import_module(module) for subject in subjects.on() for module in subject.handlers),
+)

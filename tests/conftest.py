@@ -45,7 +45,8 @@ _OURS = pytest.StashKey[Path]()
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith("JIYI_")]:
+    """None but the subjects that are on: ``JIYI_SUBJECTS=none pytest tests/unit/memory …`` tests the core by itself."""
+    for name in [name for name in os.environ if name.startswith("JIYI_") and name != "JIYI_SUBJECTS"]:
         del os.environ[name]
     os.environ["JIYI_HOME"] = str(tmp_path_factory.mktemp("home"))
     get_settings.cache_clear()

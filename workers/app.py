@@ -7,6 +7,7 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
+from engine import subjects
 from engine.heads import local
 from engine.operations import log_redaction
 from engine.providers import embedder_specs
@@ -43,14 +44,10 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
-    "tasks.appointments.due_scan",
-    "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.reflection.schedule",
     "tasks.retrieval.warm",
-    "tasks.tiers.digests",
-    "tasks.tiers.screening",
-    "tasks.stores.index_files",
+    *(module for subject in subjects.on() for module in subject.job_tasks),
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"), amqp=worker_setup.SoonAgain)
@@ -72,20 +69,10 @@ app.conf.update(
         "tasks.erasure.erase",
         "tasks.erasure.forget",
         "tasks.operations.canaries",
-        "tasks.stores.embedding",
-        "tasks.stores.search",
-        "tasks.stores.mem0",
-        "tasks.tiers.context",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",
-        "tasks.appointments.schedules",
-        "tasks.appointments.heartbeats",
-        "tasks.growth.self_review",
-        "tasks.growth.pains",
-        "tasks.growth.trajectories",
-        "tasks.growth.evolution",
-        "tasks.items.searching",
+        *(module for subject in subjects.on() for module in subject.tasks),
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -10,6 +10,7 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine import subjects
 from engine.providers.embedder_specs import LOCAL, chosen
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.budget import CALLS_IN_HAND
@@ -18,7 +19,7 @@ from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
 from workers import migrate
 
-#: Tasks that one worker of upkeep, reflection or growth runs at a time.
+#: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
 THREADS = 2
 
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
@@ -44,7 +45,7 @@ def commands() -> dict[str, list[str]]:
         # Apart from upkeep, whose threads must not all wait for an LLM.
         "reflection": _worker("reflection", "reflection", "threads", THREADS),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
-        "growth": _worker("growth", "growth", "threads", THREADS),
+        **{queue: _worker(queue, queue, "threads", THREADS) for queue in subjects.queues()},
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "workers.web.serve"],
     }

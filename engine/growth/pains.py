@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from engine.conversations import cues as cue
-from engine.tiers.digest import ALIKE_BY_WORDS, likeness_by_words
+from engine.text.likeness import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations.types import OUTCOMES, Message
 from jiyi.protocol.growth.overrides import override_in
@@ -87,7 +87,7 @@ def topic_of(sentence: str) -> str:
 
 
 def most_alike(summary: str, known: Sequence[str]) -> int | None:
-    """The number of the known one that says the same, the most alike; None if none is alike (``engine.tiers.digest``)."""
+    """The number of the known one that says the same, the most alike; None if none is alike (``engine.text.likeness``)."""
     if not known:
         return None
     likeness = likeness_by_words([topic_of(text) for text in (summary, *known)])[0, 1:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from engine import subjects
 from jiyi.errors import NotFound, SettingsError
 from jiyi.settings import Settings
 from jiyi.text.translatable import Translatable, age
@@ -91,8 +92,9 @@ class Job:
 def switched_off(settings: Settings) -> frozenset[str]:
     """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be switched off."""
     names = frozenset(settings.jobs_off.replace(",", " ").split())
-    if wrong := names - JOBS.keys() | names & {"reconcile"}:
-        allowed = ", ".join(sorted(JOBS.keys() - {"reconcile"}))
+    known = {job.name for job in _ALL} - {"reconcile"}
+    if wrong := names - known:
+        allowed = ", ".join(sorted(known))
         raise SettingsError(f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}")
     return names
 
@@ -168,13 +170,15 @@ _ALL = (
     Job("expire_items", Translatable("Delete items past their time; they are not found any more before that."), Schedule(10 * MINUTE)),
     Job("expire_working_memory", Translatable("Take out of working memory what has been there for its time."), Schedule(10 * MINUTE)),
 )
-#: Every job there is, by name.
-JOBS: dict[str, Job] = {job.name: job for job in _ALL}
+#: Every job there is, by name, but for those of subjects that are off.
+JOBS: dict[str, Job] = {job.name: job for job in _ALL if subjects.of_job(job.name) is None}
 
 
 def find(name: str) -> Job:
-    """The job of that name. Raises :class:`NotFound`."""
+    """The job of that name. Raises :class:`NotFound`, or :class:`jiyi.errors.SwitchedOff`."""
     job = JOBS.get(name)
+    if (subject := subjects.of_job(name)) is not None:
+        raise subject.refusal
     if job is None:
         raise NotFound(f"job: no job {name!r}; there are {', '.join(sorted(JOBS))}")
     return job

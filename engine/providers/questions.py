@@ -11,10 +11,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.growth.self_review import SelfReflected
 from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
-from jiyi.protocol.growth.artifact_types import Pattern, SkillCandidate
-from jiyi.protocol.growth.pains import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.text.words import Language
 
 A = TypeVar("A", bound=BaseModel)
@@ -242,102 +239,6 @@ class Extraction(Question[CombinedExtraction]):
             wrong = [number for number in memory.supersedes if not 0 <= number < len(self.known)]
             if wrong:
                 problems.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
-        return problems
-
-
-class SkillDraft(Question[SkillCandidate]):
-    """Which skill comes of what helped with the same problem several times?"""
-
-    prompt: ClassVar[str] = "skill"
-    answer: ClassVar[type[BaseModel]] = SkillCandidate
-
-    pattern: Pattern
-
-    @property
-    def text(self) -> str:
-        return self.pattern.title
-
-    @property
-    def about(self) -> str:
-        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
-
-    @property
-    def statements(self) -> list[str]:
-        return self.pattern.common_steps
-
-    def problems(self, answer: SkillCandidate) -> list[str]:
-        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
-        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
-
-
-class Pains(Question[FoundPains]):
-    """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
-
-    prompt: ClassVar[str] = "pains"
-    answer: ClassVar[type[BaseModel]] = FoundPains
-
-    messages: list[Message] = Field(min_length=1)
-    since: int = Field(0, ge=0)
-
-    @property
-    def about(self) -> str:
-        return f"new are the lines from {self.since} on"
-
-    @property
-    def utterances(self) -> list[tuple[str, str]]:
-        return [(speaker(message), message.text) for message in self.messages]
-
-    def problems(self, answer: FoundPains) -> list[str]:
-        given = {"pains": [pain.turn for pain in answer.pains], "helped": answer.helped}
-        return [
-            f"{field}: {turn} is no number of a new line {self.since} … {len(self.messages) - 1}"
-            for field, turns in given.items()
-            for turn in turns
-            if not self.since <= turn < len(self.messages)
-        ]
-
-
-class Solution(Question[ProposedSolution]):
-    """What might be done about a pain point?"""
-
-    prompt: ClassVar[str] = "solution"
-    answer: ClassVar[type[BaseModel]] = ProposedSolution
-
-    text: str
-    category: Category = "other"
-    #: What users said of it.
-    quotes: list[str] = Field(default_factory=list)
-    experiences: list[KnownSolution] = Field(default_factory=list)
-    #: What was advised after they said so.
-    advice: list[str] = Field(default_factory=list)
-
-    @property
-    def statements(self) -> list[str]:
-        known = [f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})" for solution in self.experiences]
-        return [
-            *(f"said: {quote}" for quote in self.quotes),
-            *(f"known: {text}" for text in known),
-            *(f"advised: {a}" for a in self.advice),
-        ]
-
-
-class SelfReflection(Question[SelfReflected]):
-    """What do an agent's conversations say about the agent itself? ``text``: its files as they are."""
-
-    prompt: ClassVar[str] = "self_reflection"
-    answer: ClassVar[type[BaseModel]] = SelfReflected
-
-    text: str = ""
-    #: (role, what was said)
-    utterances: list[tuple[str, str]] = Field(min_length=1)
-
-    def problems(self, answer: SelfReflected) -> list[str]:
-        problems = []
-        for field in ("patterns", "improvements", "identity_changes", "meta_memories"):
-            for place, entry in enumerate(getattr(answer, field)):
-                wrong = [number for number in entry.evidence if not 0 <= number < len(self.utterances)]
-                if wrong:
-                    problems.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
         return problems
 
 

@@ -14,9 +14,6 @@ from typing import Any, cast
 import numpy as np
 from pydantic import BaseModel
 
-from engine.growth.pains import find_pains, propose_solution
-from engine.growth.self_review import SelfReflected, review
-from engine.growth.skills import draft_skill
 from engine.providers import questions as ask
 from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, Planning, Poignancy, Question
 from engine.retrieval.lexicon import Lexicon
@@ -26,7 +23,6 @@ from engine.rules.topics import topics
 from engine.rules.triples import triple
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations.types import CombinedExtraction
-from jiyi.protocol.growth.pains import FoundPains, ProposedSolution
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import tokens
@@ -70,21 +66,6 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
     from engine.heads.local import heads
 
     return extract(question, heads())
-
-
-def _pains(question: ask.Pains) -> FoundPains:
-
-    return find_pains(question.messages, question.since)
-
-
-def _solution(question: ask.Solution) -> ProposedSolution:
-
-    return propose_solution(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
-
-
-def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
-
-    return review(question.agent_id, question.utterances)
 
 
 def _summary(question: ask.Summary) -> ask.Summarised:
@@ -199,6 +180,7 @@ def _central(texts: list[str]) -> list[int]:
     return taken
 
 
+#: Question → who answers it; a subject adds those of its own.
 RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Poignancy: _poignancy,
     ask.Triple: triple,
@@ -212,8 +194,4 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
-    ask.SkillDraft: lambda question: draft_skill(question.pattern),
-    ask.Pains: _pains,
-    ask.Solution: _solution,
-    ask.SelfReflection: _self_reflection,
 }

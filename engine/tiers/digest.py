@@ -15,21 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.retrieval.corpus import language_code
-from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.text.keywords import keywords_ranked
+from engine.text.likeness import ALIKE_BY_WORDS, MAX_READ, likeness_by_words
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.tokens import tokens
 
 #: Entries that one digest looks at, the newest: their likenesses are a square of numbers.
 MAX_ENTRIES = 1_000
-#: Characters of an entry that its words are taken from: each is compared with each.
-MAX_READ = 1_000
 #: Clusters that one digest shows: a page that somebody reads.
 MAX_CLUSTERS = 20
-#: From here on two entries are alike: by vectors without their language's common direction, or by the weight of shared
-#: words. Of 22 statements on three topics in two languages, .3 joins six of ten pairs of one topic and none of two.
-ALIKE_BY_VECTOR, ALIKE_BY_WORDS = 0.3, 0.15
+#: From here on two entries are alike by vectors without their language's common direction. Of 22 statements on three topics in two
+#: languages, .3 joins six of ten pairs of one topic and none of two.
+ALIKE_BY_VECTOR = 0.3
 #: Entries as many as which a common direction is only half believed.
 CENTRE_PRIOR = 1
 MAX_KEYWORDS = 6
@@ -117,17 +114,6 @@ def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
         rows[mine] -= rows[mine].mean(axis=0) * (count / (count + CENTRE_PRIOR))
     rows /= np.maximum(np.linalg.norm(rows, axis=1), MIN_NORM)[:, None]
     return np.asarray(rows @ rows.T)
-
-
-def likeness_by_words(texts: Sequence[str]) -> Floats:
-    """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
-    lexicon = Lexicon()
-    for text in texts:
-        lexicon.add(tokens(text[:MAX_READ]))
-    scores = np.array([lexicon.likeness(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
-    own = np.maximum(np.diagonal(scores), MIN_NORM)
-    shares = scores / own[:, None]
-    return np.asarray((shares + shares.T) / 2, dtype=np.float64)
 
 
 def _stars(likeness: Floats, alike: float) -> list[list[int]]:

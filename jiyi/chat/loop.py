@@ -49,6 +49,7 @@ class ConversationLoop:
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
         tz: the users' time zone, for appointments they ask for; the agent's unless given.
+        growth: whether hints at skills, recorded steps and appointments belong to it; False where the service has growth switched off.
         stages: more stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -63,16 +64,18 @@ class ConversationLoop:
         seconds: float = SECONDS,
         limits: CompactionLimits | None = None,
         tz: str | None = None,
+        growth: bool = True,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
-        self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
+        self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, ScheduleStage(client.growth, tz), *stages])
+        grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz)] if growth else []
+        self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,9 @@ from jiyi.protocol.wire.json_values import JsonObject
 from models.appointments import alerts, health, heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
+from models.memory.agent_reads import belonging
 from models.memory.agents import AgentName
+from models.operations import upkeep
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -206,3 +208,7 @@ def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatS
     if row is None:
         return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
     return heartbeats.state_of(row, now, waiting)
+
+
+belonging("heartbeats", "SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
+upkeep.in_snapshot(health.of_service)

@@ -40,6 +40,7 @@ from models.appointments import heartbeats, schedules
 from models.appointments.schedules import MAX_SCHEDULES
 from models.db.actions import Context, action, by_worker
 from models.memory import agents
+from models.memory.agent_reads import belonging
 
 #: Next runs that a schedule's details tell.
 SHOWN_RUNS = 5
@@ -362,3 +363,6 @@ def _as_shown(schedule: ScheduleState) -> ShownAppointment:
     return ShownAppointment(
         schedule.task_description, next_run, schedule.tz, "" if schedule.kind == "once" else schedule.natural_description
     )
+
+
+belonging("schedules", "SELECT FROM schedules WHERE group_id = :group AND agent_id = :agent")

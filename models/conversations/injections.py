@@ -13,8 +13,7 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from jiyi.protocol.conversations.types import Kind
 from jiyi.protocol.wire.json_values import JsonMapping
-from models.growth import tracking
-from models.growth.candidates import AGGREGATE
+from models.conversations import follow_ups
 from models.memory.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
@@ -58,9 +57,8 @@ def note(
     what = {"session": session_id, "query": query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens, "ids": list(node_ids)}
     connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
     connection.execute(_DROP, {**whose, "kept": KEPT})
-    if connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount:
-        connection.execute(_AGGREGATE, {**whose, "kind": AGGREGATE})
-    tracking.note(connection, name, "memory", used=len(node_ids))  # last: who holds the count waits for nothing else
+    reused = connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount
+    follow_ups.injected(connection, name, len(node_ids), reused)  # last: counts of other subjects
     return injection_id
 
 
@@ -91,12 +89,6 @@ _DROP = text("""
 """)
 _REUSED = text("""
     UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids)
-""")
-# The reconciler wakes for it: nobody waits for a pattern. The update waits for who has it in hand, and may not have seen this.
-_AGGREGATE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, agent_key, group_id FROM agents WHERE group_id = :group AND agent_id = :agent
-    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET due_at = least(pending_work.due_at, excluded.due_at)
 """)
 _THERE = text("SELECT 1 FROM agents WHERE group_id = :group AND agent_id = :agent")
 _LATEST = text("""

@@ -14,13 +14,11 @@ from engine.conversations.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedMemory
 from jiyi.protocol.events import Event
-from models.conversations import experiences, extractions, profiles
+from models.conversations import experiences, extractions, follow_ups, profiles
 from models.conversations.extractions import StoredTurn
-from models.growth import followup_work, tracking
-from models.growth.candidates import AGGREGATE
+from models.conversations.follow_ups import Extraction
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
-from models.queue import pending_work
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +45,9 @@ def store_extracted(
         for experience in session.extraction.experiences:
             stored.add(experiences.keep(connection, name, experience, session.source, now))
         profiles.update(connection, name, session.extraction.profile_signals, now)
-    if turns:
-        stored.owed.update(followup_work.after_extraction(connection, agents[name].agent_key, name))
-    if any(session.extraction.experiences for session in extracted):
-        pending_work.enqueue(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
-        stored.owed[AGGREGATE] += 1
-    tracking.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
+    experiences_told = sum(len(session.extraction.experiences) for session in extracted)
+    done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
+    stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects
     return stored
 
 

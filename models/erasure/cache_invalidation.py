@@ -15,8 +15,8 @@ from uuid import uuid4
 from engine.erasure.names import Whom
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.erasure import tiers
 from models.erasure.matching import UUIDS
+from models.erasure.parts import parts
 from models.memory import access
 from models.operations import heartbeats
 
@@ -109,7 +109,8 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
     gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
     gone["retrievals"] = _take_notes_out(set(ids), whom)
-    gone["working_memory"] = tiers.clear_valkey(group_id)
+    for part in parts():
+        gone |= part.clear_valkey(group_id)
     return gone
 
 

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-#: Tables that are looked through for names: table, key, texts, whose rows, what becomes of those that are found.
-SCRUBBED = (
+from models.erasure.parts import Scrubbed
+
+SCRUBBED: tuple[Scrubbed, ...] = (
     ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
     (
         "retrievals",

@@ -9,12 +9,29 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Uuid, any_, bindparam, case, delete, func, literal_column, select, table, text, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    Text,
+    TextClause,
+    Uuid,
+    any_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    select,
+    table,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from engine.erasure.names import Whom
-from models.erasure import conversations, growth, stores, tiers
+from models.erasure import conversations
 from models.erasure.matching import UUIDS
+from models.erasure.parts import Scrubbed, parts
 from models.erasure.progress import ERASE
 from models.erasure.tables import ErasingId
 from models.memory.agents import AgentName
@@ -49,14 +66,14 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone.update(conversations.delete(connection, group_id, ids))
-    gone.update(growth.delete(connection, group_id, ids))
+    for part in parts():
+        gone.update(part.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
     nodes = list(connection.execute(_DELETE_NODES, these).scalars())
     gone["memory_nodes"] = len(nodes)
     gone["reflections"] = connection.execute(_DELETE_REFLECTIONS, these).rowcount
     gone["dead_letters"] = connection.execute(_DELETE_LETTERS, these).rowcount
     gone["events"] = connection.execute(_ERASE_EVENTS, these).rowcount
-    gone.update(tiers.delete(connection, group_id, ids))
     connection.execute(_REMEMBER, these | {"ids": nodes})
     return ids[-1], gone, agents
 
@@ -96,14 +113,16 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
     """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
-    for name, (look, change) in _SCRUB.items():
-        after: str = ""
+    for scrubbed in (*SCRUBBED, *conversations.SCRUBBED, *(rows for part in parts() for rows in part.scrubbed)):
+        name, after = scrubbed[0], ""
+        look, change = _scrub(*scrubbed)
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
             keys = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
             if keys:
                 gone[name] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
             after = rows[-1].key
-    gone["attachments"] += stores.tidy(connection, group_id)
+    for part in parts():
+        gone.update(part.tidy(connection, group_id))
     return gone
 
 
@@ -192,56 +211,42 @@ _FEWER_EVENTS = text("""
 """)
 _LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
-#: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
-_SCRUB = {
-    name: (
-        select(literal_column(key).label("key"), func.concat_ws(func.chr(1), literal_column(content)).label("content"))
+#: The core's tables that are looked through; conversations have their own.
+SCRUBBED: tuple[Scrubbed, ...] = (
+    ("dead_letters", "letter_id::text", "reason, traceback, body", "(group_id = :group OR group_id IS NULL)", "DELETE FROM dead_letters"),
+    (
+        "reflections",
+        "reflection_id::text",
+        "focal_points::text, error, findings::text",
+        "group_id = :group",
+        "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
+    ),
+    ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
+    (
+        "audit_log",
+        "audit_id::text",
+        "target, details::text",
+        "(group_id = :group OR group_id IS NULL)",
+        "UPDATE audit_log SET target = '', details = '{}'",
+    ),
+    (
+        "job_ticks",
+        "job || '/' || slot::text",
+        "summary::text, error",
+        "state <> 'running' AND CAST(:group AS text) = :group",
+        "UPDATE job_ticks SET summary = '{}', error = NULL",
+    ),
+)
+
+
+def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
+    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort."""
+    place = literal_column(key, Text)
+    look = (
+        select(place.label("key"), func.concat_ws(func.chr(1), literal_column(content), type_=Text).label("content"))
         .select_from(table(name))
-        .where(text(whose), literal_column(key) > bindparam("after"))
-        .order_by(literal_column(key))
-        .limit(bindparam("limit")),
-        text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),
+        .where(text(whose), place > bindparam("after"))
+        .order_by(place)
+        .limit(bindparam("limit"))
     )
-    for name, key, content, whose, change in (
-        (
-            "dead_letters",
-            "letter_id::text",
-            "reason, traceback, body",
-            "(group_id = :group OR group_id IS NULL)",
-            "DELETE FROM dead_letters",
-        ),
-        (
-            "reflections",
-            "reflection_id::text",
-            "focal_points::text, error, findings::text",
-            "group_id = :group",
-            "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
-        ),
-        ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
-        (
-            "audit_log",
-            "audit_id::text",
-            "target, details::text",
-            "(group_id = :group OR group_id IS NULL)",
-            "UPDATE audit_log SET target = '', details = '{}'",
-        ),
-        (
-            "digest_items",
-            "digest_id::text || '/' || number::text",
-            "topic, summary, array_to_string(keywords, ' ')",
-            "group_id = :group",
-            "DELETE FROM digest_items",
-        ),
-        ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
-        *conversations.SCRUBBED,
-        *stores.SCRUBBED,
-        *growth.SCRUBBED,
-        (
-            "job_ticks",
-            "job || '/' || slot::text",
-            "summary::text, error",
-            "state <> 'running' AND CAST(:group AS text) = :group",
-            "UPDATE job_ticks SET summary = '{}', error = NULL",
-        ),
-    )
-}
+    return look, text(f"{change} WHERE {whose} AND {key} = ANY(:keys)")

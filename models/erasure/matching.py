@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, select, text, union
+from sqlalchemy import Connection, Subquery, bindparam, select, text, union
 
 from engine.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import noting, tiers
+from models.erasure import noting
+from models.erasure.parts import parts
 from models.erasure.progress import Stored
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
-from models.stores.tables import StoreItem
-from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Rows looked through in one transaction.
 PAGE = 5_000
@@ -29,7 +28,9 @@ UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def is_agent(connection: Connection, group_id: str, agent_id: str) -> bool:
-    return connection.execute(_IS_AGENT, {"group": group_id, "agent": agent_id}).scalar_one_or_none() is not None
+    everyone = _everyone()
+    named = select(everyone.c.agent_id).where(everyone.c.agent_id == bindparam("agent"))
+    return connection.execute(named, {"group": group_id, "agent": agent_id}).scalar_one_or_none() is not None
 
 
 def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
@@ -38,19 +39,22 @@ def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID])
 
 def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasure | None) -> list[str]:
     """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
-    everyone: list[str] = list(connection.execute(_AGENTS, {"group": group_id}).scalars())
+    names = _everyone().c.agent_id
+    everyone: list[str] = list(connection.execute(select(names).order_by(names), {"group": group_id}).scalars())
     if asked is None:  # only the hash is known
         return [agent_id for agent_id in everyone if hash_of(agent_id) in what.get("names", [])]
     if asked.agent_id is not None:
         return [asked.agent_id]
-    names = Names(asked.names) if asked.kind == "person" else None
-    return [] if names is None else [agent_id for agent_id in everyone if names.found_in(agent_id)]
+    if asked.kind != "person":
+        return []
+    person = Names(asked.names)
+    return [agent_id for agent_id in everyone if person.found_in(agent_id)]
 
 
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    return noting.note_agent(connection, erasure_id, group_id, agent_id, *_OF_AGENTS)
+    return noting.note_agent(connection, erasure_id, group_id, agent_id, *_OF_AGENTS, *(key for part in parts() for key in part.of_agents))
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
@@ -80,7 +84,7 @@ def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int
     """
     connection.execute(_LONG_STATEMENT_TIMEOUT)
     noted = connection.execute(_NOTE_RESTING, {"erasure": erasure_id, "group": group_id}).rowcount
-    return noted + tiers.note_resting(connection, erasure_id, group_id)
+    return noted + sum(part.note_resting(connection, erasure_id, group_id) for part in parts())
 
 
 def page_of_nodes(connection: Connection, group_id: str, after: tuple[str, int]) -> list[Any]:
@@ -94,18 +98,14 @@ def page_of_events(connection: Connection, group_id: str, after: int) -> list[An
     return list(connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all())
 
 
+def _everyone() -> Subquery:
+    """Agents of the group ``:group``, with or without memories."""
+    own = select(Agent.agent_id).where(Agent.group_id == bindparam("group"))
+    return union(own, *(names for part in parts() for names in part.agents)).subquery("everyone")
+
+
 #: A million rows take seconds, on a busy server minutes.
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
-# Who speaks in a workflow or into a store, or has knowledge of their own, is an agent here, with or without memories.
-_ROLE = StoreItem.item_metadata["agent_role"].astext
-_EVERYONE = union(
-    select(Agent.agent_id).where(Agent.group_id == bindparam("group")),
-    select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
-    select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
-    select(_ROLE).where(StoreItem.group_id == bindparam("group"), _ROLE.is_not(None)),
-).subquery("everyone")
-_AGENTS = select(_EVERYONE.c.agent_id).order_by(_EVERYONE.c.agent_id)
-_IS_AGENT = select(_EVERYONE.c.agent_id).where(_EVERYONE.c.agent_id == bindparam("agent"))
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 # No name is found across the character chr(1).
 _NODES = text("""
@@ -119,7 +119,7 @@ _EVENTS = text("""
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
 """)
 #: What an agent has of its own.
-_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id, *tiers.OF_AGENTS)
+_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id)
 # An event's node has its id. That of a repetition goes by what it says itself.
 _NOTE_RESTING = text("""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (

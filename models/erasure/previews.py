@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,8 @@ from sqlalchemy import Connection, text
 
 from engine.erasure.names import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
-from models.erasure import matching, tiers
+from models.erasure import matching
+from models.erasure.parts import parts
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:
@@ -29,28 +30,17 @@ def preview(connection: Connection, group_id: str, request: Erasure) -> ErasureP
     directly = len(nodes)
     while more := set(connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()) - nodes:
         nodes |= more
-    outputs, known = _in_tiers(connection, group_id, request, agents, events)
-    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": [*nodes, *outputs]}).scalars())
+    others = {name: ids for part in parts() for name, ids in part.preview(connection, group_id, request, agents, events).items()}
+    gone = [*nodes, *(row_id for ids in others.values() for row_id in ids)]
+    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": gone}).scalars())
     counts = {
         "memories": len(nodes),
         "resting_on_others": len(nodes) - directly,
         "events": len(events),
         "dead_letters": letters,
-        "outputs": len(outputs),
-        "knowledge": len(known),
+        **{name: len(ids) for name, ids in others.items()},
     }
     return ErasurePreview(counts=counts, agents=agents, examples=_examples(connection, group_id, nodes))
-
-
-def _in_tiers(
-    connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]
-) -> tuple[set[UUID], set[UUID]]:
-    """Outputs in quarantine, and knowledge, that would go."""
-    of_agents = tiers.ids_of_agents(connection, group_id, agents)
-    named = tiers.named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
-    outputs = {*of_agents["quarantine_logs"], *named.get("quarantine_logs", [])}
-    known = {*of_agents["knowledge"], *named.get("knowledge", []), *named.get("knowledge_history", [])}
-    return outputs, known | tiers.resting_on(connection, group_id, [*outputs, *known, *events])
 
 
 def _examples(connection: Connection, group_id: str, node_ids: set[UUID]) -> list[ExampleMemory]:

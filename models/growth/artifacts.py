@@ -38,12 +38,14 @@ from jiyi.protocol.growth.artifacts import (
     VotesQuery,
     VoteState,
 )
+from jiyi.protocol.growth.tracking import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
 from models.db.conditions import equal_if_given
 from models.db.rows import columns
-from models.growth import feedback
+from models.growth import feedback, tracking
 from models.growth.tables import Artifact, TrustRow
-from models.memory.agents import AgentName
+from models.memory.agent_reads import belonging
+from models.memory.agents import AgentName, known_agent
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.
 MAX_PATTERNS = 500
@@ -374,3 +376,17 @@ def _lifecycle(subject: str, kind: ArtifactKind) -> Mapping[str, Action[Any, Any
 
 
 SKILL_ACTIONS, WORKFLOW_ACTIONS = _lifecycle("skills", "skill"), _lifecycle("workflows", "pipeline")
+
+
+@action("tallies.list")
+def list_tallies(context: Context, request: TallyQuery) -> Tallies:
+    """Count what an agent grew, and what of it was used.
+
+    Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
+    """
+    name = known_agent(context.connection, context.group_id, request.agent_id)
+    tallies = tracking.tallies_of(context.connection, name, request.days)
+    return Tallies(agent_id=request.agent_id, tallies=tallies)
+
+
+belonging("skills", "SELECT FROM artifacts WHERE group_id = :group AND agent_id = :agent AND status <> 'deleted'")

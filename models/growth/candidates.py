@@ -20,8 +20,6 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, Ev
 from models.growth import feedback
 from models.memory.agents import AgentName, bind_name
 
-#: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.
-AGGREGATE, COMPOSE = "aggregate", "compose"
 #: Experiences, and trajectories, that one run looks at: the most used, the latest.
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 

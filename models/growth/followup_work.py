@@ -1,25 +1,43 @@
-"""Work that follows from stored turns, owed in their transaction."""
+"""What follows from conversations: work that is owed in their transaction, and what is counted of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from uuid import UUID
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
-from models.growth import self_review_schedule
+from models.conversations.follow_ups import Extraction, after_extraction, after_injection
+from models.growth import self_review_schedule, tracking
+from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
 from models.memory.agents import AgentName
 from models.queue import pending_work
 
-#: Kinds of work. Subject of the first two: an agent's key; of the third a pain point.
-MERGE_PAINS, FOLLOW_PROFILE, SOLVE_PAIN = "merge_pains", "follow_profile", "solve_pain"
-#: Owed by an agent whose new turns were looked through.
-AFTER_EXTRACTION = (MERGE_PAINS, FOLLOW_PROFILE)
 
-
-def after_extraction(connection: Connection, agent_key: UUID, name: AgentName) -> Counter[str]:
+@after_extraction
+def owe_growth(connection: Connection, done: Extraction) -> Counter[str]:
     """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to its next look count."""
-    self_review_schedule.ensure_schedule(connection, name)
-    for kind in AFTER_EXTRACTION:
-        pending_work.enqueue(connection, kind, [(agent_key, name[0])])
-    return Counter(AFTER_EXTRACTION)
+    kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
+    if done.turns:
+        self_review_schedule.ensure_schedule(connection, done.name)
+    if done.experiences:
+        kinds.append(AGGREGATE)
+    for kind in kinds:
+        pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
+    tracking.note(connection, done.name, "memory", grown=done.memories)  # last: who holds the count waits for nothing else
+    return Counter(kinds)
+
+
+@after_injection
+def count_use(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
+    """What was used is counted; experiences that were used again may make a pattern."""
+    if experiences:
+        connection.execute(_AGGREGATE, {"group": name[0], "agent": name[1], "kind": AGGREGATE})
+    tracking.note(connection, name, "memory", used=memories)  # last: who holds the count waits for nothing else
+
+
+# The reconciler wakes for it: nobody waits for a pattern. The update waits for who has it in hand, and may not have seen this.
+_AGGREGATE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id)
+    SELECT :kind, agent_key, group_id FROM agents WHERE group_id = :group AND agent_id = :agent
+    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET due_at = least(pending_work.due_at, excluded.due_at)
+""")

@@ -37,6 +37,7 @@ from jiyi.protocol.growth.identity import (
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
+from models.memory.agent_reads import belonging
 from models.memory.agents import AgentName, known_agent
 
 
@@ -245,3 +246,6 @@ def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
     if proposal is None:
         raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity.proposals")
     return proposal
+
+
+belonging("identity", "SELECT FROM identity_versions WHERE group_id = :group AND agent_id = :agent")

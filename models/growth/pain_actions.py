@@ -28,8 +28,9 @@ from jiyi.protocol.growth.pains import (
 from models.conversations.actions import finish
 from models.db.actions import Context, action
 from models.growth import pains
-from models.growth.followup_work import SOLVE_PAIN
 from models.growth.pains import PainReport
+from models.growth.work import SOLVE_PAIN
+from models.memory.agent_reads import belonging
 from models.memory.agents import known_agent, lock_agents
 
 #: Evidence that one answer shows, the newest.
@@ -181,3 +182,6 @@ def _locked(context: Context, pain_id: UUID) -> PainPoint:
     """As it is once nobody else changes it."""
     lock_agents(context.connection, [(context.group_id, _known(context, pain_id).agent_id)])
     return _known(context, pain_id)
+
+
+belonging("pains", "SELECT FROM pain_points WHERE group_id = :group AND agent_id = :agent")

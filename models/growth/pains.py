@@ -23,7 +23,7 @@ from models.db.base import EMPTY_LIST
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
 from models.growth import tables, tracking
-from models.growth.candidates import AGGREGATE
+from models.growth.work import AGGREGATE
 from models.memory import agents
 from models.memory.agents import AgentName, bind_name
 from models.memory.inbox import Stored

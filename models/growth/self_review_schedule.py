@@ -16,7 +16,7 @@ from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth.self_review import SelfSettings, SelfState, SelfTrigger
 from models.db.base import Timestamp
 from models.growth.tables import SelfReflection
-from models.memory.agents import AgentName, AgentRow, bind_name, lock_agents
+from models.memory.agents import AgentName, AgentRow, bind_name
 from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
 from models.queue import clock, pending_work
@@ -99,8 +99,7 @@ def request_review(connection: Connection, name: AgentName) -> None:
 
 
 def lock_schedule(connection: Connection, name: AgentName) -> None:
-    """Lock the agent and its self-review schedule until the transaction ends: both before its reflections (:mod:`models.db.conflicts`)."""
-    lock_agents(connection, [name])
+    """Lock the agent's self-review schedule until the transaction ends: after the agent, before its reflections."""
     connection.execute(_LOCK, bind_name(name))
 
 

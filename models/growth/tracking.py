@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.growth.tracking import Tallies, Tally, TallyQuery
-from models.db.actions import Context, action
+from jiyi.protocol.growth.tracking import Tally
 from models.db.rows import fetch
-from models.memory.agents import AgentName, known_agent
+from models.memory.agents import AgentName
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
@@ -40,14 +39,3 @@ _READ = text("""
     ) AS counted
     WHERE day > (now() AT TIME ZONE 'UTC')::date - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what
 """)
-
-
-@action("tallies.list")
-def list_tallies(context: Context, request: TallyQuery) -> Tallies:
-    """Count what an agent grew, and what of it was used.
-
-    Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
-    """
-    name = known_agent(context.connection, context.group_id, request.agent_id)
-    tallies = tallies_of(context.connection, name, request.days)
-    return Tallies(agent_id=request.agent_id, tallies=tallies)

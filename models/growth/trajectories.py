@@ -31,6 +31,7 @@ from models.db.rows import columns, fetch
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.operations import upkeep
 
 #: Steps of a session that did not end are compressed after so many minutes without a new one.
 SILENCE_MINUTES = 30
@@ -267,3 +268,8 @@ _STEPS = text("""
     SELECT event_id, step_index, step_type, tool, input_summary, output_summary, ok, tokens, duration_ms, occurred_at, trajectory_id
     FROM trajectory_events WHERE group_id = :group AND session_key = :key ORDER BY step_index, occurred_at, event_id LIMIT :limit
 """)
+
+
+#: Days after which raw steps are deleted. What they were compressed to stays; those of a session that goes on will be, at its next silence.
+TRAJECTORY_DAYS = 7
+upkeep.prunes("trajectory_events", "received_at < :before", TRAJECTORY_DAYS)

@@ -19,7 +19,7 @@ from jiyi.protocol.items import Item, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
 from models.items.tables import ItemRow, ItemTextRow
-from models.operations.embedding_models import TextWithoutVector
+from models.operations.embedding_models import TextWithoutVector, owes_vectors
 
 #: The kind of work that items without vectors of the active model owe.
 EMBED_VALUES = "embed_values"
@@ -65,6 +65,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
+@owes_vectors(EMBED_VALUES)
 def owe_all(connection: Connection, model: str) -> int:
     """Owe vectors to every item without those of this model: after a move to it. In the scope of the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount

@@ -56,7 +56,13 @@ def names(connection: Connection, group_id: str, limit: int = OFFERED) -> list[s
 
 def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str, bool]:
     """Whether the agent has what has pages of its own, beside its memories."""
-    return dict(connection.execute(_BELONGINGS, {"group": group_id, "agent": agent_id}).mappings().one())
+    parts = ", ".join(f"EXISTS ({rows}) AS {name}" for name, rows in _BELONGINGS.items())
+    return dict(connection.execute(text(f"SELECT {parts}"), {"group": group_id, "agent": agent_id}).mappings().one())
+
+
+def belonging(name: str, rows: str) -> None:
+    """Register a part of :func:`belongings`: a SELECT of rows that the agent ``:agent`` of ``:group`` has in another subject."""
+    _BELONGINGS[name] = rows
 
 
 def keywords(
@@ -96,11 +102,5 @@ _TIMELINE = text("""
     ) AS newest
     GROUP BY 1 ORDER BY 1
 """)
-_BELONGINGS = text("""
-    SELECT EXISTS (SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session') AS conversations,
-        EXISTS (SELECT FROM artifacts WHERE group_id = :group AND agent_id = :agent AND status <> 'deleted') AS skills,
-        EXISTS (SELECT FROM pain_points WHERE group_id = :group AND agent_id = :agent) AS pains,
-        EXISTS (SELECT FROM identity_versions WHERE group_id = :group AND agent_id = :agent) AS identity,
-        EXISTS (SELECT FROM schedules WHERE group_id = :group AND agent_id = :agent) AS schedules,
-        EXISTS (SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent) AS heartbeats
-""")
+#: What has pages of its own → a SELECT of an agent's rows of it.
+_BELONGINGS = {"conversations": "SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'"}

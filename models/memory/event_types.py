@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
+from engine import subjects
 from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved
 from models.db.base import Base
 from models.memory.agents import AgentName, AgentRow
@@ -95,6 +96,12 @@ class Registry(NamedTuple):
     types: Mapping[type, EventType]
     refuse: Sequence[Refuse]
     follow_ups: Sequence[FollowUp]
+
+
+def refusal(event: Event) -> str:
+    """Why an event cannot be stored: it belongs to a subject that is off. Empty for all others."""
+    subject = subjects.of_event(event.type)
+    return "" if subject is None else str(subject.refusal)
 
 
 @cache

@@ -5,12 +5,14 @@ So all workers change at the same moment, and a setting that was changed on one 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from engine import subjects
 from engine.providers.embedder_specs import chosen, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
@@ -64,6 +66,29 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
     check_size(model, row.dimensions, dimensions)
     if row.dimensions is None:
         set_size(connection, model, dimensions)
+
+
+#: Owes work to all texts of a subject that have no vector of a model yet, in the scope of the whole service.
+OweVectors = Callable[[Connection, str], object]
+_OWE: dict[str, OweVectors] = {}
+
+
+def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
+    """Have a function owe work of a kind after a move to another model: for what a subject embeds besides memories."""
+
+    def register(function: OweVectors) -> OweVectors:
+        _OWE[kind] = function
+        return function
+
+    return register
+
+
+def owe_vectors(connection: Connection, model: str) -> list[str]:
+    """After a move: owe vectors to all that subjects embed, also to what is of subjects that are off; returns the kinds of work."""
+    subjects.load_always()
+    for owe in _OWE.values():
+        owe(connection, model)
+    return list(_OWE)
 
 
 def set_size(connection: Connection, model: str, dimensions: int) -> None:

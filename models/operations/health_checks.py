@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from engine import subjects
 from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import Settings
@@ -181,11 +182,12 @@ def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
     name = Translatable("Work")
     if pending is None:
         return Check(name, "unknown", reason)
-    oldest = min((row for row in pending if row.overdue), key=lambda row: row.oldest, default=None)
+    due = [row for row in pending if row.overdue and subjects.of_kind(row.kind) is None]  # what is of subjects that are off waits for them
+    oldest = min(due, key=lambda row: row.oldest, default=None)
     if oldest is not None and _seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
         detail = Translatable("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(_seconds_since(oldest.oldest)))
         return Check(name, "attention", detail)
-    return Check(name, "ok", Translatable("%(count)s due now", count=f"{sum(row.overdue for row in pending):,}"))
+    return Check(name, "ok", Translatable("%(count)s due now", count=f"{sum(row.overdue for row in due):,}"))
 
 
 def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None) -> Check:

@@ -19,14 +19,11 @@ from sqlalchemy import BindParameter, Boolean, Connection, and_, bindparam, exis
 from sqlalchemy.orm import aliased
 
 from jiyi.protocol.wire.vectors import Float32
-from models.items import searching
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
 from models.memory.tables import MemoryNode
 from models.operations import embedding_models
 from models.operations.tables import NextVector
-from models.stores import vectors
-from models.tiers import knowledge
 
 #: Where a round through all nodes begins.
 FIRST = UUID(int=0)
@@ -116,13 +113,14 @@ def hold(connection: Connection) -> None:
     connection.execute(_LOCK)
 
 
-def switch(connection: Connection, move: Reembedding) -> None:
-    """Make the new model the active one; only under :func:`hold`, with nothing left to embed."""
+def switch(connection: Connection, move: Reembedding) -> list[str]:
+    """Make the new model the active one; only under :func:`hold`, with nothing left to embed.
+
+    What other subjects embed is owed anew, and found by its words until then; returns the kinds of work.
+    """
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
-    knowledge.owe_all(connection, move.model)  # found by its words until it is embedded anew
-    vectors.owe_all(connection)  # as are items of stores
-    searching.owe_all(connection, move.model)
+    return embedding_models.owe_vectors(connection, move.model)
 
 
 def seconds_since_switch(connection: Connection) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import redis
-from sqlalchemy import Connection, Delete, any_, bindparam, column, func, select, table, text
+from sqlalchemy import Connection, Delete, any_, bindparam, column, func, select, text
 from sqlalchemy import delete as delete_from
+from sqlalchemy import table as table_of
 
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
-from models.appointments import health
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.operations import reads
@@ -19,7 +20,8 @@ from models.queue import broker_queues
 
 
 def count(connection: Connection, table: str, before: datetime) -> int:
-    return int(connection.execute(_COUNT[table], {"before": before}).scalar_one())
+    rows = table_of(table).alias("t")
+    return int(connection.execute(select(func.count()).select_from(rows).where(text(_OLD[table])), {"before": before}).scalar_one())
 
 
 def delete(connection: Connection, table: str, before: datetime, limit: int) -> int:
@@ -27,7 +29,7 @@ def delete(connection: Connection, table: str, before: datetime, limit: int) -> 
 
     Safe to repeat because a row that is gone is not found.
     """
-    return connection.execute(_DELETE[table], {"before": before, "limit": limit}).rowcount
+    return connection.execute(_delete(table, _OLD[table]), {"before": before, "limit": limit}).rowcount
 
 
 #: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
@@ -40,13 +42,8 @@ _OLD = {
         AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id)
         AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
     """,
-    # What they were compressed to stays; those of a session that goes on will be, at its next silence.
-    "trajectory_events": "received_at < :before",
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     "retrievals": "asked_at < :before",
-    "store_operations": "created_at < :before",
-    # Stores of a graph's run, with all that they hold; the group's stay.
-    "stores": "run_id <> '' AND used_at < :before",
     # What a job did last stays, however long ago it was.
     "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
 }
@@ -54,13 +51,28 @@ _OLD = {
 
 def _delete(name: str, old: str) -> Delete:
     """ANY(ARRAY(…)): the rows are found once, and then by their places."""
-    rows = table(name, column("ctid")).alias("t")
+    rows = table_of(name, column("ctid")).alias("t")
     batch = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
-    return delete_from(table(name)).where(column("ctid") == any_(func.array(batch.scalar_subquery())))
+    return delete_from(table_of(name)).where(column("ctid") == any_(func.array(batch.scalar_subquery())))
 
 
-_COUNT = {name: select(func.count()).select_from(table(name).alias("t")).where(text(old)) for name, old in _OLD.items()}
-_DELETE = {name: _delete(name, old) for name, old in _OLD.items()}
+def prunes(table: str, old: str, days: int) -> None:
+    """Have rows of a subject's table deleted after so many days: those that are ``old``, a condition, at the time ``:before``."""
+    _OLD[table], OTHER_AGES[table] = old, days
+
+
+#: Tables of optional subjects → days after which rows are old.
+OTHER_AGES: dict[str, int] = {}
+
+#: Gives numbers of the whole service.
+Numbers = Callable[[Connection, datetime], JsonObject]
+_NUMBERS: list[Numbers] = []
+
+
+def in_snapshot(function: Numbers) -> Numbers:
+    """Have a subject's numbers told in :func:`stored`, too."""
+    _NUMBERS.append(function)
+    return function
 
 
 def stored(connection: Connection) -> JsonObject:
@@ -71,7 +83,7 @@ def stored(connection: Connection) -> JsonObject:
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
         "dead_letters": reads.open_letters(connection),
-        **health.of_service(connection, datetime.now(UTC)),
+        **{name: value for numbers in _NUMBERS for name, value in numbers(connection, datetime.now(UTC)).items()},
     }
 
 

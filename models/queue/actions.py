@@ -16,6 +16,7 @@ from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, 
 from jiyi.settings import get_settings
 from models.db.actions import Context, action
 from models.memory import inbox, own_vectors
+from models.memory.event_types import refusal
 from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
 from models.queue import dead_letters, news, pending_work, reused_ids
@@ -120,7 +121,9 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
         for text, reason in decoded.rejected:
             refuse(letter, text, reason)
         for event in decoded.events:
-            if event.group_id == group_id:
+            if reason := refusal(event):
+                refuse(letter, wire.encode([event]).decode(), reason)
+            elif event.group_id == group_id:
                 good.append(_Event(event, letter))
             else:
                 refuse(letter, wire.encode([event]).decode(), f"replayed for the group {group_id!r}, but of the group {event.group_id!r}")

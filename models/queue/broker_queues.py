@@ -19,6 +19,7 @@ import kombu
 import redis
 from kombu.transport.redis import Channel
 
+from engine import subjects
 from jiyi.protocol.rest import Queues, QueueState
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.protocol.wire.calls import retrieval_queues
@@ -30,7 +31,7 @@ from models.db import valkey_keys
 PRIORITIES = range(10)
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
-OTHER_QUEUES = ("inspection", "actions", "embedding", "upkeep", "reflection", "growth")
+OTHER_QUEUES = ("inspection", "actions", "embedding", "upkeep", "reflection", *subjects.queues())
 
 #: Where kombu keeps what was handed out to Celery's workers but not acknowledged.
 UNACKED, UNACKED_INDEX = "unacked", "unacked_index"

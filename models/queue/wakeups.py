@@ -9,6 +9,7 @@ from typing import Any
 
 from celery import Celery, current_app
 
+from engine import subjects
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, BROKER_ERRORS, CONNECT_RETRY, stamp
@@ -32,31 +33,15 @@ QUEUES: dict[str, str] = {
     "reflect": "reflection",
     "reflect_conversation": "reflection",
     "embed": "embedding",
-    "embed_items": "embedding",
-    "embed_values": "embedding",
-    "embed_knowledge": "embedding",
-    "ingress": "embedding",
-    "consistency": "reflection",
     "accumulate": "upkeep",
-    "aggregate": "growth",
-    "compose": "growth",
-    "weigh": "growth",
     "depth": "upkeep",
     "enlarge": "upkeep",
-    "compress": "reflection",
     "extract": "reflection",
-    "follow_profile": "growth",
-    "merge_pains": "growth",
-    "solve_pain": "growth",
     "erase": "upkeep",
-    "index_file": "upkeep",
-    "scan_files": "upkeep",
-    "send_item": "upkeep",
-    "fire_schedule": "growth",
-    "heartbeat": "growth",
     "strengthen": "upkeep",
     "summarize": "reflection",
     "tokenize": "upkeep",
+    **dict(subjects.kinds()),
 }
 
 

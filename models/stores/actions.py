@@ -38,6 +38,7 @@ from jiyi.protocol.stores import (
 )
 from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
+from models.operations import upkeep
 from models.queue import stream
 from models.stores import declarations, items, reads, rows
 from models.stores.backends import BACKENDS
@@ -224,3 +225,10 @@ _LOG = text("""
     VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count, :input_size, :output_size,
         :duration_ms, :stores)
 """).bindparams(bindparam("stores", type_=JSONB))
+
+
+#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
+RUNS_DAYS = 7
+upkeep.prunes("store_operations", "created_at < :before", RUNS_DAYS)
+# Stores of a graph's run, with all that they hold; the group's stay.
+upkeep.prunes("stores", "run_id <> '' AND used_at < :before", RUNS_DAYS)

@@ -15,6 +15,7 @@ from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.stores.types import EmbeddingConfig
+from models.operations.embedding_models import owes_vectors
 from models.stores import rows
 from models.stores.items import EMBED_ITEMS
 
@@ -61,7 +62,8 @@ def without(connection: Connection, item_ids: Sequence[UUID], models: dict[UUID,
     return [row.item_id for row in found if row.store_id in models and row.embedding_model != models[row.store_id]]
 
 
-def owe_all(connection: Connection) -> int:
+@owes_vectors(EMBED_ITEMS)
+def owe_all(connection: Connection, _model: str) -> int:
     """Owe a vector to every item of a store that the deployment's embedder serves: after a move to another model."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
 

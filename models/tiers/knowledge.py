@@ -18,7 +18,7 @@ from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 from models.db.conditions import equal_if_given
-from models.operations.embedding_models import TextWithoutVector
+from models.operations.embedding_models import TextWithoutVector, owes_vectors
 from models.tiers.tables import KnowledgeRow
 
 #: The kind of work that knowledge without a vector of the active model owes.
@@ -74,6 +74,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
+@owes_vectors(EMBED_KNOWLEDGE)
 def owe_all(connection: Connection, model: str) -> int:
     """Owe a vector to every piece without one of this model: after a move to it. In the scope of the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount

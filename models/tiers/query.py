@@ -21,10 +21,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.providers.web_engines import chosen
 from engine.providers.web_search import SearchOptions, SearchResult
-from engine.providers.web_searcher import Searcher, items_of
 from engine.retrieval.ranking import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.answer import SECONDS, Gathered, Reader, Skipped, gather, merge
+from engine.tiers.web_searcher import Searcher, items_of
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.once import once
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from models.appointments import alerts, heartbeats
 from models.appointments.alerts import NewAlert
-from models.appointments.due import HEARTBEAT
+from models.appointments.due import AHEAD, HEARTBEAT
 from models.db.connection import unit_of_work
 from models.queue import clock
 from tasks.framework.work import Batch, work_task
@@ -15,7 +15,7 @@ from tasks.framework.work import Batch, work_task
 HEARTBEAT_BATCH = 50
 
 
-@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60)
+@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
 def heartbeat(batch: Batch) -> None:
     """Let agents look after their reminders, memories, open problems and people.
 

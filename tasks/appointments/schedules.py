@@ -12,7 +12,7 @@ from engine.heads.local import heads
 from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules, ScheduleState
 from models.appointments import alerts, heartbeats, schedule_actions, schedules
 from models.appointments.alerts import NewAlert
-from models.appointments.due import FIRE
+from models.appointments.due import AHEAD, FIRE
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.queue import clock
@@ -25,7 +25,7 @@ FIRE_BATCH = 100
 ALERT_SOURCE = "schedule"
 
 
-@work_task(FIRE, batch=FIRE_BATCH, time_limit=60)
+@work_task(FIRE, batch=FIRE_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 

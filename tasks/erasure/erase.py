@@ -13,7 +13,8 @@ from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, deletion, matching, previews, proof, references, refusal, stores, tiers
+from models.erasure import actions, deletion, matching, previews, proof, references, refusal
+from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, noted_ids, save
 from models.memory import strength
 from models.queue import pending_work
@@ -111,8 +112,9 @@ def _note_memories(connection: Connection, progress: Progress) -> bool:
     if not progress.names:
         return True
     agent_id, node_count = progress.place.pop("memories_after", ("", 0))
-    if not agent_id:  # the first page; the tiers are smaller
-        tiers.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names))
+    if not agent_id:  # the first page; what other subjects have is less
+        for part in parts():
+            part.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names))
     after = matching.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names), (agent_id, node_count))
     if after is not None:
         progress.place["memories_after"] = list(after)
@@ -146,7 +148,8 @@ def _agents(connection: Connection, progress: Progress) -> bool:
     for agent_id in progress.agents:
         progress.count("erased", **deletion.delete_agent(connection, (progress.group_id, agent_id)))
     if progress.agents:
-        progress.count("erased", **stores.delete_of_agents(connection, progress.group_id, progress.agents))
+        for part in parts():
+            progress.count("erased", **part.delete_of_agents(connection, progress.group_id, progress.agents))
     return True
 
 

@@ -6,8 +6,8 @@ from engine.providers import embedders
 from engine.retrieval.query import marked_sentences
 from engine.text import keywords as lexical
 from jiyi.text.words import normalise
+from models.erasure.parts import parts
 from models.retrieval import index_cache
-from models.stores import index as store_indexes
 
 
 def forget(group_id: str, agents: list[str]) -> dict[str, int]:
@@ -29,5 +29,6 @@ def _forget_texts() -> int:
     normalise.cache_clear()
     marked_sentences.cache_clear()
     lexical.forget()
-    store_indexes.forget()
+    for part in parts():
+        part.forget()
     return questions

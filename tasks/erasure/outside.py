@@ -17,6 +17,7 @@ from models.db import roles
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import cache_invalidation, ledger, proof
 from models.erasure import cache_invalidation as orders
+from models.erasure.parts import parts
 from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
 from models.operations import backups
 from models.queue import stream
@@ -27,7 +28,7 @@ ANSWER_SECONDS, ASK_AGAIN = 3.0, 5.0
 TRY_AGAIN, TRY_AGAIN_MAX = 5.0, 3_600.0
 #: A claim holds so long while tables are vacuumed and looked through. Seconds.
 LONG_STEP = 3_600.0
-#: Tables that an erasure deletes from, or blanks rows of.
+#: The core's tables that an erasure deletes from, or blanks rows of.
 TOUCHED = (
     "memory_nodes",
     "node_access",
@@ -41,10 +42,6 @@ TOUCHED = (
     "audit_log",
     "job_ticks",
     "agents",
-    "quarantine_logs",
-    "knowledge",
-    "knowledge_history",
-    "digest_items",
     "retrievals",
 )
 OWN_TABLES = ("erasures", "erasing_ids")
@@ -81,7 +78,7 @@ def _valkey(progress: Progress) -> float | None:
 
 
 def _vacuum(progress: Progress) -> float | None:
-    vacuum(TOUCHED)
+    vacuum((*TOUCHED, *(table for part in parts() for table in part.vacuumed)))
     _advance(progress)
     return None
 

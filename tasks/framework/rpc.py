@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 from celery import shared_task
 from pydantic import BaseModel, ConfigDict
 
+from engine import subjects
+from engine.subjects import Subject
 from jiyi.protocol.actions import ALIASES_OF
 from jiyi.protocol.events import Name
 from jiyi.protocol.wire.api_keys import KeyScope
 from jiyi.protocol.wire.json_values import JsonMapping
-from models.actions import ACTIONS
+from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action, Actor
 from models.db.scope import for_groups
 from models.db.valkey import valkey
@@ -75,6 +77,22 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
             pipe.execute()
 
 
-for known in ACTIONS.values():
+class _Anything(BaseModel):
+    """A request that is refused, whatever it says."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def _refuse(subject: Subject, call: str) -> None:
+    def refuse(_actor: Actor, _request: _Anything) -> None:
+        raise subject.refusal
+
+    answer(call, _Anything, refuse, scope="read", changes=False)
+
+
+for subject in subjects.off():
+    for call in subject.calls:
+        _refuse(subject, call)
+for known in (*ACTIONS.values(), *REFUSED.values()):
     if known.function is not None:
         _serve(known, known.perform)

@@ -62,6 +62,8 @@ class Kind:
     #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
     alone: bool = False
     prepare: Callable[[list[Batch]], None] | None = None
+    #: Seconds after which it may be due, at most, when it is owed.
+    owed_ahead: float = 0.0
 
 
 @dataclass(slots=True)
@@ -137,7 +139,13 @@ KINDS: dict[str, Kind] = {}
 
 
 def work_task(
-    name: str, *, batch: int, time_limit: int, alone: bool = False, prepare: Callable[[list[Batch]], None] | None = None
+    name: str,
+    *,
+    batch: int,
+    time_limit: int,
+    alone: bool = False,
+    prepare: Callable[[list[Batch]], None] | None = None,
+    owed_ahead: float = 0.0,
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
     """Make a handler the task ``work.<name>``.
 
@@ -149,10 +157,11 @@ def work_task(
         alone: one run at a time; who comes meanwhile leaves the rest to that one.
         prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in ``prepared`` of
             each, and sees to the scope of each. What it raises counts for all of them.
+        owed_ahead: seconds after which it may be due, at most, when it is owed.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        kind = KINDS[name] = Kind(name, wakeups.QUEUES[name], batch, time_limit, alone=alone, prepare=prepare)
+        kind = KINDS[name] = Kind(name, wakeups.QUEUES[name], batch, time_limit, alone=alone, prepare=prepare, owed_ahead=owed_ahead)
 
         @wraps(handler)
         def handle(batch: Batch) -> None:

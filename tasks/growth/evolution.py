@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from engine.growth import skills, workflows
+from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.providers import llms
 from engine.providers.embedders import embedder
-from engine.providers.questions import SkillDraft
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
 from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCandidate
@@ -21,8 +21,9 @@ from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
 from models.growth import candidates, feedback
-from models.growth.candidates import AGGREGATE, COMPOSE, Grown, KnownArtifact
+from models.growth.candidates import Grown, KnownArtifact
 from models.growth.feedback import WEIGH
+from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from tasks.framework.lease import LeaseRenewingLLM

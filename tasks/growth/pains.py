@@ -9,9 +9,10 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.growth.pains import advice_in, confirmed_proposal
+from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
-from engine.providers.questions import A, Pains, Question, Solution
+from engine.providers.questions import A, Question
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations.types import Message
@@ -23,8 +24,8 @@ from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import pains
-from models.growth.followup_work import MERGE_PAINS, SOLVE_PAIN
 from models.growth.pains import NewTurns, PainReport
+from models.growth.work import MERGE_PAINS, SOLVE_PAIN
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce

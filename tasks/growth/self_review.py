@@ -1,4 +1,4 @@
-"""Self-review as a part of a reflection (the task is ``tasks.reflection.reflect``), and the file ``USER``, which follows the profile."""
+"""Self-review as a part of a reflection (``tasks.reflection.reflect`` is the task), and the file ``USER``, which follows the profile."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.growth.questions import SelfReflection
 from engine.growth.self_review import MetaMemory, SelfReflected
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.questions import A, Question, SelfReflection, Triple
+from engine.providers.questions import A, Question, Triple
 from engine.reflection.reflect import Thought
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
+from jiyi.protocol.growth.self_review import SELF_TRIGGERS
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import identity, self_review, self_review_schedule
-from models.growth.followup_work import FOLLOW_PROFILE
 from models.growth.self_review_schedule import ReviewSchedule
+from models.growth.work import FOLLOW_PROFILE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.reflection.reflections import StartedReflection
 from tasks.framework.work import Batch, work_task
+from tasks.reflection.reflect import LOOKS
 
 #: Latest turns that one self-review takes in.
 MAX_TURNS = 200
@@ -35,47 +38,55 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SelfReview:
-    """What it starts from, and what came of it."""
+    """A self-review (:class:`tasks.reflection.reflect.Look`): what it starts from, and what came of it."""
 
     name: AgentName
     known: ReviewSchedule
     turns: list[StoredTurn]
     files: str
     answer: SelfReflected = field(default_factory=SelfReflected)
-    thoughts: list[Thought] = field(default_factory=list)
 
     @property
     def anything(self) -> bool:
         """Whether there is something to be told of it."""
         return self.answer != SelfReflected()
 
+    def ask(self, llm: LLM) -> list[Thought]:
+        """What the turns say about the agent, as thoughts. Raises as ``llm`` does, where the rules may not stand in."""
+        if not self.turns:
+            return []
+        asked = _AgentLLM(self.known, llm)
+        utterances = [(turn.message.role, turn.message.text) for turn in self.turns]
+        language = language_of("\n".join(text for _, text in utterances))
+        question = SelfReflection(agent_id=self.name[1], group_id=self.name[0], language=language, text=self.files, utterances=utterances)
+        self.answer = asked.ask(question)
+        return [_thought(asked, self, meta_memory, signature(question, language)) for meta_memory in self.answer.meta_memories]
 
-def begin(connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
-    """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
-    known = self_review_schedule.find_schedule(connection, name)
-    if not (called_for or known.rhythm.asked or known.due):
-        return None
-    turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
-    return SelfReview(name, known, turns, self_review.files_text(connection, name))
-
-
-def ask(look: SelfReview, llm: LLM) -> None:
-    """Ask what the turns say about the agent. Raises as ``llm`` does, where the rules may not stand in."""
-    if not look.turns:
-        return
-    asked = _AgentLLM(look.known, llm)
-    utterances = [(turn.message.role, turn.message.text) for turn in look.turns]
-    language = language_of("\n".join(text for _, text in utterances))
-    question = SelfReflection(agent_id=look.name[1], group_id=look.name[0], language=language, text=look.files, utterances=utterances)
-    look.answer = asked.ask(question)
-    look.thoughts = [_thought(asked, look, meta_memory, signature(question, language)) for meta_memory in look.answer.meta_memories]
+    def finish(self, connection: Connection, begun: StartedReflection) -> bool:
+        """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
+        self_review.store_findings(connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings)
+        seen_to = self.turns[-1].node_count if self.turns else self.known.seen_to
+        return self_review_schedule.finish_review(connection, self.name, self.known, seen_to)
 
 
-def finish(connection: Connection, look: SelfReview, begun: StartedReflection) -> bool:
-    """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
-    self_review.store_findings(connection, look.name, begun.reflection_id, look.answer, look.turns, look.known.settings)
-    seen_to = look.turns[-1].node_count if look.turns else look.known.seen_to
-    return self_review_schedule.finish_review(connection, look.name, look.known, seen_to)
+class SelfReviews:
+    """How agents come to review themselves (:class:`tasks.reflection.reflect.LookKind`)."""
+
+    triggers = SELF_TRIGGERS
+
+    def begin(self, connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
+        """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
+        known = self_review_schedule.find_schedule(connection, name)
+        if not (called_for or known.rhythm.asked or known.due):
+            return None
+        turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
+        return SelfReview(name, known, turns, self_review.files_text(connection, name))
+
+    def lock(self, connection: Connection, name: AgentName) -> None:
+        self_review_schedule.lock_schedule(connection, name)
+
+
+LOOKS.append(SelfReviews())
 
 
 def _thought(asked: _AgentLLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:

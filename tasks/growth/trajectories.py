@@ -9,8 +9,8 @@ from engine.growth.trajectories import compress as compress_steps
 from engine.growth.trajectories import satisfaction
 from engine.heads.local import heads
 from models.growth import trajectories
-from models.growth.candidates import COMPOSE
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES
+from models.growth.work import COMPOSE
 from models.memory.agents import lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -20,7 +20,7 @@ BATCH = 20
 TIME_LIMIT = 60
 
 
-@work_task(COMPRESS, batch=BATCH, time_limit=TIME_LIMIT)
+@work_task(COMPRESS, batch=BATCH, time_limit=TIME_LIMIT, owed_ahead=SILENCE_MINUTES * 60)
 def compress(batch: Batch) -> None:
     """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
 

@@ -18,10 +18,8 @@ from jiyi.protocol.presets import PRESETS
 from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.appointments import due
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.trajectories import SILENCE_MINUTES
 from models.memory import access, strength
 from models.operations import backups, llm_usage, pg_tools, upkeep
 from models.operations import upkeep as pruning
@@ -35,14 +33,10 @@ from tasks.framework.jobs import LOOK_SECONDS, Run, job, rehearse
 from tasks.framework.rpc import implements
 from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
 
-#: Days after which raw steps are deleted; what they were compressed to stays.
-TRAJECTORY_DAYS = 7
 #: Days after which dead letters that were replayed or discarded are deleted.
 LETTERS_DAYS = 180
 #: Days after which runs of jobs are deleted.
 TICKS_DAYS = 30
-#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
-RUNS_DAYS = 7
 
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
@@ -81,9 +75,8 @@ def _longest_wait() -> float:
         settings.work_lease_seconds,
         MAX_BACKOFF_SECONDS,
         settings.extract_window_seconds + settings.extract_wait_seconds,
-        SILENCE_MINUTES * 60,
         TRY_AGAIN_MAX,
-        due.AHEAD.total_seconds(),
+        *(kind.owed_ahead for kind in KINDS.values()),
     )
     return max(waits) + clock.AHEAD.total_seconds()
 
@@ -121,8 +114,7 @@ def prune(run: Run) -> None:
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
-    ages |= {"trajectory_events": TRAJECTORY_DAYS, "retrievals": records.KEPT_DAYS}
-    ages |= dict.fromkeys(("store_operations", "stores"), RUNS_DAYS)
+    ages |= {"retrievals": records.KEPT_DAYS, **upkeep.OTHER_AGES}
     for table, days in ages.items():
         if not days:
             continue

@@ -29,7 +29,6 @@ from models.operations.reembedding import Reembedding
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from models.retrieval import enlargement
-from models.tiers.knowledge import EMBED_KNOWLEDGE
 from tasks.framework.rpc import implements
 
 #: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
@@ -157,9 +156,9 @@ def _switch(actor: Actor, begun: Reembedding) -> MoveState:
             reembedding.set_position(connection, begun, None)  # another round
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         reembedding.put(connection, begun, _vectors(begun, items), [])
-        reembedding.switch(connection, begun)
+        kinds = reembedding.switch(connection, begun)
         _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
-    wake(EMBED_KNOWLEDGE)
+    wake(*kinds)
     return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(items))
 
 

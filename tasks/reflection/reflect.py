@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from engine.providers import llms
 from engine.reflection import reflect as reflection
-from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, events_of, is_due
+from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.growth.self_review import SELF_TRIGGERS
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.growth import self_review_schedule
 from models.memory import agents
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce, store
 from models.queue import stream
 from models.queue.wakeups import wake
@@ -30,7 +29,6 @@ from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
-from tasks.growth import self_review
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 
@@ -43,6 +41,44 @@ REFLECTION_TIME_LIMIT = 900
 SEEN = Filters(kinds=["memory", "preference", "knowledge", "experience"])
 NOTHING_LATELY = "there are no memories to think about"
 NOTHING_NEW = "nothing follows from them that no single memory says"
+
+
+class Look(Protocol):
+    """What an agent looks at when it reflects, besides its memories."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to be told of it."""
+        ...
+
+    def ask(self, llm: llms.LLM) -> list[Thought]:
+        """What follows from it, outside of any transaction. Raises as ``llm`` does."""
+        ...
+
+    def finish(self, connection: Connection, begun: StartedReflection) -> bool:
+        """Store what was found, under the agent's lock. Whether the agent is to reflect again at once."""
+        ...
+
+
+class LookKind(Protocol):
+    """A kind of :class:`Look`, which a subject registers."""
+
+    @property
+    def triggers(self) -> Collection[str]:
+        """Why agents reflect for its sake alone."""
+        ...
+
+    def begin(self, connection: Connection, name: AgentName, *, called_for: bool) -> Look | None:
+        """None if the agent is not to look now."""
+        ...
+
+    def lock(self, connection: Connection, name: AgentName) -> None:
+        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.conflicts`)."""
+        ...
+
+
+#: What subjects have agents look at.
+LOOKS: list[LookKind] = []
 
 
 class Superseded(Exception):  # noqa: N818 – its name says what happened
@@ -75,8 +111,7 @@ class Reflector:
 
 @work_task(REFLECT, batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories; store the thoughts and start counting anew. Where it is due, also look at
-    how it does with its users.
+    """Think about an agent's latest memories, and what else it looks at; store the thoughts and start counting anew.
 
     The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the reflection's end
     and the receipt are one transaction, which only the latest attempt gets to write; until then nothing is kept, not
@@ -105,10 +140,12 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             whose = Reflector(*name, _settings(connection, name), reflections.clock(connection, *name))
             begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
-            only_self = begun.trigger in SELF_TRIGGERS and not is_due(seen[0])
-            look = self_review.begin(connection, name, called_for=begun.trigger in SELF_TRIGGERS)
+            called_for = [begun.trigger in kind.triggers for kind in LOOKS]
+            only_looks = any(called_for) and not is_due(seen[0])
+            begun_looks = [kind.begin(connection, name, called_for=called) for kind, called in zip(LOOKS, called_for, strict=True)]
+            looks = [look for look in begun_looks if look is not None]
             count = reflection.window(seen[1], original=whose.original)
-            statements = [] if only_self else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
+            statements = [] if only_looks else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
     if name is None:  # erased since
         with batch.finish():
             return
@@ -118,19 +155,20 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         result = Reflection([], [])
         if statements:
             result = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
-        if look is not None:
-            self_review.ask(look, llm)
-            result.thoughts.extend(look.thoughts)
+        for look in looks:
+            result.thoughts.extend(look.ask(llm))
         if not whose.original:
             with unit_of_work() as connection:
                 known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
             result = Reflection(result.focal_points, [thought for thought in result.thoughts if thought.description not in known])
         events = events_of(result.thoughts, whose.origin(begun, llm))
-    nothing = "" if result.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
+    nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events)
-        again = look is not None and self_review.finish(connection, look, begun)
-        if not only_self:
+        again = False
+        for look in looks:
+            again |= look.finish(connection, begun)
+        if not only_looks:
             again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
         if again:
             batch.again.append(agent_key)
@@ -213,7 +251,9 @@ def _finishing(batch: Batch, name: AgentName, begun: StartedReflection, made: Re
     """
     with batch.finish() as (connection, owed):
         if owed:
-            self_review_schedule.lock_schedule(connection, name)
+            lock_agents(connection, [name])
+            for kind in LOOKS:
+                kind.lock(connection, name)
         if not owed or not reflections.finish(
             connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
         ):

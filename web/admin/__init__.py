@@ -13,41 +13,23 @@ answers with its page as it was filled in.
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from flask import Flask
 
-from web.admin import conversations, erasure, forms, frame, reflection, stores
+from engine import subjects
+from web.admin import conversations, erasure, forms, frame, reflection
 from web.admin.accounts import account, audit, keys, people
-from web.admin.appointments import heartbeats
-from web.admin.appointments import schedules as appointments
-from web.admin.growth import identity, pains, skills
 from web.admin.memory import agents, archive, events, memories, node
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground, retrievals
-from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
-from web.admin.tiers import overview as tiers_overview
 
 #: In the order of the navigation.
 MODULES: tuple[ModuleType, ...] = (
     overview,
-    *(
-        memories,
-        playground,
-        retrievals,
-        agents,
-        conversations,
-        stores,
-        skills,
-        pains,
-        identity,
-        appointments,
-        heartbeats,
-        reflection,
-        archive,
-        events,
-    ),
-    *(tiers_overview, quarantine, working, knowledge, promotion, digests, recall),
+    *(memories, playground, retrievals, agents, conversations, reflection, archive, events),
+    *(import_module(module) for subject in subjects.on() for module in subject.admin),
     *(queues, pending_work, dead_letters, schedules, llm_use),
     *(keys, people, erasure, audit, account),
 )

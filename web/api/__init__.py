@@ -7,23 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 from flask import Blueprint, Flask, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
+from engine import subjects
 from jiyi.protocol.openapi.document import TAGS
 from jiyi.protocol.openapi.operations import PREFIX
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, commands, docs, erasure, items, operations, retrieval, tiers, tools
+from web.api import actions, commands, docs, erasure, operations, retrieval, tools
 from web.api.memory import events, memories
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (*(events, retrieval, memories), *(tiers, commands, items, operations, erasure, actions, tools))
+MODULES = (
+    *(events, retrieval, memories, commands, operations, erasure, actions, tools),
+    *(import_module(module) for subject in subjects.on() for module in subject.api),
+)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

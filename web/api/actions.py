@@ -9,7 +9,7 @@ from pydantic import RootModel, ValidationError
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import name_of
 from jiyi.protocol.wire.json_types import wrong_types
-from models.actions import ACTIONS
+from models.actions import ACTIONS, REFUSED
 from web.accounts.identity import need
 from web.actions import perform
 from web.api.problems import Refused
@@ -36,7 +36,7 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     an alias: what the client library speaks. The key needs the right that the action needs. The
     other operations are the same actions with addresses and words of their own.
     """
-    action = ACTIONS.get(name_of(name))
+    action = ACTIONS.get(name_of(name)) or REFUSED.get(name_of(name))
     if action is None:
         raise Refused(404, f"There is no action {name!r}.")
     need(action.scope)  # before anything is said about the request

@@ -73,7 +73,7 @@ def _page() -> bytes:
         "api_docs.html",
         document=document,
         described=described,
-        tags=openapi.TAGS,
+        tags={tag["name"]: tag["description"] for tag in document["tags"]},
         titles=problems.TITLES,
         meanings=problems.MEANINGS,
         pretty=_pretty,

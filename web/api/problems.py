@@ -10,8 +10,11 @@ from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
+from engine import subjects
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
+from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
@@ -45,6 +48,8 @@ def answer_to(error: Exception) -> Response:
     if (refused := refused_value(error.__cause__ if isinstance(error, Unanswered) else error)) is not None:
         log.warning("%s %s: %s", request.method, request.path, error)
         error = refused
+    if isinstance(error, WerkzeugNotFound) and (subject := subjects.of_path(request.path.removeprefix(PREFIX))) is not None:
+        error = subject.refusal
     match error:
         case Refused():
             return problem(error.status, error.detail, error.errors, error.headers, error.code)

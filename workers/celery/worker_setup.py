@@ -12,6 +12,7 @@ import kombu
 from celery import signals
 from celery.app.amqp import AMQP
 
+from engine import subjects
 from jiyi.protocol.wire.broker import PUBLISHED_AT
 from jiyi.protocol.wire.json_values import JsonObject
 from models.operations import meters
@@ -39,7 +40,7 @@ class SoonAgain(AMQP):  # type: ignore[misc]  # Celery has no types
 
 
 #: Names of the workers (``workers.procfile``) that do such work.
-BACKGROUND = frozenset({"embedding", "upkeep", "reflection", "growth"})
+BACKGROUND = frozenset({"embedding", "upkeep", "reflection", *subjects.queues()})
 #: How far they give way (``nice``): of a core that is wanted by both they get a quarter.
 NICENESS = 5
 

@@ -18,6 +18,7 @@ from models.accounts.api_keys import ApiKey
 from models.accounts.known_keys import known_keys
 from models.memory import inbox
 from models.memory.event_rows import PreparedMemory
+from models.memory.event_types import refusal
 from models.memory.ingest import Rejected, identity
 from workers.intake.compression import UnreadableBodyError, decompressed
 from workers.intake.sources import Signature, Taken
@@ -107,7 +108,11 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
             return
         for item in rejected:
             item.believed = identity(item.body)[1] == signed_for
-    opened.events.extend(decoded.events)
+    for event in decoded.events:
+        if reason := refusal(event):
+            rejected.append(Rejected(wire.encode([event]).decode(), reason))
+        else:
+            opened.events.append(event)
     opened.rejected.extend(rejected)
 
 

@@ -111,6 +111,7 @@ def document(root: str, operations: Sequence[Operation]) -> Json:
         paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, refs, schemas)
     paths[f"{PREFIX}/stream"] = STREAM
     used = {status for operation in operations for status in operation.statuses}
+    tags = {operation.tag for operation in operations}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -120,7 +121,7 @@ def document(root: str, operations: Sequence[Operation]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": root.rstrip("/")}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in tags],
         "security": [{"key": []}],
         "paths": paths,
         "components": {

@@ -17,6 +17,7 @@ STATUSES: Mapping[str, int] = {
     "id_reused": 409,
     "text_refused": 422,
     "not_found": 404,
+    "switched_off": 404,
     "conflict": 409,
     "not_allowed": 403,
     "too_many_questions": 429,

@@ -17,9 +17,9 @@ from jiyi.protocol.growth.artifacts import ArtifactState
 from models.conversations import experiences
 from models.db.connection import unit_of_work
 from models.growth.artifacts import artifact_page
-from models.growth.candidates import AGGREGATE, COMPOSE
 from models.growth.feedback import WEIGH
 from models.growth.trajectories import COMPRESS
+from models.growth.work import AGGREGATE, COMPOSE
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.queue import pending_work

@@ -12,7 +12,7 @@ from jiyi.protocol.growth.pains import ListPains, PainDetail, PainId, PainPoint
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import pain_actions
-from models.growth.followup_work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
+from models.growth.work import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from tasks.framework.work import Batch, run_until_idle
 from tasks.growth.pains import merge_pains, solve_pain
 from tasks.growth.self_review import follow_profile

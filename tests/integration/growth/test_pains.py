@@ -15,7 +15,7 @@ from jiyi.protocol.growth.pains import ListPains, PainId, ProposeSolution, Repor
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from models.growth import pain_actions
-from models.growth.followup_work import MERGE_PAINS
+from models.growth.work import MERGE_PAINS
 from tasks.framework.work import run_until_idle
 from tasks.growth.pains import merge_pains
 from tests.integration.conversations import talk

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import ValidationError
 
+from engine.growth.questions import SelfReflection
 from engine.growth.self_review import IdentityChange, MetaMemory, SelfReflected
 from engine.providers import llms
-from engine.providers.questions import SelfReflection
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.growth.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent

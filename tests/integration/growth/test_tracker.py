@@ -15,7 +15,7 @@ from jiyi.protocol.growth.pains import ProposeSolution, ResolvePain
 from jiyi.protocol.growth.tracking import TallyQuery
 from models.db.connection import unit_of_work
 from models.growth import pain_actions, tracking
-from models.growth.artifacts import SKILL_ACTIONS
+from models.growth.artifacts import SKILL_ACTIONS, list_tallies
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
 from tests.integration.growth.growing import run as aggregate
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
-    found = tracking.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
+    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
     return {one.what: (one.grown, one.used) for one in found.tallies}
 
 
@@ -65,7 +65,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     with unit_of_work() as connection:
         tracking.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
-    found = tracking.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
+    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
     assert [one.what for one in found][-1] == "toy"
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)
@@ -80,4 +80,4 @@ def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
         tracking.note(connection, (group, "nobody"), "skill", grown=1)
     assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
     with pytest.raises(NotFound):
-        tracking.list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
+        list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))

@@ -435,7 +435,7 @@ NOT_FOR_PROMPTS = {
         "files, backups, SQL, logs",
     ),
     **dict.fromkeys(
-        ("engine.providers.embedders", "engine.providers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        ("engine.providers.embedders", "engine.tiers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",

@@ -253,3 +253,17 @@ def test_without_hint_or_appointment_memories_have_all_of_it() -> None:
     with ConversationLoop(service, max_tokens=500, seconds=30) as loop:
         loop.before_completion("mia", "You are kind.", ONLY_TELLS)
     assert service.most == [500]
+
+
+def test_without_growth_nothing_of_it_is_asked_for_or_published() -> None:
+    service: Any = Service()
+    published: list[Any] = []
+    service.observe_many = published.extend
+    service.growth = None
+    with ConversationLoop(service, growth=False, seconds=30) as loop:
+        prompt = loop.before_completion("mia", "", ASKS, session_id="s")
+        loop.step("mia", "s", "tool_call", tool="search")
+        loop.after_completion("mia", [{"role": "user", "content": ASKS}, {"role": "assistant", "content": "Done."}], "s")
+    assert "蕨类植物" in prompt
+    assert HINT not in prompt
+    assert {event["type"] for event in published} == {"turn.recorded"}

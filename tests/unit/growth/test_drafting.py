@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conversations.memories import StoredExperience, pattern_hash
+from engine.growth.questions import SkillDraft
 from engine.growth.skills import (
     LivedExperience,
     PriorDecision,
@@ -21,7 +22,6 @@ from engine.growth.skills import (
     is_due,
     next_status,
 )
-from engine.providers.questions import SkillDraft
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.hint import HINT_TOKENS, HintStage, hint

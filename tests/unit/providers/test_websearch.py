@@ -23,8 +23,8 @@ from pydantic import SecretStr, ValidationError
 from engine.providers import breakers
 from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, chosen, fetch_json
 from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, hits_of, within, words
-from engine.providers.web_searcher import Cache, Quota, Searcher, items_of
 from engine.tiers.answer import Skipped
+from engine.tiers.web_searcher import Cache, Quota, Searcher, items_of
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from engine.growth import questions as questions_of_growth
 from engine.providers import questions as ask
 from engine.providers.questions import FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
 from engine.rules.poignancy import WordList, weigh
@@ -383,8 +384,9 @@ def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_othe
 
 
 def test_there_is_a_rule_for_every_question() -> None:
-    asked = [cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")]
-    assert set(RULES) == set(asked)
+    known = [*vars(ask).values(), *vars(questions_of_growth).values()]
+    asked = {cls for cls in known if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")}
+    assert set(RULES) == asked
     for model, nothing in ((Insights, {"focal_point": "?", "statements": [], "count": 1}), (Memo, {"utterances": []})):
         with pytest.raises(ValidationError):  # nothing is asked about nothing
             model.model_validate({"agent_id": "a", **nothing})

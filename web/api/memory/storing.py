@@ -7,6 +7,7 @@ from concurrent.futures import TimeoutError as Late
 
 import psycopg
 
+from engine import subjects
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
@@ -24,9 +25,12 @@ def keep(events: Sequence[Event]) -> Kept:
     """Return when they are in the database.
 
     Raises:
-        Refused: an id is taken, or vectors do not fit.
+        Refused: an id is taken, vectors do not fit, or an event belongs to a subject that is off.
         Unanswered: the database refuses a value, is away, or slow; in the last case whether they were stored is not known.
     """
+    for event in events:
+        if (subject := subjects.of_event(event.type)) is not None:
+            raise Refused(422, str(subject.refusal), code=subject.refusal.code)
     try:
         return group_commit().store(events, PATIENCE)
     except Late:

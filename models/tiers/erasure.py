@@ -14,10 +14,22 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, func, literal_column, select, table, text
 
 from engine.erasure.names import Names
+from jiyi.protocol.erasure import Erasure
 from models.erasure.noting import note_ids
+from models.erasure.parts import Part, Scrubbed, register
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
+SCRUBBED: tuple[Scrubbed, ...] = (
+    (
+        "digest_items",
+        "digest_id::text || '/' || number::text",
+        "topic, summary, array_to_string(keywords, ' ')",
+        "group_id = :group",
+        "DELETE FROM digest_items",
+    ),
+    ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
+)
 #: Rows looked through at once.
 PAGE = 5_000
 
@@ -77,11 +89,20 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
     return gone
 
 
-def clear_valkey(group_id: str) -> int:
+def clear_valkey(group_id: str) -> dict[str, int]:
     """Working memory as a whole: it is made anew from quarantine. Returns how many entries there were."""
     count = working.size(group_id)
     working.forget(group_id)
-    return count
+    return {"working_memory": count}
+
+
+def preview(connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]) -> dict[str, set[UUID]]:
+    """Outputs in quarantine, and knowledge, that would go."""
+    by_agents = ids_of_agents(connection, group_id, agents)
+    by_name = named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
+    outputs = {*by_agents["quarantine_logs"], *by_name.get("quarantine_logs", [])}
+    known = {*by_agents["knowledge"], *by_name.get("knowledge", []), *by_name.get("knowledge_history", [])}
+    return {"outputs": outputs, "knowledge": known | resting_on(connection, group_id, [*outputs, *known, *events])}
 
 
 def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[UUID, str]]:
@@ -144,3 +165,21 @@ _REMEMBER = text("""
     ON CONFLICT DO NOTHING
 """)
 _UNLINK = text("UPDATE knowledge SET replaced_by = NULL WHERE group_id = :group AND replaced_by = ANY(:ids)")
+
+register(
+    Part(
+        scrubbed=SCRUBBED,
+        vacuumed=("quarantine_logs", "knowledge", "knowledge_history", "digest_items"),
+        of_agents=OF_AGENTS,
+        # Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
+        agents=(
+            select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
+            select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
+        ),
+        note_named=note_named,
+        note_resting=note_resting,
+        delete=delete,
+        clear_valkey=clear_valkey,
+        preview=preview,
+    )
+)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text
 
-#: Tables that are looked through for names: table, key, texts, whose rows, what becomes of those that are found.
-SCRUBBED = (
+from models.erasure.parts import Part, Scrubbed, register
+from models.stores import index
+from models.stores.tables import StoreItem
+
+SCRUBBED: tuple[Scrubbed, ...] = (
     (
         "store_items",
         "item_id::text",
@@ -39,12 +42,12 @@ def delete_of_agents(connection: Connection, group_id: str, agents: Sequence[str
     return Counter({"store_items": gone})
 
 
-def tidy(connection: Connection, group_id: str) -> int:
+def tidy(connection: Connection, group_id: str) -> Counter[str]:
     """Attachments that no item has any more go, chunks of files that went, too; readers read all anew. Returns how many attachments."""
     connection.execute(_DROP_CHUNKS, {"group": group_id})
     gone = connection.execute(_DROP_ATTACHMENTS, {"group": group_id}).rowcount
     connection.execute(_READ_ANEW, {"group": group_id})
-    return gone
+    return Counter({"attachments": gone})
 
 
 _DELETE_OF_AGENTS = text("DELETE FROM store_items WHERE group_id = :group AND metadata ->> 'agent_role' = ANY(:agents)")
@@ -59,3 +62,15 @@ _DROP_ATTACHMENTS = text("""
     )
 """)
 _READ_ANEW = text("UPDATE stores SET revision = revision + 1, generation = generation + 1 WHERE group_id = :group")
+# Who speaks into a store is an agent here, with or without memories.
+_ROLE = StoreItem.item_metadata["agent_role"].astext
+
+register(
+    Part(
+        scrubbed=SCRUBBED,
+        agents=(select(_ROLE).where(StoreItem.group_id == bindparam("group"), _ROLE.is_not(None)),),
+        delete_of_agents=delete_of_agents,
+        tidy=tidy,
+        forget=index.forget,
+    )
+)

@@ -1,9 +1,8 @@
-"""Erasure in what agents grew, do and keep by themselves: skills, pain points, identity, appointments, items.
+"""Erasure in what agents grew and do by themselves: skills, pain points, identity, appointments.
 
 What rests on something erased goes with it: a trajectory with its steps; a pattern and what came of it with its evidence; a pain
 point that nothing else tells of, with its proposals; a proposed change of a file, unless it was approved. The file ``USER`` follows
-the profile and goes with it. Growth begins again from what is left. A part of an item's namespace that is an agent's name says that
-the item is that agent's.
+the profile and goes with it. Growth begins again from what is left.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from models.erasure.parts import Part, Scrubbed, register
 from models.growth import pains
 
-#: Tables that are looked through for names: table, key, texts, whose rows, what becomes of those that are found. What the database
-#: deletes with an item are its texts.
-SCRUBBED = (
+SCRUBBED: tuple[Scrubbed, ...] = (
     (
         "schedules",
         "schedule_id::text",
@@ -76,8 +74,6 @@ SCRUBBED = (
         "DELETE FROM identity_proposals",
     ),
     ("identity_snapshots", "snapshot_id::text", "name, author", "group_id = :group", "DELETE FROM identity_snapshots"),
-    ("items", "item_id::text", "array_to_string(namespace, chr(1)), key, value::text", "group_id = :group", "DELETE FROM items"),
-    ("item_texts", "item_id::text || '/' || number::text", "content", "group_id = :group", "DELETE FROM item_texts"),
 )
 
 
@@ -135,3 +131,5 @@ _FINDINGS = text("""
         SELECT FROM unnest(CAST(:ids AS uuid[])) AS gone(id) WHERE position(gone.id::text IN r.findings::text) > 0
     )
 """)
+
+register(Part(scrubbed=SCRUBBED, delete=delete))

@@ -1,0 +1,122 @@
+"""What growth asks of an LLM, and the rules that answer where there is none."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from engine.growth.pains import find_pains, propose_solution
+from engine.growth.self_review import SelfReflected, review
+from engine.growth.skills import draft_skill
+from engine.providers.questions import Question, speaker
+from engine.rules.provider import RULES
+from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.growth.artifact_types import Pattern, SkillCandidate
+from jiyi.protocol.growth.pains import Category, FoundPains, KnownSolution, ProposedSolution
+
+
+class SkillDraft(Question[SkillCandidate]):
+    """Which skill comes of what helped with the same problem several times?"""
+
+    prompt: ClassVar[str] = "skill"
+    answer: ClassVar[type[BaseModel]] = SkillCandidate
+
+    pattern: Pattern
+
+    @property
+    def text(self) -> str:
+        return self.pattern.title
+
+    @property
+    def about(self) -> str:
+        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
+
+    @property
+    def statements(self) -> list[str]:
+        return self.pattern.common_steps
+
+    def problems(self, answer: SkillCandidate) -> list[str]:
+        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
+        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
+
+
+class Pains(Question[FoundPains]):
+    """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
+
+    prompt: ClassVar[str] = "pains"
+    answer: ClassVar[type[BaseModel]] = FoundPains
+
+    messages: list[Message] = Field(min_length=1)
+    since: int = Field(0, ge=0)
+
+    @property
+    def about(self) -> str:
+        return f"new are the lines from {self.since} on"
+
+    @property
+    def utterances(self) -> list[tuple[str, str]]:
+        return [(speaker(message), message.text) for message in self.messages]
+
+    def problems(self, answer: FoundPains) -> list[str]:
+        given = {"pains": [pain.turn for pain in answer.pains], "helped": answer.helped}
+        return [
+            f"{field}: {turn} is no number of a new line {self.since} … {len(self.messages) - 1}"
+            for field, turns in given.items()
+            for turn in turns
+            if not self.since <= turn < len(self.messages)
+        ]
+
+
+class Solution(Question[ProposedSolution]):
+    """What might be done about a pain point?"""
+
+    prompt: ClassVar[str] = "solution"
+    answer: ClassVar[type[BaseModel]] = ProposedSolution
+
+    text: str
+    category: Category = "other"
+    #: What users said of it.
+    quotes: list[str] = Field(default_factory=list)
+    experiences: list[KnownSolution] = Field(default_factory=list)
+    #: What was advised after they said so.
+    advice: list[str] = Field(default_factory=list)
+
+    @property
+    def statements(self) -> list[str]:
+        known = [f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})" for solution in self.experiences]
+        return [
+            *(f"said: {quote}" for quote in self.quotes),
+            *(f"known: {text}" for text in known),
+            *(f"advised: {a}" for a in self.advice),
+        ]
+
+
+class SelfReflection(Question[SelfReflected]):
+    """What do an agent's conversations say about the agent itself? ``text``: its files as they are."""
+
+    prompt: ClassVar[str] = "self_reflection"
+    answer: ClassVar[type[BaseModel]] = SelfReflected
+
+    text: str = ""
+    #: (role, what was said)
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+    def problems(self, answer: SelfReflected) -> list[str]:
+        problems = []
+        for field in ("patterns", "improvements", "identity_changes", "meta_memories"):
+            for place, entry in enumerate(getattr(answer, field)):
+                wrong = [number for number in entry.evidence if not 0 <= number < len(self.utterances)]
+                if wrong:
+                    problems.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
+        return problems
+
+
+def _solution(question: Solution) -> ProposedSolution:
+    return propose_solution(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+
+
+RULES[SkillDraft] = lambda question: draft_skill(question.pattern)
+RULES[Pains] = lambda question: find_pains(question.messages, question.since)
+RULES[Solution] = _solution
+RULES[SelfReflection] = lambda question: review(question.agent_id, question.utterances)

@@ -1,0 +1,62 @@
+"""What follows from conversations in other subjects: each registers it here, and it is done in the transaction that it follows from.
+
+``models.event_handlers`` lists the modules that register.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from models.memory.agents import AgentName
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was stored of an agent's turns; the agent is locked."""
+
+    name: AgentName
+    agent_key: UUID
+    #: Turns that were looked through; memories and experiences that came of them.
+    turns: int
+    memories: int
+    experiences: int
+
+
+#: Gives the kinds of work that it owed, each with how many.
+AfterExtraction = Callable[[Connection, Extraction], Counter[str]]
+#: Is told how many memories were put into a prompt, and how many of them are experiences.
+AfterInjection = Callable[[Connection, AgentName, int, int], None]
+
+_EXTRACTION: list[AfterExtraction] = []
+_INJECTION: list[AfterInjection] = []
+
+
+def after_extraction(function: AfterExtraction) -> AfterExtraction:
+    """Have a function owe what follows from an extraction."""
+    _EXTRACTION.append(function)
+    return function
+
+
+def after_injection(function: AfterInjection) -> AfterInjection:
+    """Have a function note what follows from an injection."""
+    _INJECTION.append(function)
+    return function
+
+
+def extracted(connection: Connection, extraction: Extraction) -> Counter[str]:
+    """All that follows from an extraction is owed; kinds of work, each with how many."""
+    import_module("models.event_handlers")
+    return sum((function(connection, extraction) for function in _EXTRACTION), Counter())
+
+
+def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
+    """All that follows from an injection is noted."""
+    import_module("models.event_handlers")
+    for function in _INJECTION:
+        function(connection, name, memories, experiences)

@@ -1,0 +1,93 @@
+"""What optional subjects add to an erasure: each registers it here, with the tables that it has.
+
+It is done whether a subject is on or off: an erasure leaves nothing behind in tables that stay when a subject is switched off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Select
+from sqlalchemy.orm import InstrumentedAttribute
+
+from engine import subjects
+from engine.erasure.names import Names
+from jiyi.protocol.erasure import Erasure
+
+#: A table that is looked through for names: its name, key, texts, whose rows, and what becomes of those that are found.
+Scrubbed = tuple[str, str, str, str, str]
+
+
+def _nothing_noted(_connection: Connection, _erasure_id: UUID, _group_id: str, _names: Names | None = None) -> int:
+    return 0
+
+
+def _nothing_deleted(_connection: Connection, _group_id: str, _whose: Sequence[Any]) -> Counter[str]:
+    return Counter()
+
+
+def _nothing_forgotten() -> None:
+    """Its processes remember no texts."""
+
+
+def _nothing_cleared(_group_id: str) -> dict[str, int]:
+    return {}
+
+
+def _nothing_previewed(
+    _connection: Connection, _group_id: str, _request: Erasure, _agents: Sequence[str], _events: set[UUID]
+) -> dict[str, set[UUID]]:
+    return {}
+
+
+def _nothing_tidied(_connection: Connection, _group_id: str) -> Counter[str]:
+    return Counter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one subject adds."""
+
+    scrubbed: tuple[Scrubbed, ...] = ()
+    #: Tables that are vacuumed when rows of them went.
+    vacuumed: tuple[str, ...] = ()
+    #: Ids of rows that are an agent's own: noted with the agent.
+    of_agents: tuple[InstrumentedAttribute[UUID], ...] = ()
+    #: Names of agents of the group ``:group``, who may have no memories.
+    agents: tuple[Select[Any], ...] = ()
+    #: Notes rows that name a person; how many.
+    note_named: Callable[[Connection, UUID, str, Names], int] = _nothing_noted
+    #: Notes what rests on something noted, one level; how many.
+    note_resting: Callable[[Connection, UUID, str], int] = _nothing_noted
+    #: Deletes what these noted ids are, and what rests on them, while the memories among them are still there; rows by table.
+    delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = _nothing_deleted
+    #: Deletes what else is these agents'; rows by table.
+    delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = _nothing_deleted
+    #: Deletes what nothing refers to any more, after texts were looked through; rows by table.
+    tidy: Callable[[Connection, str], Counter[str]] = _nothing_tidied
+    #: Clears what Valkey holds of the group; how many entries of what.
+    clear_valkey: Callable[[str], dict[str, int]] = _nothing_cleared
+    #: Drops what this process remembers of texts.
+    forget: Callable[[], None] = _nothing_forgotten
+    #: Ids that would go, besides memories and events, by what a preview calls them.
+    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = _nothing_previewed
+
+
+_REGISTERED: list[Part] = []
+
+
+def register(part: Part) -> None:
+    """Add what a subject adds."""
+    _REGISTERED.append(part)
+
+
+@cache
+def parts() -> Sequence[Part]:
+    """What all subjects add, on or off."""
+    subjects.load_always()
+    return _REGISTERED
