@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -16,23 +15,16 @@ from uuid6 import uuid7
 
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch, NoAnswer
+from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.queries import Page
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from tests.integration.memory.test_inbox import observed
+from tests.integration.waiting import PATIENCE_SECONDS, until
 
-PATIENCE_SECONDS = 60.0
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-    return found
 
 
 def publish_raw(body: str) -> None:
@@ -74,6 +66,18 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     for start in range(0, 1_200, 500):
         numbers = [of[event_id] for event_id in ids[start : start + 500]]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
+    event_id = client.observe("klaus", "Klaus drinks tea", occurred_at=T0, wait=True)
+    client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
+
+    def node() -> MemoryRow:
+        return client.memory.nodes("klaus").rows[0]
+
+    until(lambda: node().access_count == 1)
+    assert node().node_id == event_id
+    assert node().last_accessed == T0 + timedelta(hours=3)
 
 
 def test_observations_with_a_wrong_one_among_them_are_not_published_at_all(client: Client) -> None:
