@@ -43,12 +43,13 @@ def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) 
         pairs: an older statement and a newer one each.
         expected: of which pairs a rule says so already: less is enough (:data:`EXPECTED`). Empty: of none.
     """
+    return are_sure(heads, chances(heads, pairs), expected or [False] * len(pairs))
+
+
+def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bool]) -> list[bool]:
+    """Which of the probabilities (:func:`chances`) are enough, as in :func:`retires`."""
     least = sure(heads)
-    probabilities = chances(heads, pairs)
-    return [
-        chance >= (EXPECTED if is_expected else least)
-        for chance, is_expected in zip(probabilities, expected or [False] * len(pairs), strict=True)
-    ]
+    return [chance >= (EXPECTED if is_expected else least) for chance, is_expected in zip(probabilities, expected, strict=True)]
 
 
 def sure(heads: Heads) -> float:

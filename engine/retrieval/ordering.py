@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from engine.conversations.attributes import attribute_of
 from engine.heads.judgements import Heads
-from engine.heads.retiring import may_retire, retires, said_of
+from engine.heads.retiring import are_sure, chances, may_retire, said_of
 from engine.retrieval.ranking import MIN_NORM, Floats, Order
 from engine.text.changes import CHANGE, PERHAPS, SAYS
 from engine.text.keywords import words_of
@@ -50,6 +50,9 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
+#: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not. Marks need more
+#: (``JIYI_CHANGE_PRECISION``).
+LIKELY = 0.3
 #: From where a sentence begins, and no character of it is tried twice.
 _QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 #: What somebody says of how it was before.
@@ -397,18 +400,31 @@ def order(
     """
     positions, replaced_by = np.arange(len(shown)), dict[int, int]()
     if may_be_renewed(question, shown):
-        positions, replaced_by = in_order(shown, _confirmed(shown, renewed(question, shown, alike(), relevance()), judge))
+        likely, sure = _judged(shown, renewed(question, shown, alike(), relevance()), judge)
+        positions, _ = in_order(shown, likely)
+        _, replaced_by = in_order(shown, sure)
     return positions[behind_evidence([shown[place] for place in positions.tolist()])], replaced_by
 
 
-def _confirmed(shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]) -> NDArray[np.bool_]:
-    """The pairs (newer, older) of which the heads are sure, too; without them those of one attribute with a word of change."""
+def _judged(
+    shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The pairs (newer, older) that are likely for the heads, which decides the order, and those that are sure, which are marked; without
+    heads those of one attribute with a word of change are both.
+    """
     places = np.argwhere(pairs)
     if not len(places):
-        return pairs
+        return pairs, pairs
     texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in places.tolist()]
     heads, by_rule = judge(), said_so(texts)
-    sure = by_rule if heads is None else retires(heads, texts, by_rule)
-    confirmed = np.zeros_like(pairs)
-    confirmed[tuple(places[sure].T)] = True
-    return confirmed
+    if heads is None:
+        return _among(pairs, places[by_rule]), _among(pairs, places[by_rule])
+    probabilities = chances(heads, texts)
+    sure = np.array(are_sure(heads, probabilities, by_rule))
+    return _among(pairs, places[sure | (np.array(probabilities) >= LIKELY)]), _among(pairs, places[sure])
+
+
+def _among(pairs: NDArray[np.bool_], places: NDArray[np.intp]) -> NDArray[np.bool_]:
+    chosen = np.zeros_like(pairs)
+    chosen[tuple(places.T)] = True
+    return chosen

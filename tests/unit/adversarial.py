@@ -13,11 +13,12 @@ from typing import Any
 
 #: Characters of the shorter input; the longer one has four times as many.
 SHORT, LONGER = 20_000, 4
-#: What four times the length may take, in times of the shorter one: linear is 4, square 16.
-MOST_RATIO = 6.0
+#: What four times the length may take, in times of the shorter one: linear is 4, up to 8 where others fill the processor's caches;
+#: square is 16.
+MOST_RATIO = 9.0
 #: Below this the longer input is quick enough whatever the ratio, and too short to be measured. Seconds.
 NEGLIGIBLE = 0.08
-#: Seconds; a ratio twice as large as allowed that took so long is no noise.
+#: Seconds; a ratio half as large again as allowed that took so long is no noise.
 CERTAIN = 0.2
 #: Seconds; what takes so long with the shorter input is not tried with the longer one.
 HOPELESS = 3.0
@@ -62,7 +63,7 @@ def slow(function: Callable[[str], Any], short: str, long: str) -> float | None:
     least_long = _seconds(function, long)
     for _ in range(RUNS):
         ratio = least_long / least_short
-        if least_long <= NEGLIGIBLE or ratio <= MOST_RATIO or (least_long > CERTAIN and ratio > 2 * MOST_RATIO):
+        if least_long <= NEGLIGIBLE or ratio <= MOST_RATIO or (least_long > CERTAIN and ratio > 1.5 * MOST_RATIO):
             break
         least_short, least_long = min(least_short, _seconds(function, short)), min(least_long, _seconds(function, long))
     ratio = least_long / least_short

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.growth import questions as questions_of_growth
 from engine.providers import llm_prompts as prompts
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import block_of
@@ -24,7 +25,8 @@ from jiyi.settings import Settings
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language, language_of
 
-QUESTIONS = [cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")]
+_KNOWN = [*vars(ask).values(), *vars(questions_of_growth).values()]
+QUESTIONS = list(dict.fromkeys(cls for cls in _KNOWN if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")))
 LANGUAGES = get_args(Language)
 
 

@@ -102,7 +102,8 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
     texts = [[f"text {number} of {thread}" for number in range(20)] for thread in range(4)]
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(engine.passages, texts))
-    assert (most, len(vendor.requests)) == (2, 8)
+    assert most == 2
+    assert len(vendor.requests) >= 8  # one that a busy machine answers too late is asked again
     expected = bad.vectors_of(texts[3], 1_024)
     assert made[3] == pytest.approx(np.array(expected, dtype=np.float32), abs=1e-6)
 
