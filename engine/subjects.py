@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 
-from jiyi.errors import SwitchedOff
+from jiyi.errors import SettingsError, SwitchedOff
 from jiyi.settings import SUBJECTS, get_settings, subject_names
 
 
@@ -143,8 +143,14 @@ ALL: Mapping[str, Subject] = {subject.name: subject for subject in (GROWTH, STOR
 
 @cache
 def on() -> tuple[Subject, ...]:
-    """Those that are on in this process: what the setting said when it was first asked."""
-    names = subject_names(get_settings().subjects)
+    """Those that are on in this process: what the setting said when it was first asked, which modules do that are imported.
+
+    All of them where the settings are wrong: the program itself, which reads them next, says so in one line.
+    """
+    try:
+        names = subject_names(get_settings().subjects)
+    except SettingsError:
+        names = frozenset(SUBJECTS)
     return tuple(ALL[name] for name in SUBJECTS if name in names)
 
 

@@ -14,7 +14,7 @@ from jiyi.stores.types import FileMemoryConfig
 from models.stores.backends import BACKENDS
 from tasks.stores import disk
 from tests.integration.stores.folders import Folder, MakeFolder
-from tests.unit.stores.test_reading import pdf
+from tests.unit.stores.test_chunks import pdf
 
 KILN = "The kiln reached 1,240 degrees on Monday."
 
