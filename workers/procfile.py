@@ -92,8 +92,11 @@ def fits_the_database() -> None:
 
 
 def main() -> None:
-    known = commands()
     name = sys.argv[1] if len(sys.argv) == 2 else ""
+    try:
+        known = commands()
+    except SettingsError as error:
+        sys.exit(f"jiyi {name}: {error}")
     if name not in known:
         sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
     try:

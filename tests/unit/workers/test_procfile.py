@@ -1,7 +1,10 @@
-"""How many batches the embedding worker has in hand."""
+"""How each process is started: how many batches the embedding worker has in hand, and what a wrong setting says."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -17,3 +20,14 @@ def test_a_vendor_has_several_calls_open_a_model_of_this_machine_two_batches_in_
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     configure(embedder=name, embedder_calls=4, embedder_base_url="http://127.0.0.1:9/v1" if name.startswith("compatible") else "")
     assert {"--pool=threads", f"--concurrency={concurrency}"} <= set(commands()["embedding"])
+
+
+def test_a_wrong_setting_is_told_in_one_line() -> None:
+    environment = {**os.environ, "JIYI_SUBJECTS": "growht"}
+    told = subprocess.run(
+        [sys.executable, "-m", "workers.procfile", "web"], capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
+    assert told.returncode == 1
+    assert told.stderr.splitlines() == [
+        "jiyi web: JIYI_SUBJECTS: unknown subject 'growht': did you mean growth?. See docs/configuration.md"
+    ]
