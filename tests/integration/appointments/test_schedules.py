@@ -41,9 +41,10 @@ def create(group: str, said: str = "每天早上9点提醒我查房", **fields: 
 
 
 def due(schedule_id: UUID, ago: timedelta = timedelta(seconds=1)) -> datetime:
-    """Make a schedule due."""
+    """Make a schedule due, of which nothing is owed yet: a scan less than a minute before its own time has owed that one."""
     moment = datetime.now(UTC) - ago
     with whole_service(), unit_of_work() as connection:
+        connection.execute(_NOTHING_OWED, {"id": schedule_id})
         connection.execute(_DUE, {"id": schedule_id, "due": moment})
     return moment
 
@@ -257,8 +258,10 @@ _LONG_AGO = (
     text("UPDATE schedule_runs SET due_at = due_at - interval '31 days' WHERE group_id = :group"),
     text("UPDATE alerts SET acknowledged_at = acknowledged_at - interval '91 days' WHERE group_id = :group"),
 )
+_NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
 _DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
-_ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
+_ALL_NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
+_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
 _OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
 _COUNTED = text("""
     SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,
