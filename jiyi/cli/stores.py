@@ -14,7 +14,7 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.stores import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import NodeType
 from jiyi.protocol.recall import AnyKind
 from jiyi.protocol.retrieval import Filters, Message
 from jiyi.protocol.tiers.query import Order, SearchType

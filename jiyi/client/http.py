@@ -26,7 +26,7 @@ from jiyi.errors import (
     ServiceError,
     TooManyQuestions,
 )
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 

@@ -8,6 +8,7 @@ from pydantic import RootModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.operations import (
     DeadLetter,
     DeadLetterPage,
@@ -30,7 +31,6 @@ from jiyi.protocol.operations import (
     TickRequest,
 )
 from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.

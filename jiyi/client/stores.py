@@ -10,7 +10,7 @@ from uuid import UUID
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import stores as protocol
-from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.stores import Snapshot
 
 

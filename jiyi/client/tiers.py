@@ -10,7 +10,7 @@ from pydantic import RootModel
 from jiyi.client.arguments import ContextArguments
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
-from jiyi.protocol.queries import DEFAULT_PAGE, Rows
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.tiers.knowledge import (
     Change,
     CheckBody,

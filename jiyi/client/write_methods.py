@@ -16,12 +16,12 @@ from jiyi.client.steps import Message, Steps, polled, verb
 from jiyi.client.tiers import Tiers
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations.types import Role
+from jiyi.protocol.event_bodies import digests_of
+from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.content import digests_of
-from jiyi.protocol.events.states import EventState
 from jiyi.protocol.tiers.knowledge import IngestBody, IngestState, ingest_event
-from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Ids in one question about states.
 STATES_A_CALL = 500

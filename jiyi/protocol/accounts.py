@@ -13,9 +13,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, model_validator
 
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import Name, Request
 from jiyi.protocol.passwords import PASSWORD_HASH
-from jiyi.protocol.queries import Request
 from jiyi.protocol.wire.api_keys import KeyScope, KeyText
 
 MAX_GROUPS = 1_000

@@ -48,6 +48,7 @@ from jiyi.protocol.appointments.schedules import (
     ScheduleState,
 )
 from jiyi.protocol.archive import Archived, ArchivedQuery, ArchiveRequest, Restored, RestoreRequest
+from jiyi.protocol.base import CHANGES, QUEUE, Page
 from jiyi.protocol.conversations.commands import (
     AddResource,
     AgentId,
@@ -89,7 +90,7 @@ from jiyi.protocol.conversations.commands import (
 from jiyi.protocol.conversations.compaction import CheckThreshold, Compacted, CompactMessages, CountMessages, Threshold
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectRequest
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.events.states import EventState, EventStatesQuery
+from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.growth.artifacts import (
     ArtifactId,
     ArtifactRows,
@@ -181,7 +182,6 @@ from jiyi.protocol.operations import (
 )
 from jiyi.protocol.operations import RecallRequest as CheckRecall
 from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.queries import CHANGES, QUEUE, Page
 from jiyi.protocol.recall import (
     AddedMemory,
     AddMemory,

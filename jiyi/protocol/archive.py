@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, model_validator
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, Number, PageSize, Request
 
 #: Most memories that one request archives or restores.
 MAX_RESTORED = 1_000

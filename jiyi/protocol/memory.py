@@ -12,11 +12,9 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import Keyword, Moment, Name, NodeType
+from jiyi.protocol.base import DEFAULT_PAGE, JsonObject, Keyword, Moment, Name, NodeType, Number, PageSize, Position, Request, TimeAndId
 from jiyi.protocol.memory_fields import MemoryFields, MemoryStatement
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Position, Request, TimeAndId
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
-from jiyi.protocol.wire.json_values import JsonObject
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500

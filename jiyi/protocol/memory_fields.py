@@ -11,8 +11,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import NodeType
 
 
 class MemoryBrief(BaseModel):

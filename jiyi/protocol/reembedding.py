@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.queries import Request
+from jiyi.protocol.base import Request
 
 QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jiyi.protocol.base import DEFAULT_PAGE, PageSize
 from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobState, Kind, LetterState, WorkOwed
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize
 
 MAX_CURSOR_CHARS = 1_000
 NOT_OF_THIS_LIST = "after: is no cursor of this list; give `next` of the page before"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticSerializationError
 
 from jiyi.protocol import limits
+from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
 from jiyi.protocol.budget import QUESTION_CHARS
 from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
@@ -22,8 +20,6 @@ from jiyi.text.words import nfkc
 DEFAULT_TOP_K = 30
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
 MAX_TIMEOUT = 60.0
-
-M = TypeVar("M", bound=BaseModel)
 
 #: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in the group.
 #: A question that cannot be answered has no status; it is raised as an error.
@@ -74,17 +70,6 @@ def _within_top_k(top_k: int) -> int:
     if top_k > limit:
         raise ValueError(f"{top_k:,} is more than {limit:,}")
     return top_k
-
-
-def all_storable(request: M) -> M:
-    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
-    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
-        if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
-            return request
-    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
-    if problems:
-        raise ValueError("; ".join(problems))
-    return request
 
 
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]

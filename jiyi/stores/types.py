@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from jiyi.errors import ConfigError, readable_part
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import Name
 from jiyi.protocol.presets import ALIASES, PRESETS
 
 M = TypeVar("M", bound=BaseModel)

@@ -20,6 +20,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
 from jiyi.protocol import limits
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.tiers.query import (
     MAX_DAYS,
     MAX_RESULTS,
@@ -32,7 +33,6 @@ from jiyi.protocol.tiers.query import (
     SearchType,
     Threshold,
 )
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.words import Language, storable

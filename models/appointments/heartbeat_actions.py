@@ -24,8 +24,8 @@ from jiyi.protocol.appointments.heartbeats import (
     TickResult,
     Ticks,
 )
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.wire.json_values import JsonObject
 from models.appointments import alerts, health, heartbeats
 from models.db.actions import Context, action
 from models.memory import agents

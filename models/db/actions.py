@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.actions import TABLE, Declaration
-from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.base import QUEUE
 from jiyi.protocol.wire.api_keys import KeyScope
 from models.accounts import audit
 from models.db.conflicts import tried_again

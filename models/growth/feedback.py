@@ -11,10 +11,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import FeedbackGiven, Vote
 from jiyi.protocol.growth.artifact_types import KINDS, PREFIX, EvolutionEvent, Trust
 from jiyi.protocol.growth.artifacts import EvolutionRow
-from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, register_event

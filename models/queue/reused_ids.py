@@ -13,8 +13,8 @@ from sqlalchemy import Connection, text
 from engine.conversations.memories import memory_of
 from jiyi.errors import IdReused
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
-from jiyi.protocol.events.content import Content, content, content_of, digest, is_export
 from models.queue import dead_letters
 from models.queue.dead_letters import ID_REUSED
 

@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 
-from jiyi.protocol.queries import Rows
+from jiyi.protocol.base import Rows
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.wire import cursors
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import redis
 from flask import Blueprint, Flask, Response, abort, request
 
-from jiyi.protocol.events import unstorable
+from jiyi.protocol.base import unstorable
 from jiyi.protocol.openapi.operations import PREFIX
 from models.db.bounded_reads import Unanswered, one_line
 from models.queue import stream

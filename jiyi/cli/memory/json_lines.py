@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from jiyi.client.observations import full_form
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations.types import parse_uri, uri_of
 from jiyi.protocol.events import Event
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.settings import get_settings
 
 #: Problems that are told one by one; of the others only the number.

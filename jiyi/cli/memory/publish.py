@@ -15,9 +15,9 @@ from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_bodies import digests_of
+from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.content import digests_of
-from jiyi.protocol.events.states import EventState
 
 
 def publish(client: Client, events: Sequence[Event]) -> None:

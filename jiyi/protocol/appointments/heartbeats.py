@@ -9,8 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_validator
 
 from jiyi.protocol.appointments.schedules import TimeZone
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
 Urgency = Literal["low", "medium", "high"]
 Channel = Literal["ui", "desktop", "all"]

@@ -9,8 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.appointments.cron import check_cron, zone_of
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
 MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
+from jiyi.protocol.base import DEFAULT_PAGE, Description, Keyword, Name, PageSize, Request, few_enough_keywords, small_enough
 from jiyi.protocol.conversations.types import MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
-from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
 from jiyi.protocol.memory import AgentState
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.

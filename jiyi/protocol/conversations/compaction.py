@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jiyi.protocol.base import Request
 from jiyi.protocol.conversations.commands import MAX_MESSAGES
-from jiyi.protocol.queries import Request
 
 Urgency = Literal["none", "soft", "hard"]
 

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from jiyi.protocol.base import Name, Request
 from jiyi.protocol.conversations.types import Intent, Kind
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import Request
 
 Format = Literal["markdown", "compact", "json", "template"]
 

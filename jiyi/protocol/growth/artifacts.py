@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.events import Name, Vote
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.events import Vote
 from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, Recommendation, Sentiment, Signal, Status
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 MAX_REASON_CHARS = 1_000
 

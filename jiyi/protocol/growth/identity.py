@@ -14,9 +14,8 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import DEFAULT_PAGE, Name, Number, PageSize, Request
 from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
 
 File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
 FILES: tuple[File, ...] = get_args(File)

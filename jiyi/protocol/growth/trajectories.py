@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 from jiyi.protocol.growth.steps import StepType
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
 RequestType = Literal["tool_task", "question", "request", "chat"]
 #: How it ended: as asked, in part, not at all, or without an answer.

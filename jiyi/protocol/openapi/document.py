@@ -10,7 +10,8 @@ from pydantic.json_schema import models_json_schema
 
 from jiyi import __version__
 from jiyi.protocol import limits
-from jiyi.protocol.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
+from jiyi.protocol.base import MAX_NAME_CHARS, NOT_BLANK
+from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.openapi import problems
 from jiyi.protocol.openapi.operations import GROUP_HEADER, PREFIX, Operation
 from jiyi.protocol.rest import Problem

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 
-from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Name
-from jiyi.protocol.queries import Request
-from jiyi.protocol.retrieval import FocalText, all_storable
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import NOT_BLANK, JsonMapping, Name, Request, all_storable
+from jiyi.protocol.events import MAX_OUTPUT_CHARS
+from jiyi.protocol.retrieval import FocalText
 from jiyi.text.prompt import BUDGET, MAX_BUDGET, Part
 
 #: As ``relevance_threshold``: nothing is left out.

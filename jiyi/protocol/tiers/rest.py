@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import Name
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tiers.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
 MAX_NODE_ID_CHARS = 128

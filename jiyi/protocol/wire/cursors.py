@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.events import unstorable
+from jiyi.protocol.base import unstorable
 from jiyi.protocol.rest import NOT_OF_THIS_LIST
 
 T = TypeVar("T")

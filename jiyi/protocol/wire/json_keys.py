@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from jiyi.errors import readable_part
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 
 _COLON_APART = re.compile(rb'"\s+:')
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi.errors import InvalidRequest, JiyiError
-from jiyi.protocol import queries
+from jiyi.protocol import base
 from jiyi.protocol.wire import cursors
 from jiyi.protocol.wire.calls import open_reply
 from jiyi.settings import get_settings
@@ -177,7 +177,7 @@ def test_a_row_that_is_too_long_for_an_index_is(database: object) -> None:
 def test_through_both_doors_it_is_refused_in_words(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the first looks at texts taken away: NUL comes as far as the database."""
     monkeypatch.setattr(running, "unstorable", lambda _value: iter(()))
-    monkeypatch.setattr(queries, "all_storable", lambda request: request)
+    monkeypatch.setattr(base, "all_storable", lambda request: request)
     answer = api.ask("GET", "/keywords?agent_id=a%00b")
     refused(answer)
     with pytest.raises(InvalidRequest):

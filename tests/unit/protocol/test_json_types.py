@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jiyi.protocol.events.rest import EventsBody
+from jiyi.protocol.event_requests import EventsBody
 from jiyi.protocol.recall import RecallRequest
 from jiyi.protocol.tiers.query import MemoryQuestion
 from jiyi.protocol.wire.json_types import wrong_types

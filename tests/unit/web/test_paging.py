@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel
 
 from jiyi.errors import InvalidRequest
+from jiyi.protocol.base import Request, Rows
 from jiyi.protocol.memory import AgentsQuery, KeywordsWanted, MemoriesWanted
 from jiyi.protocol.operations import LettersRequest
-from jiyi.protocol.queries import Request, Rows
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.wire import cursors
