@@ -16,7 +16,7 @@ from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import TurnRecorded
 from jiyi.text.words import storable
 

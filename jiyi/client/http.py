@@ -27,7 +27,7 @@ from jiyi.errors import (
     TooManyQuestions,
 )
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.wire.calls import News
 from jiyi.settings import Settings
 
 API = "/api/v1"

@@ -7,10 +7,22 @@ from uuid import UUID
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.archive import Archived, ArchivedQuery, ArchivedRow, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
-from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
+from jiyi.protocol.memory import (
+    Archived,
+    ArchivedQuery,
+    ArchivedRow,
+    ArchiveRequest,
+    ExportQuery,
+    KeywordsQuery,
+    KeywordStrength,
+    MemoryRow,
+    NodesQuery,
+    RelatedQuery,
+    Restored,
+    RestoreRequest,
+)
 from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 
 Found = dict[str, list[MemoryRow]]

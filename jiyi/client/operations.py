@@ -30,8 +30,7 @@ from jiyi.protocol.operations import (
     Tick,
     TickRequest,
 )
-from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep
+from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
@@ -162,7 +161,7 @@ class Embeddings(Namespace[W]):
         cancel: bool = False,
         timeout: float = STEP_SECONDS,
     ) -> Steps[MoveState]:
-        """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.reembedding.ReembeddingStep`).
+        """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.providers.ReembeddingStep`).
 
         Repeat it until its ``phase`` is ``done``.
 

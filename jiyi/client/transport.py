@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.wire.calls import News
 
 
 class Transport(Protocol):

@@ -1,4 +1,10 @@
-"""Messages: events as bytes. One event is a JSON object, several are ``{"events": […]}``."""
+"""Messages, which are events as bytes; and an event's stored form, with a digest of what it says.
+
+One event is a JSON object, several are ``{"events": […]}``. Unknown fields are ignored, so that a newer client may talk to an older
+service. Two events under one id say the same if type, agent, session and payload are equal. When it happened and its
+``correlation_id`` do not count, because whoever sends again without them has new ones; a vector and its model do not, because they are
+how the text is found. Keywords are a set: the original's code saves them in another order each time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ from jiyi.errors import InvalidEvent
 from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
 from jiyi.protocol.events import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
-from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
+from jiyi.protocol.wire.json_checks import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.settings import Settings
 
 #: What stands around the events of one message.

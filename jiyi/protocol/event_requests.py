@@ -1,4 +1,7 @@
-"""Events as they are posted to the REST API: without a group, which belongs to the key; one, several, or in short."""
+"""Events over the REST API: the bodies with one, several or a short one, and the states that events have reached.
+
+A body has no group, which belongs to the key.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from uuid6 import uuid7
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
+from jiyi.protocol.artifacts import Vote
 from jiyi.protocol.base import Moment, Name, Request
 from jiyi.protocol.events import (
     KEEPS_NO_VALUES,
@@ -34,7 +38,6 @@ from jiyi.protocol.events import (
     SessionEnded,
     StepTaken,
     Turn,
-    Vote,
     require_conversation,
 )
 from jiyi.protocol.rest import FOREIGN_GROUP

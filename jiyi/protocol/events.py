@@ -1,4 +1,4 @@
-"""What events tell: a payload for each type, the types of their fields, and the limits of what they hold."""
+"""The events that agent programs publish, one model a type, with the payload of each. ``docs/events.md`` shows every type."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from uuid6 import uuid7
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.artifacts import Vote
 from jiyi.protocol.base import (
     MAX_NAME_CHARS,
     NOT_BLANK,
@@ -28,9 +29,8 @@ from jiyi.protocol.base import (
     small_enough,
     unstorable,
 )
-from jiyi.protocol.conversations.types import MAX_URI_CHARS, Kind, Role, parse_uri
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
-from jiyi.protocol.growth.steps import StepType, summary
+from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, Role, parse_uri
+from jiyi.protocol.trajectories import StepType, summary
 from jiyi.protocol.wire.vectors import Vector
 
 CONTENT_TYPE = "application/json"
@@ -43,7 +43,6 @@ MAX_DEPTH = 1_000_000
 #: What a step got and gave may be so long when it is told; a summary of it is kept.
 MAX_STEP_CHARS = 20_000
 MAX_STEPS, MAX_TOKENS, MAX_MS = 1_000_000, 100_000_000, 1_000_000_000
-MAX_COMMENT_CHARS = 1_000
 #: Characters of a memory in three to five keywords, and in one or two sentences.
 MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
 #: Latest events that a new one may be compared with: the original's are 5 to 8.
@@ -225,18 +224,6 @@ class StepTaken(BaseModel):
         if self.step_type in ("tool_call", "tool_result") and self.tool is None:
             raise ValueError(f"tool: required for a {self.step_type}: say which tool")
         return self
-
-
-class Vote(BaseModel):
-    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given``."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
-    artifact_id: UUID = Field(description="Which one.")
-    sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
-    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
-    comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
 
 
 #: (event_id, group_id).

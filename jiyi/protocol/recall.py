@@ -23,9 +23,8 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory
-from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.conversations import Kind
+from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
 from jiyi.protocol.retrieval import FocalText
 
 #: Tokens of a context unless told otherwise, and at most.

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from jiyi.protocol import limits
 from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
-from jiyi.protocol.budget import QUESTION_CHARS
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.memory_fields import MemoryStatement
+from jiyi.protocol.conversations import Kind
+from jiyi.protocol.limits import QUESTION_CHARS
+from jiyi.protocol.memory import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
 from jiyi.text.words import nfkc
@@ -77,7 +77,7 @@ FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together),
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
-class Message(BaseModel):
+class DialogueMessage(BaseModel):
     """One message of a dialogue."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -92,7 +92,7 @@ class Message(BaseModel):
         return f"{self.name}: {self.content}" if self.name else self.content
 
 
-def _few_enough_messages(messages: list[Message]) -> list[Message]:
+def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessage]:
     limit = limits.MAX_FOCAL_TEXTS
     if len(messages) > limit:
         raise ValueError(f"{len(messages):,} messages are more than {limit:,}; give the latest ones")
@@ -104,7 +104,7 @@ def _few_enough_messages(messages: list[Message]) -> list[Message]:
     return messages
 
 
-Messages = Annotated[list[Message], AfterValidator(_few_enough_messages)]
+Messages = Annotated[list[DialogueMessage], AfterValidator(_few_enough_messages)]
 
 
 class Filters(BaseModel):

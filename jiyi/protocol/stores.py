@@ -209,7 +209,7 @@ class RetrieveItems(StoreName):
     )
 
 
-class FoundItems(BaseModel):
+class FoundStoreItems(BaseModel):
     """What was found, best first; a blackboard's oldest first."""
 
     hits: list[Hit]

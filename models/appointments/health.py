@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.appointments.heartbeats import Health
+from jiyi.protocol.appointments import Health
 from jiyi.protocol.base import JsonMapping, JsonObject
 
 

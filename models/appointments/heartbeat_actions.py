@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.appointments.heartbeats import (
+from jiyi.protocol.appointments import (
     AcknowledgeAlerts,
     Acknowledged,
     Alerts,
@@ -25,7 +25,7 @@ from jiyi.protocol.appointments.heartbeats import (
     Ticks,
 )
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.conversations.commands import AgentId
+from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import alerts, health, heartbeats
 from models.db.actions import Context, action
 from models.memory import agents

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from jiyi.errors import NotFound
-from jiyi.protocol.archive import ArchivedQuery
 from jiyi.protocol.base import JsonObject, Page, Rows
 from jiyi.protocol.event_requests import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
 from jiyi.protocol.memory import (
     AgentRequest,
     AgentsQuery,
     AgentState,
+    ArchivedQuery,
     ExportQuery,
     KeywordsQuery,
     KeywordStrength,

@@ -14,8 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi.errors import InvalidRequest, JiyiError
-from jiyi.protocol import base
-from jiyi.protocol.wire import cursors
+from jiyi.protocol import base, rest
 from jiyi.protocol.wire.calls import open_reply
 from jiyi.settings import get_settings
 from models.actions import ACTIONS
@@ -57,8 +56,8 @@ def agent(database: object, group: str) -> str:
 def forged_cursors(length: int) -> Iterator[str]:
     """Cursors with numbers where a list has its place; those of other forms are refused as of another list."""
     for number in (*NUMBERS, -(2**63) - 1):
-        yield cursors.encode(*[number] * length)
-        yield cursors.encode(number, *["a"] * (length - 1))
+        yield rest.encode_cursor(*[number] * length)
+        yield rest.encode_cursor(number, *["a"] * (length - 1))
 
 
 @pytest.mark.parametrize(

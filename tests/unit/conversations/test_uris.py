@@ -16,7 +16,7 @@ from engine.rules.provider import Rules
 from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import (
+from jiyi.protocol.conversations import (
     CombinedExtraction,
     ExtractedExperience,
     ExtractedMemory,

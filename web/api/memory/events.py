@@ -20,7 +20,7 @@ from jiyi.protocol.event_requests import (
     WaitQuery,
 )
 from jiyi.protocol.events import Event
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from models.db.bounded_reads import from_database
 from models.memory import events as stored
 from models.memory import questions

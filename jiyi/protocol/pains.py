@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
-from jiyi.protocol.conversations.types import Outcome
+from jiyi.protocol.conversations import Outcome
 
 #: What kind of trouble it is.
 Category = Literal["fault", "slow", "wrong", "tedious", "unclear", "other"]
