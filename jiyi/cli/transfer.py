@@ -22,7 +22,7 @@ from jiyi.cli.observe import publish, wait_for
 from jiyi.cli.output import UNKNOWN
 from jiyi.cli.shell import InvalidFile, Json, connect, session
 from jiyi.client.client import Client
-from jiyi.client.observations import full_form
+from jiyi.client.write_methods import full_form
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire

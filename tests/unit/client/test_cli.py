@@ -22,7 +22,7 @@ from jiyi.cli.models import llms_tables
 from jiyi.cli.operations import stats_tables
 from jiyi.cli.transfer import MAX_SHOWN, Target, read
 from jiyi.client.client import Client
-from jiyi.client.transport import Transport
+from jiyi.client.steps import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.operations import GroupStats, ServiceStats
