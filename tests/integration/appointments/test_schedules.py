@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
-from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ListAlerts, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.due import FIRE
 from models.db.actions import Actor
