@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from engine.operations import log_redaction
+from engine import operations
 from web import admin, api, bidi, errors, languages, preferences, security, show
 from web.accounts import rate_limits, signin
 from web.operations import metrics, probes
@@ -17,7 +17,7 @@ STATIC_SECONDS = 300
 
 def create_app() -> Flask:
     """The WSGI app. Reaches for nothing that could be dead until a page is asked for."""
-    log_redaction.install()
+    operations.install()
     app = Flask(__name__)
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}

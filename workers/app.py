@@ -7,9 +7,8 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
-from engine import subjects
+from engine import operations, subjects
 from engine.heads import local
-from engine.operations import log_redaction
 from engine.providers import embedder_specs
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.settings import get_settings
@@ -107,7 +106,7 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
         sender.tasks.unregister(name)
 
 
-log_redaction.install()
+operations.install()
 watchdog.install()
 heartbeat.install()
 gc_tuning.install()

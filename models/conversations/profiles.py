@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, select
 
-from engine.conversations.profiles import merged
+from engine.conversations.memories import merge_profile
 from jiyi.protocol.conversations import Profile, ProfileSignals
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
@@ -25,7 +25,7 @@ def update(connection: Connection, name: AgentName, signals: ProfileSignals, now
         return
     known = find(connection, name, user_id) or Profile()
     whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
-    connection.execute(_SAVE, {**whose, **merged(known, signals).model_dump(), "updated_at": now})
+    connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 
 _FIND = select(*columns(Profile, UserProfile)).where(

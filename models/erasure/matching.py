@@ -1,6 +1,6 @@
 """What an erasure is about: memories, events and reflections, found page by page and noted by their ids.
 
-Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.names.Names`): what
+Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`): what
 PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
 """
 
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Subquery, bindparam, select, text, union
 
-from engine.erasure.names import Names, hash_of
+from engine.erasure import Names, hash_of
 from jiyi.protocol.erasure import Erasure
 from models.erasure import noting
 from models.erasure.parts import parts

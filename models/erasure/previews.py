@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure import matching
 from models.erasure.parts import parts

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
+from engine.growth.pains import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.growth import (

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
-from engine.growth.self_review import ReviewState, due_at, due_trigger
+from engine.growth.pains import ReviewState, due_at, due_trigger
 from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth import SelfSettings, SelfState, SelfTrigger
 from models.db.base import Timestamp

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.reflection.reflect import counters_after, is_due
+from engine.reflection import counters_after, is_due
 from jiyi.errors import NotFound
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Configuration

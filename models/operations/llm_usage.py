@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Date, func, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.providers.llm_usage import Usage
+from engine.providers.llm_prompts import Usage
 from jiyi.protocol.providers import LLMUsage
 from models.db.connection import unit_of_work
 from models.db.rows import fetch

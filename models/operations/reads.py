@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from engine.operations.jobs import JOBS, Job
+from engine.operations import JOBS, Job
 from jiyi.protocol.operations import GroupStats, JobState, Tick
 from jiyi.settings import Settings
 from models.queue import ticks

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, select, text, tuple_
 
-from engine.reflection.reflect import thought_id
+from engine.reflection import thought_id
 from jiyi.protocol.reflection import NewThought, Reason, Reasons, ReflectionBrief, ReflectionState
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode

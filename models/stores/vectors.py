@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from engine.providers.embedders import declaration_problem
-from engine.providers.public_addresses import check_public
+from engine.providers.spec import check_public
 from jiyi.errors import ConfigError
 from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32

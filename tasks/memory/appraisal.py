@@ -9,7 +9,7 @@ from threading import Event
 from typing import TypeVar
 from uuid import UUID
 
-from engine.memory.appraisal import Appraisal, appraise, missing
+from engine.memory import Appraisal, appraise, missing
 from engine.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.errors import JiyiError, LLMUnavailable
 from jiyi.settings import get_settings

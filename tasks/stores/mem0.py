@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from engine.providers.mem0 import Mem0
+from engine.stores.devall import Mem0
 from jiyi.errors import ProviderUnavailable
 from jiyi.protocol.stores import FoundStoreItems, Hit, MemoryItem, RetrieveItems
 from jiyi.stores.types import Mem0MemoryConfig

@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
-from engine.stores.items import key_content
-from engine.stores.scoring import Scores, Search, best, score
+from engine.stores.items import Scores, Search, best, key_content, score
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol import limits
 from jiyi.protocol.stores import FoundStoreItems, Hit, RetrieveItems

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.operations.jobs import find as find_job
+from engine.operations import find as find_job
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
 from models.db.bounded_reads import source

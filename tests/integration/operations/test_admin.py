@@ -13,7 +13,7 @@ from flask import Flask
 from sqlalchemy import create_engine, text
 from werkzeug.routing import AnyConverter
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.events import build
 from models.accounts import audit
 from models.db import connection as base

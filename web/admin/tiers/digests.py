@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.operations.jobs import HOUR, JOBS
+from engine.operations import HOUR, JOBS
 from jiyi.protocol.knowledge import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
