@@ -1,4 +1,9 @@
-"""What an observation becomes: the derived fields of a memory node, without any I/O."""
+"""What an observation becomes: the derived fields of a memory node, without any I/O.
+
+What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look for it.
+
+After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents.
+"""
 
 from __future__ import annotations
 

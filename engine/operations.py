@@ -1,6 +1,14 @@
 """Every scheduled job: what it does, when it runs, its queue; and the arithmetic of its slots.
 
 ``tasks`` attach a function to each (``tasks.framework.jobs.runs``); a test checks that none is missing.
+
+Until when somebody waits for what a thread computes: long computations look now and then, and end when nobody does any more.
+
+Log lines that hold no memories: what went wrong and where, not with which text.
+
+Messages of errors quote values: a refused field, a row that the database did not take, what a vendor did not like. The
+dead letters keep them, where an erasure finds them; a log file nobody goes through. :func:`install` sees to every line
+that this process writes, whoever writes it: libraries, too.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 One is meant only where no other fits as well: by the words and times that they share, else by how alike their meaning is. A wrong
 appointment cancelled is worse than a question.
+
+What an agent says when it has taken down, cancelled, moved or listed schedules, or could not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """A message as a schedule: what is to be done when, if it asks for that.
 
 Rules of a grammar of times in Chinese and English, without a model. Who wants a model's help asks it about what is unclear.
+
+Whether a sentence asks the agent to act, in which words, and what it asks for.
+
+It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to
+be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with a time that
+comes again and has no subject asks, too: 每天晚上8点写日报.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run, marked as missed, if
 the last time was within a day; older times are only noted.
+
+A heartbeat: what an agent looks after at each tick, what it says of it, and the quiet hours in which that waits.
 """
 
 from __future__ import annotations

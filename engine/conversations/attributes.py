@@ -2,6 +2,8 @@
 
 Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute contradict each
 other, however differently they are worded. Lists (children, pets, allergies) grow. The patterns are in ``attributes.txt``.
+
+By what a statement is told from what is none: words that say little, and the cues of ``cues.txt``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 What a message states is one memory, or several where it says different things of the user, each with the weaker statements that follow it.
 Every memory stands alone: who said it, days as dates, and the question that a short answer answers. A problem without an end is no
 experience yet; with what solved it, it names both turns.
+
+Which memories say that an earlier one no longer holds.
+
+Two memories with the same subject and single-valued attribute contradict each other. Where the heads can be asked they judge every pair of
+memories of one subject; without them only the same attribute counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The text that goes before an answer: the best memories that fit into a budget, with a floor for each kind.
 
 Every text of a memory is quoted (:mod:`jiyi.text.prompting`), so that nothing remembered passes for the prompt around it.
+
+What a query asks for: its intent, its keywords, and words of the same meaning.
+
+The intent is told with the context and shown to people. It changes what is searched only where it is ``identity_recall``: weights and kinds
+by intent were measured, and find no more or less (docs/decisions.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem are one."""
+"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem are one.
+
+A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it is shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pain points by rules: sentences that tell of trouble or that something helped, which are alike, and what to propose."""
+"""Pain points by rules: sentences that tell of trouble or that something helped, which are alike, and what to propose.
+
+Self-review: when an agent is due to review itself, what its conversations say about it by rules, and which changes it may propose.
+"""
 
 from __future__ import annotations
 

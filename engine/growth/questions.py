@@ -1,4 +1,7 @@
-"""What growth asks of an LLM, and the rules that answer where there is none."""
+"""What growth asks of an LLM, and the rules that answer where there is none.
+
+The files that say who an agent is: as the part of a prompt, and ``USER`` as it follows the profile.
+"""
 
 from __future__ import annotations
 

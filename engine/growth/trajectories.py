@@ -1,4 +1,7 @@
-"""Trajectories: the steps of a session compressed to what matters of them, and how satisfied its user was."""
+"""Trajectories: the steps of a session compressed to what matters of them, and how satisfied its user was.
+
+Workflows: chains of tools that worked several times, as YAML that can be run.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 ``facts``, ``kinds``, ``attributes`` read a message and what was said before it; ``satisfaction`` the messages of an exchange, the
 newest last; ``requests`` one message; ``changes`` an older and a newer statement. Texts in another language than English and
 Chinese, and texts without a letter, are not judged.
+
+Which older statements hold no longer, by newer ones: the head's judgement, and what it may never decide alone.
 """
 
 from __future__ import annotations

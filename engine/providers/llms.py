@@ -1,4 +1,7 @@
-"""LLMs: what answers questions about memories. One protocol, chosen by ``JIYI_LLM``."""
+"""LLMs: what answers questions about memories. One protocol, chosen by ``JIYI_LLM``.
+
+Rerankers: models that read a question together with each memory and say how relevant the memory is. Chosen by ``JIYI_RERANKER``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Embeddings of an OpenAI-compatible vendor."""
+"""Embeddings of an OpenAI-compatible vendor.
+
+A reranker at an address.
+
+It speaks the ``/rerank`` of Cohere, Jina and vLLM, ``{model, query, documents, top_n}`` → ``{results: [{index, relevance_score}]}``, or
+that of Text Embeddings Inference, ``{query, texts}`` → ``[{index, score}]``. Which one a server wants is found out by the first call: one
+that refuses the former is asked in the latter.
+"""
 
 from __future__ import annotations
 

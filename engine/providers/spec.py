@@ -1,4 +1,10 @@
-"""How a setting names a provider: ``vendor``, ``vendor:model`` or ``vendor:model@dimensions``."""
+"""How a setting names a provider: ``vendor``, ``vendor:model`` or ``vendor:model@dimensions``.
+
+Connections that a tenant has asked for go to public addresses only: what they name must not lead into the service's own network.
+
+The name is looked up when the connection is made, and the connection goes to the very address that was looked at, so that a name
+cannot mean another machine a moment later.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,13 @@
 
 What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this package loads no
 HTTP client.
+
+Two search engines, SearXNG and Tavily, and which one the settings mean.
+
+A search is one HTTP request to the one address that is configured, bounded in time and size: what a question or an answer says never
+decides where it goes, and redirects are followed on the same host only. The vendor's own address must be a public one, and the connection
+goes to the very address that was looked at, so that a name cannot mean another machine a moment later; an address that the operator has set
+is taken as it is.
 """
 
 from __future__ import annotations

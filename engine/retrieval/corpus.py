@@ -2,6 +2,8 @@
 
 That is how much memories are about the same thing, whatever language each is in; what was said right before and after each;
 and how far a conversation keeps to its subject.
+
+How alike texts are by their words.
 """
 
 from __future__ import annotations

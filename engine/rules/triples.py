@@ -1,4 +1,18 @@
-"""Who does what to whom, by patterns. Any text that is not blank gives a triple; "I" and 我 are the agent."""
+"""Who does what to whom, by patterns. Any text that is not blank gives a triple; "I" and 我 are the agent.
+
+How poignant a memory is, from its words: what weighs most in it decides.
+
+=====  ==============================================================
+1 – 2  small talk; routine: sleeping, brushing teeth, meals, coffee, tidying up
+3 – 4  ordinary; 4 with people, learning, numbers, or as a thought
+5 – 6  plans, preferences, decisions, money, trouble, feelings; 6 what somebody would be hurt by if it were forgotten:
+       diet, health, fears, family, where they live, promises (allergies weigh 7)
+7 – 8  accidents, illness, jobs lost and won, moving, secrets
+9 – 10 deaths, births, weddings, divorces
+=====  ==============================================================
+
+A strong word that is denied weighs less, emphasis adds one; so does a second and third strong word.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own (``engine.stores.children``)."""
+"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own (``engine.stores.children``).
+
+What changed between a look at the files and what is stored of them.
+"""
 
 from __future__ import annotations
 

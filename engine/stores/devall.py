@@ -2,6 +2,8 @@
 
 ``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens between white space; its rules for texts
 are kept as they behave, white space first, so that its rule for roles never finds its blank line.
+
+mem0's service, spoken to directly: search and add, bounded in time and size, at public addresses only.
 """
 
 from __future__ import annotations

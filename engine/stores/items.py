@@ -1,4 +1,10 @@
-"""What a store keeps of a text: what counts of it, its summary and metadata, and one vector however long it is."""
+"""What a store keeps of a text: what counts of it, its summary and metadata, and one vector however long it is.
+
+How well each item of a store answers a question: by meaning and words, or by either alone.
+
+The relevance of memories (:mod:`engine.retrieval.relevance`). In a store of files there is more on top, which a chunk's file says:
+a question is often answered where one paragraph names the thing and another tells about it. ``bench.stores`` has measured the weights.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Stores as ``.json`` files in the original's formats: a list of items, and the index of a store of files.
 
 The index names the model of its vectors, which the original's does not.
+
+JSON read value by value from a file that may be larger than memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which words of a text matter, in Chinese and in English alike: keywords of memories, tokens of questions."""
+"""Which words of a text matter, in Chinese and in English alike: keywords of memories, tokens of questions.
+
+What of a text was searched for: the places to mark, and the part to show of a long one.
+"""
 
 from __future__ import annotations
 

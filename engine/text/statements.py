@@ -2,6 +2,10 @@
 
 Two statements of one form about different things stand beside each other, however much they are alike. And whom a text
 speaks of: the user's relations, in either language, and names.
+
+What a text is about, in topics of everyday life: two statements of one topic may contradict each other without a common word.
+
+Words by which people say that something is no longer as it was (``changes.txt``).
 """
 
 from __future__ import annotations

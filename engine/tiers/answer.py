@@ -1,4 +1,7 @@
-"""One answer of several tiers: asked at the same time, merged into one list, put into a prompt."""
+"""One answer of several tiers: asked at the same time, merged into one list, put into a prompt.
+
+A search with everything around it: cache, quota, circuit breaker. It gives items or a reason why there are none.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Times of day in words: 下午三点半, "half past eight", 9:30, "tonight".
 
 A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
+
+Words of times in both languages: numbers, days of the week, months, holidays.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ Everything is whole days in the time zone of ``now``, and weeks begin on Monday.
 read backwards, because memories lie in the past: without a year, a date or a month is the latest one that has
 begun by the end of today; 'on Friday' and 周五 may be today; 'last Friday' is the latest before today, while
 上周五 is the Friday of last week. 'Last night' is yesterday; N weeks, months, years ago are calendar ones.
+
+The days that a message names by the day it was said on, as dates: "yesterday" → "yesterday (2026-03-01)", 下周三.
+
+A memory has to stand alone, so its relative days are followed by what they mean. Weeks begin on Monday: 下周三 and "next
+Wednesday" lie in the next calendar week, 上周三 in the last one, while "last Wednesday" is the latest before today. A bare
+weekday is the latest one in a sentence about what happened, else the next to come.
 """
 
 from __future__ import annotations

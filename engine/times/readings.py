@@ -1,4 +1,7 @@
-"""What the words of a time mean at a moment: a cron expression, one moment, or steps."""
+"""What the words of a time mean at a moment: a cron expression, one moment, or steps.
+
+Everything in a sentence that tells a time, and which of it belongs to what is asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What comes again: 每周一三五, 工作日, 每隔两天, "every other Friday", "on the 1st of each month"."""
+"""What comes again: 每周一三五, 工作日, 每隔两天, "every other Friday", "on the 1st of each month".
+
+How long from now, and how long before: 半小时后, "in 20 minutes", 提前十分钟, "an hour before".
+"""
 
 from __future__ import annotations
 

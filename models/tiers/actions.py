@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.tiers.screening import PlannedPiece, knowledge_id
+from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import NotFound
 from jiyi.protocol.knowledge import (
     CheckBody,

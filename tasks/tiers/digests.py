@@ -9,7 +9,7 @@ from engine.operations import DIGEST_HOURS
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
-from engine.tiers.screening import Cluster, Digest, digest
+from engine.tiers.quarantine import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.knowledge import DigestBody, DigestState
 from jiyi.text.words import language_of

@@ -448,7 +448,7 @@ NOT_FOR_PROMPTS = {
     "engine.stores.items": "an item's own text",
     "jiyi.tiers.retrieval_node": "the sections that it names are quoted by jiyi.text.prompt",
     "jiyi.stores.snapshots": "a message's own text",
-    "engine.tiers.screening": "keywords are looked for in it",
+    "engine.tiers.quarantine": "keywords are looked for in it",
     "models.growth.self_review": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",

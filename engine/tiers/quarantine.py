@@ -3,6 +3,17 @@
 Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason that can be
 counted and a sentence that says why, and nothing is refused for what is not known: a missing confidence, vector or verdict
 passes, and the flags say so.
+
+What a promotion stores: pieces that stand by themselves, each known by its content.
+
+Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its group and content:
+promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
+
+What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
+
+Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are alike by their
+vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it,
+and these; then the same with what is left.
 """
 
 from __future__ import annotations
