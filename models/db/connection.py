@@ -26,7 +26,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
-from models.db import roles
+from models.db import scope as scope_
 from models.db.scope import current
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
@@ -158,7 +158,7 @@ def _has_news(connection: psycopg.Connection) -> bool:
 def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
     """Once a connection; again for one from before the migration that made row-level security."""
     if not record.info.get(_CONFINED):
-        record.info[_CONFINED] = roles.confine(connection)
+        record.info[_CONFINED] = scope_.confine(connection)
 
 
 def tell_scope(connection: Connection) -> None:
@@ -171,9 +171,9 @@ def _tell_everything(connection: Connection) -> None:
     """Of a session that was another's a moment ago: role, limits and scope of this transaction alone."""
     settings = dict(_LIMITS)
     if connection.info.get(_CONFINED) is None:
-        connection.info[_CONFINED] = roles.is_secured(driver(connection)) or None  # asked again until it is
+        connection.info[_CONFINED] = scope_.is_secured(driver(connection)) or None  # asked again until it is
     if connection.info[_CONFINED]:
-        settings["role"] = roles.ROLE
+        settings["role"] = scope_.ROLE
     connection.exec_driver_sql(_TELL_SETTINGS, {"names": list(settings), "values": list(settings.values())})
     tell_scope(connection)
 

@@ -40,8 +40,7 @@ from jiyi.protocol.growth.artifacts import (
 )
 from jiyi.protocol.growth.tracking import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
-from models.db.conditions import equal_if_given
-from models.db.rows import columns
+from models.db.rows import columns, equal_if_given
 from models.growth import feedback, tracking
 from models.growth.tables import Artifact, TrustRow
 from models.memory.agent_reads import belonging

@@ -17,8 +17,7 @@ from jiyi.errors import Conflict
 from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, Snapshot, VersionBrief
 from models.conversations import profiles
-from models.db.conditions import equal_if_given
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import columns, equal_if_given, fetch, fetch_one
 from models.growth import tables, tracking
 from models.growth.tables import IdentitySnapshot, IdentityVersion
 from models.memory.agents import AgentName, bind_name

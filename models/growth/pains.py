@@ -20,8 +20,7 @@ from jiyi.protocol.growth.pains import FoundPain, ListPains, PainPoint, Proposed
 from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.base import EMPTY_LIST
-from models.db.conditions import equal_if_given
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import columns, equal_if_given, fetch, fetch_one
 from models.growth import tables, tracking
 from models.growth.work import AGGREGATE
 from models.memory import agents

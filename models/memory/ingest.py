@@ -29,8 +29,8 @@ from jiyi.once import once
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from models.db import scope as tenancy
-from models.db.conflicts import tried_again
 from models.db.connection import tell_scope, unit_of_work
+from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox, own_vectors
 from models.memory.inbox import CollisionError, Prepared, Stored

@@ -23,8 +23,7 @@ from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.tokens import tokens
-from models.db.conditions import ilike_pattern
-from models.db.rows import columns, fetch
+from models.db.rows import columns, fetch, ilike_pattern
 from models.memory.tables import MemoryNode
 
 R = TypeVar("R", bound=BaseModel)

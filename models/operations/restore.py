@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from jiyi.polling import poll
-from models.db import roles
+from models.db import scope
 from models.operations import backups, pg_tools
 from models.operations.pg_tools import BackupError
 
@@ -83,9 +83,9 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
     # Transactions of another server may be ahead of this one's; the indexes in memory would read such rows every time.
     connection.execute("UPDATE memory_nodes SET changed_xid = pg_current_xact_id() WHERE changed_xid > pg_current_xact_id()")
     connection.execute("ANALYZE")
-    if roles.is_secured(connection):  # a backup has no roles, and none of their rights
+    if scope.is_secured(connection):  # a backup has no roles, and none of their rights
         with connection.transaction():
-            roles.establish(connection)
+            scope.establish(connection)
 
 
 def _refuse_company(connection: psycopg.Connection) -> None:

@@ -13,10 +13,10 @@ import redis
 
 from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
 from jiyi.settings import Settings, get_settings
-from models.accounts import reads
+from models.accounts import users
 from models.db import valkey_keys
 from models.db.bounded_reads import Unanswered, from_database, source
-from models.db.outages import OF_DATABASE, state_of_database
+from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
 from models.queue.broker_queues import broker_client, redis_address
 
@@ -42,7 +42,7 @@ def begin() -> Callable[[], dict[str, ServerState]]:
     asked = {"valkey": source("Valkey").begin(lambda: _write(valkey())), "broker": source("broker").begin(lambda: _broker(settings))}
 
     def fetch() -> dict[str, ServerState]:
-        found = {"database": _state(lambda: from_database(lambda connection: reads.groups(connection) is not None), of_database=True)}
+        found = {"database": _state(lambda: from_database(lambda connection: users.groups(connection) is not None), of_database=True)}
         return found | {name: _state(answer) for name, answer in asked.items()}
 
     return fetch

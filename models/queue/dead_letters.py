@@ -13,8 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, tex
 from uuid6 import uuid7
 
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
-from models.db.conditions import ilike_pattern
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one, ilike_pattern
 from models.queue import tables
 
 INTAKE = "intake"

@@ -17,7 +17,7 @@ from sqlalchemy.types import NullType
 from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
-from models.db.conditions import equal_if_given
+from models.db.rows import equal_if_given
 from models.operations.embedding_models import TextWithoutVector, owes_vectors
 from models.tiers.tables import KnowledgeRow
 

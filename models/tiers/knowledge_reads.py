@@ -14,8 +14,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 from jiyi.protocol.tiers.knowledge import Change
 from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.tiers.rest import KnowledgeDetail
-from models.db.conditions import MAX_LISTED_CHARS, has_words
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import MAX_LISTED_CHARS, columns, fetch, fetch_one, has_words
 from models.tiers.quarantine_reads import Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 

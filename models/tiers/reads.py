@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jiyi.protocol.tiers.knowledge import VERIFIED, Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from models.db.base import Timestamp
-from models.db.conditions import ilike_pattern
+from models.db.rows import ilike_pattern
 
 Place = tuple[datetime, UUID]
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from jiyi.polling import poll
 from jiyi.protocol.erasure import ErasureReport
 from jiyi.protocol.wire.json_values import JsonMapping
-from models.db import roles
+from models.db import scope
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import cache_invalidation, ledger, proof
 from models.erasure import cache_invalidation as orders
@@ -159,7 +159,7 @@ def _save(progress: Progress) -> None:
 def vacuum(tables: Collection[str]) -> None:
     """Take deleted rows out of tables and their indexes: until then they are only not shown."""
     with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        with roles.as_owner(connection):
+        with scope.as_owner(connection):
             connection.exec_driver_sql("SET statement_timeout = 0")
             connection.exec_driver_sql("SET lock_timeout = '5min'")
             for table in tables:

@@ -73,7 +73,7 @@ class LookKind(Protocol):
         ...
 
     def lock(self, connection: Connection, name: AgentName) -> None:
-        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.conflicts`)."""
+        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.errors`)."""
         ...
 
 

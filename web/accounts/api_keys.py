@@ -10,8 +10,7 @@ from flask import current_app, request
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
-from models.accounts.api_keys import ApiKey
-from models.accounts.known_keys import PresentedKeys
+from models.accounts.api_keys import ApiKey, PresentedKeys
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback

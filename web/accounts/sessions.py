@@ -15,7 +15,7 @@ from flask import Flask, current_app, request, session
 from flask.sessions import SecureCookieSessionInterface
 
 from jiyi.settings import get_settings
-from models.accounts import signing_in
+from models.accounts import sign_in as signing_in
 from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
 from models.db.bounded_reads import Unanswered

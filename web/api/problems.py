@@ -19,7 +19,7 @@ from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLE
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
 from models.db.bounded_reads import Unanswered
-from models.db.outages import refused_value, sentence_of
+from models.db.errors import refused_value, sentence_of
 
 log = logging.getLogger("jiyi.web")
 

@@ -16,7 +16,7 @@ from jiyi.text.tokens import tokens
 from jiyi.text.words import content_digest
 from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts, packed_vector
 from models.db.connection import driver, reading_engine, unit_of_work
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.stores import rows
 from models.stores.tables import StoreItem
 

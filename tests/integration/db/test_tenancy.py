@@ -24,13 +24,12 @@ from engine.operations.jobs import Job
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
-from models.accounts.reads import groups as known_groups
+from models.accounts.users import groups as known_groups
 from models.db import bulk_copy
 from models.db.actions import Action, Actor
 from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
-from models.db.roles import ROLE, RoleError, as_owner
-from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.db.scope import ROLE, RoleError, Scope, as_owner, current, for_groups, whole_service, within
 from models.memory import agent_reads, archive, events, reads
 from models.memory.event_rows import WorkRow
 from models.memory.ingest import Rejected

@@ -25,7 +25,7 @@ from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.db.valkey import valkey
 from models.memory.inbox import store
 from models.memory.work import EMBED

@@ -31,11 +31,11 @@ WHOLE_SERVICE = {
     "web/admin/frame.py": "the operator's pages",
     "web/operations/metrics.py": "the service's meters",
     "workers/web/serve.py": "whether there is anybody who can sign in",
-    "models/accounts/signing_in.py": "nobody is known yet, and people belong to no group",
+    "models/accounts/sign_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
-    "models/accounts/known_keys.py": "a key is looked for before it is known whose it is",
+    "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
 WHOLE_SERVICE_ACTIONS = {

@@ -16,7 +16,7 @@ from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
 from jiyi.protocol.tiers.rest import QueryBody
 from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeRun
 from jiyi.tiers.retrieval_node import EventName, MemoryRetrievalNode, NodeEvent, NodeProperties, format_history
-from models.accounts.known_keys import AWAY_SECONDS
+from models.accounts.api_keys import AWAY_SECONDS
 from models.db.actions import Action
 from models.queue import stream
 from models.tiers import actions

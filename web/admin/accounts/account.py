@@ -7,7 +7,8 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from jiyi.protocol.passwords import hash_password, password_problem
-from models.accounts import actions, signing_in
+from models.accounts import actions
+from models.accounts import sign_in as signing_in
 from models.accounts.users import User
 from web.accounts import sessions, signin
 from web.admin.acting import perform

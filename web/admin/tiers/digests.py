@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from engine.operations.jobs import HOUR, JOBS
 from jiyi.protocol.tiers.knowledge import MAX_IDS
 from jiyi.settings import get_settings
-from models.db.conditions import MAX_LISTED_CHARS
+from models.db.rows import MAX_LISTED_CHARS
 from models.tiers import actions, quarantine_reads
 from models.tiers import digests as stored
 from web.admin import frame, inputs

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
-from models.db.conditions import MAX_WORDS_CHARS
+from models.db.rows import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.knowledge_reads import Demoted, WantedKnowledge
 from web.admin import frame, inputs

@@ -13,7 +13,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.db.conditions import MAX_WORDS_CHARS
+from models.db.rows import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import State, WantedEntries
 from web.admin import frame, inputs

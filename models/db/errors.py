@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
 import psycopg
 import redis
 from amqp.exceptions import AMQPError
@@ -99,3 +105,37 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
     else:
         reason = None
     return None if reason is None else InvalidRequest([f"value: {reason}"])
+
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+#: Times that a transaction is tried, the first included.
+TRIES = 4
+#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a deadlock is done by then.
+PAUSE = 0.02
+#: PostgreSQL's codes: ``deadlock_detected``, ``serialization_failure``.
+_CONFLICTS = ("40P01", "40001")
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the transaction was ended in favour of another, and may succeed when it is tried again as a whole."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS
+
+
+def tried_again(transaction: Callable[[], R]) -> R:
+    """What ``transaction`` gives, a function that begins and ends one and does nothing besides; after conflicts it is called again.
+
+    Raises what the last of :data:`TRIES` calls raised.
+    """
+    for attempt in range(1, TRIES):
+        try:
+            return transaction()
+        except DBAPIError as error:
+            if not is_conflict(error):
+                raise
+            log.info("a transaction was ended in favour of another (%s): attempt %d", type(error.orig).__name__, attempt + 1)
+            time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 – so that two do not meet again
+    return transaction()
