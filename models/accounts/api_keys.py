@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, case, func, select, text
 from sqlalchemy.dialects import postgresql
@@ -17,12 +20,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from jiyi.protocol.accounts import Key, NewKey
 from jiyi.protocol.wire.api_keys import parse, recognises
 from models.accounts import tables
-from models.accounts.lookup_cache import LookupCache
 from models.db.bounded_reads import Unanswered, from_database, source
 from models.db.connection import unit_of_work
 from models.db.rows import columns, fetch
 from models.db.scope import whole_service
 
+log = logging.getLogger(__name__)
+K = TypeVar("K")
+V = TypeVar("V")
 #: Seconds between two notes that a key was used.
 USED_SECONDS = 60
 #: Web and intake look a key up again after so many seconds: one that was revoked works as long, at most. A live stream looks once a
@@ -32,6 +37,12 @@ KEY_SECONDS = 4.0
 MAX_KEYS = 10_000
 #: Most keys that one list shows.
 MAX_LISTED = 1_000
+_K = tables.ApiKey
+_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
+_SHOWN = select(*columns(Key, _K, state=_STATE))
+#: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
+#: without it. Nobody can revoke a key meanwhile.
+AWAY_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +123,6 @@ def used(connection: Connection, key_id: str) -> None:
     connection.execute(_USED, {"id": key_id, "seconds": USED_SECONDS})
 
 
-_K = tables.ApiKey
-_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
-_SHOWN = select(*columns(Key, _K, state=_STATE))
-_BY_IDS = """
-    SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, revoked_at
-    FROM api_keys WHERE key_id = ANY(:ids)
-"""
-_FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE")
-_REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
-_EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")
-_USED = text("""
-    UPDATE api_keys SET last_used_at = now()
-    WHERE key_id = :id AND (last_used_at IS NULL OR last_used_at < now() - make_interval(secs => :seconds))
-""")
-
-
-log = logging.getLogger(__name__)
-
-#: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
-#: without it. Nobody can revoke a key meanwhile.
-AWAY_SECONDS = 900.0
-
-
 class PresentedKeys:
     """Keys as the web recognises them: by their text, with a short read, and for a while without the database."""
 
@@ -194,3 +182,94 @@ def _find_soon(key_ids: Collection[str]) -> dict[str, ApiKey]:
 def _note_later(key_ids: Collection[str]) -> dict[str, None]:
     source("notes").begin(lambda: note(key_ids))
     return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[V]):
+    """A value, or that there is none; when it was loaded, and when it was last asked for, on the monotonic clock."""
+
+    value: V | None
+    loaded_at: float
+    asked_at: float
+
+
+class LookupCache(Generic[K, V]):
+    """Values by key, each asked for again after ``fresh_seconds``. That there is none is remembered, too. Thread-safe.
+
+    Args:
+        load: looks keys up; what it does not return does not exist.
+        fresh_seconds: how long an answer is believed.
+        max_entries: how many are kept; of more the one that was asked for first goes.
+        stale_seconds: how old a value may be that still serves while ``load`` raises one of ``unavailable``.
+        unavailable: errors of ``load`` that mean that nobody can say; without an old value they are raised.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Collection[K]], Mapping[K, V]],
+        *,
+        fresh_seconds: float,
+        max_entries: int,
+        stale_seconds: float = 0.0,
+        unavailable: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._load, self._unavailable = load, unavailable
+        self.fresh_seconds, self.stale_seconds, self.max_entries = fresh_seconds, stale_seconds, max_entries
+        self._entries: dict[K, _Entry[V]] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value of one key."""
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        """The values of those keys that have one; all that are not fresh are looked up at once."""
+        now = time.monotonic()
+        kept = {key: self._entries.get(key) for key in keys}
+        fresh = {key: entry for key, entry in kept.items() if entry is not None and now - entry.asked_at <= self.fresh_seconds}
+        wanted = kept.keys() - fresh.keys()
+        if wanted:
+            try:
+                value = self._load(wanted)
+                loaded = {key: _Entry(value.get(key), now, now) for key in wanted}
+            except self._unavailable:
+                loaded = {key: entry for key in wanted if (entry := self._stale(kept[key], now)) is not None}
+                if len(loaded) < len(wanted):
+                    raise
+            self._keep(loaded)
+            fresh |= loaded
+        return {key: entry.value for key, entry in fresh.items() if entry.value is not None}
+
+    def forget(self, key: K) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def _stale(self, entry: _Entry[V] | None, now: float) -> _Entry[V] | None:
+        """An old value that still serves, as if it had just been asked for: not every request waits for a dead database."""
+        if entry is None or entry.value is None or now - entry.loaded_at > self.stale_seconds:
+            return None
+        return _Entry(entry.value, entry.loaded_at, time.monotonic())
+
+    def _keep(self, loaded: Mapping[K, _Entry[V]]) -> None:
+        with self._lock:
+            for key, entry in loaded.items():
+                self._entries.pop(key, None)
+                if len(self._entries) >= self.max_entries:
+                    del self._entries[next(iter(self._entries))]
+                self._entries[key] = entry
+
+
+_BY_IDS = """
+    SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, revoked_at
+    FROM api_keys WHERE key_id = ANY(:ids)
+"""
+_FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE")
+_REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
+_EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")
+_USED = text("""
+    UPDATE api_keys SET last_used_at = now()
+    WHERE key_id = :id AND (last_used_at IS NULL OR last_used_at < now() - make_interval(secs => :seconds))
+""")

@@ -28,6 +28,29 @@ from models.db.scope import whole_service
 from models.db.valkey import valkey
 
 T = TypeVar("T")
+#: Passwords hashed at a time, 32 MB each; and seconds that one more waits for its turn.
+HASHING = BoundedSemaphore(2)
+HASHING_PATIENCE = 5.0
+#: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
+DUMMY_HASH = (
+    "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
+    "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
+    "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
+)
+#: Guesses are forgotten so long after the first one. Seconds.
+WINDOW_SECONDS = 900
+#: Wrong passwords for one name from one address until pauses begin, and the longest pause in seconds.
+FREE_BY_PAIR, PAUSE_BY_PAIR = 5, 60
+#: From one address, whatever the names: a household or an office behind one router mistypes more often.
+FREE_BY_ADDRESS, PAUSE_BY_ADDRESS = 20, 60
+#: For one name, from addresses from which nobody signed in by it lately. Short: it also holds up the person on a new device.
+FREE_BY_NAME, PAUSE_BY_NAME = 20, 10
+#: An address from which somebody signed in is known as theirs for so long. Seconds.
+KNOWN_SECONDS = 30 * 86_400
+#: Addresses that are known of one name, and those counted for it.
+MAX_KNOWN, MAX_PAIRS = 20, 1_000
+#: The part of an IPv6 address that one subscriber has for himself.
+SUBSCRIBER_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +157,6 @@ def _ask(question: Callable[[], T]) -> T:
         return ask("database", question)
 
 
-#: Passwords hashed at a time, 32 MB each; and seconds that one more waits for its turn.
-HASHING = BoundedSemaphore(2)
-HASHING_PATIENCE = 5.0
-#: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
-DUMMY_HASH = (
-    "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
-    "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
-    "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
-)
-
-
 class HashingBusy(Exception):  # noqa: N818 – its name says what happened
     """Too many passwords are looked at at this moment."""
 
@@ -158,22 +170,6 @@ def is_password_of(user: User | None, password: str) -> bool:
     finally:
         HASHING.release()
     return right and user is not None and not user.disabled
-
-
-#: Guesses are forgotten so long after the first one. Seconds.
-WINDOW_SECONDS = 900
-#: Wrong passwords for one name from one address until pauses begin, and the longest pause in seconds.
-FREE_BY_PAIR, PAUSE_BY_PAIR = 5, 60
-#: From one address, whatever the names: a household or an office behind one router mistypes more often.
-FREE_BY_ADDRESS, PAUSE_BY_ADDRESS = 20, 60
-#: For one name, from addresses from which nobody signed in by it lately. Short: it also holds up the person on a new device.
-FREE_BY_NAME, PAUSE_BY_NAME = 20, 10
-#: An address from which somebody signed in is known as theirs for so long. Seconds.
-KNOWN_SECONDS = 30 * 86_400
-#: Addresses that are known of one name, and those counted for it.
-MAX_KNOWN, MAX_PAIRS = 20, 1_000
-#: The part of an IPv6 address that one subscriber has for himself.
-SUBSCRIBER_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ SCOPES: dict[Role, frozenset[KeyScope]] = {
 #: Seconds between two notes that somebody was seen.
 SEEN_SECONDS = 60
 MAX_LISTED = 1_000
+_U = tables.User
+_SHOWN = select(*columns(Person, _U))
+_FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
+#: Groups that the selector offers.
+MAX_GROUPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +134,6 @@ def _user(connection: Connection, statement: Executable) -> User | None:
     return User(row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None)
 
 
-_U = tables.User
-_SHOWN = select(*columns(Person, _U))
-_FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
-_ANY = text("SELECT EXISTS (SELECT FROM users)")
-_PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
-_DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
-_ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")
-_NEXT_EPOCH = text("UPDATE users SET epoch = epoch + 1 WHERE user_id = :id")
-_LOCK_OPERATORS = text("SELECT FROM users WHERE role = 'operator' ORDER BY user_id FOR UPDATE")
-_OTHER_OPERATORS = text("SELECT count(*) FROM users WHERE role = 'operator' AND disabled_at IS NULL AND name <> :name")
-_SEEN = text("""
-    UPDATE users SET last_seen_at = now()
-    WHERE user_id = :id AND (last_seen_at IS NULL OR last_seen_at < now() - make_interval(secs => :seconds))
-""")
-
-
-#: Groups that the selector offers.
-MAX_GROUPS = 200
-
-
 def home_group(connection: Connection, configured: str) -> str | None:
     """The configured group, unless only others have memories: then the one with the most. None while there are none."""
     if connection.execute(_HAS_MEMORIES, {"group": configured}).scalar_one_or_none() is not None:
@@ -162,5 +147,16 @@ def groups(connection: Connection) -> list[str]:
     return list(connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars())
 
 
+_ANY = text("SELECT EXISTS (SELECT FROM users)")
+_PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
+_DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
+_ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")
+_NEXT_EPOCH = text("UPDATE users SET epoch = epoch + 1 WHERE user_id = :id")
+_LOCK_OPERATORS = text("SELECT FROM users WHERE role = 'operator' ORDER BY user_id FOR UPDATE")
+_OTHER_OPERATORS = text("SELECT count(*) FROM users WHERE role = 'operator' AND disabled_at IS NULL AND name <> :name")
+_SEEN = text("""
+    UPDATE users SET last_seen_at = now()
+    WHERE user_id = :id AND (last_seen_at IS NULL OR last_seen_at < now() - make_interval(secs => :seconds))
+""")
 _FULLEST = text("SELECT group_id FROM agents GROUP BY group_id ORDER BY sum(node_count) DESC, group_id LIMIT 1")
 _HAS_MEMORIES = text("SELECT 1 FROM agents WHERE group_id = :group AND node_count > 0 LIMIT 1")

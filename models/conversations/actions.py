@@ -52,7 +52,7 @@ from jiyi.protocol.conversations.types import uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
-from models.conversations import entries, profiles
+from models.conversations import entries, injections
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
@@ -344,7 +344,7 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     state = agent(context.connection, context.group_id, request.agent_id)
     if state is None:
         raise no_agent(context.group_id, request.agent_id)
-    known = profiles.find(context.connection, (context.group_id, request.agent_id))
+    known = injections.find(context.connection, (context.group_id, request.agent_id))
     return AgentWithProfile(**state.model_dump(), profile=known)
 
 

@@ -19,6 +19,8 @@ from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, InvalidRequest, 
 from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
 from jiyi.text.translatable import Translatable
 
+log = logging.getLogger(__name__)
+R = TypeVar("R")
 #: PostgreSQL's codes for what passes, or for what an operator has to mend.
 _CODES: dict[str, State] = {"53100": "disk_full", "53200": "full", "53300": "exhausted", "57P03": "starting", "25006": "read_only"}
 #: … and classes of codes: 08: the connection, 57: the server was stopped.
@@ -46,6 +48,12 @@ _REFUSED = {
     "22P05": "a text contains a character that is not stored; send valid Unicode without NUL",
     "54000": "a text is too long to be looked up by; send a shorter name or keyword",
 }
+#: Times that a transaction is tried, the first included.
+TRIES = 4
+#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a deadlock is done by then.
+PAUSE = 0.02
+#: PostgreSQL's codes: ``deadlock_detected``, ``serialization_failure``.
+_CONFLICTS = ("40P01", "40001")
 
 
 def state_of_database(error: BaseException) -> State | None:
@@ -105,18 +113,6 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
     else:
         reason = None
     return None if reason is None else InvalidRequest([f"value: {reason}"])
-
-
-log = logging.getLogger(__name__)
-
-R = TypeVar("R")
-
-#: Times that a transaction is tried, the first included.
-TRIES = 4
-#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a deadlock is done by then.
-PAUSE = 0.02
-#: PostgreSQL's codes: ``deadlock_detected``, ``serialization_failure``.
-_CONFLICTS = ("40P01", "40001")
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -14,6 +14,10 @@ from jiyi.protocol.queries import Rows
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)
+#: Characters of what is searched for, and words of it that count.
+MAX_WORDS_CHARS, MAX_WORDS = 200, 20
+#: Characters of a text that a list carries; an entry's own page has all of it.
+MAX_LISTED_CHARS = 2_000
 
 
 def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any]) -> list[ColumnElement[Any]]:
@@ -61,12 +65,6 @@ def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, SQLCo
             column: ColumnElement[Any] = table.__table__.columns[name]
             return column
     raise LookupError(f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed")
-
-
-#: Characters of what is searched for, and words of it that count.
-MAX_WORDS_CHARS, MAX_WORDS = 200, 20
-#: Characters of a text that a list carries; an entry's own page has all of it.
-MAX_LISTED_CHARS = 2_000
 
 
 def equal_if_given(*wanted: tuple[InstrumentedAttribute[Any], object]) -> Iterator[ColumnElement[bool]]:

@@ -17,6 +17,18 @@ from sqlalchemy import Connection
 
 from jiyi.errors import JiyiError
 
+#: Roles are the cluster's: the databases of one server share it, and it is left when one of them goes.
+ROLE = "jiyi_service"
+_IS_SECURED = "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('memory_nodes')"
+_ROWS = "SELECT, INSERT, UPDATE, DELETE"
+_REVOKES = (
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM {ROLE}",
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON SEQUENCES FROM {ROLE}",
+    f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {ROLE}",
+    f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {ROLE}",
+    f"REVOKE USAGE ON SCHEMA public FROM {ROLE}",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -24,10 +36,6 @@ class Scope:
 
     groups: tuple[str, ...] = ()
     whole_service: bool = False
-
-
-_NOBODY = Scope()
-_scope: ContextVar[Scope] = ContextVar("jiyi_scope", default=_NOBODY)
 
 
 def current() -> Scope:
@@ -61,15 +69,6 @@ def within(scope: Scope) -> Iterator[None]:
         yield
     finally:
         _scope.reset(token)
-
-
-#: Roles are the cluster's: the databases of one server share it, and it is left when one of them goes.
-ROLE = "jiyi_service"
-#: Evaluated once a statement, thanks to the sub-selects. Neither setting: NULL, so nobody.
-POLICY = """
-    (SELECT current_setting('jiyi.whole_service', true)) = 'on'
-    OR group_id = ANY ((SELECT nullif(current_setting('jiyi.groups', true), ''))::text[])
-"""
 
 
 class RoleError(JiyiError):
@@ -149,7 +148,13 @@ def isolate(table: str) -> list[str]:
     return [f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})"]
 
 
-_IS_SECURED = "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('memory_nodes')"
+_NOBODY = Scope()
+_scope: ContextVar[Scope] = ContextVar("jiyi_scope", default=_NOBODY)
+#: Evaluated once a statement, thanks to the sub-selects. Neither setting: NULL, so nobody.
+POLICY = """
+    (SELECT current_setting('jiyi.whole_service', true)) = 'on'
+    OR group_id = ANY ((SELECT nullif(current_setting('jiyi.groups', true), ''))::text[])
+"""
 # Two databases of a server may be migrated at the same time: the second finds the role made.
 _CREATE = f"""
     DO $$ BEGIN
@@ -168,7 +173,6 @@ _JOIN = f"""
         END IF;
     END $$
 """
-_ROWS = "SELECT, INSERT, UPDATE, DELETE"
 _GRANTS = (
     f"GRANT USAGE ON SCHEMA public TO {ROLE}",
     f"GRANT {_ROWS} ON ALL TABLES IN SCHEMA public TO {ROLE}",
@@ -187,11 +191,4 @@ _GRANTS = (
         END LOOP;
     END $$
     """,  # noqa: S608 – no value, and no name but ROLE; a DO block takes no parameters
-)
-_REVOKES = (
-    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM {ROLE}",
-    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON SEQUENCES FROM {ROLE}",
-    f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {ROLE}",
-    f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {ROLE}",
-    f"REVOKE USAGE ON SCHEMA public FROM {ROLE}",
 )

@@ -41,7 +41,8 @@ from jiyi.protocol.growth.artifacts import (
 from jiyi.protocol.growth.tracking import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
 from models.db.rows import columns, equal_if_given
-from models.growth import feedback, tracking
+from models.growth import evolution as feedback
+from models.growth import work
 from models.growth.tables import Artifact, TrustRow
 from models.memory.agent_reads import belonging
 from models.memory.agents import AgentName, known_agent
@@ -384,7 +385,7 @@ def list_tallies(context: Context, request: TallyQuery) -> Tallies:
     Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    tallies = tracking.tallies_of(context.connection, name, request.days)
+    tallies = work.tallies_of(context.connection, name, request.days)
     return Tallies(agent_id=request.agent_id, tallies=tallies)
 
 

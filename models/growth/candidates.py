@@ -17,7 +17,7 @@ from engine.growth.skills import LivedExperience, PriorDecision, next_status
 from engine.growth.trajectories import Trajectory
 from engine.growth.workflows import TrajectoryRun
 from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, GateReport, Pattern, SkillCandidate, Status
-from models.growth import feedback
+from models.growth import evolution as feedback
 from models.memory.agents import AgentName, bind_name
 
 #: Experiences, and trajectories, that one run looks at: the most used, the latest.

@@ -8,8 +8,8 @@ from uuid import UUID
 from jiyi.protocol.items import FoundItems, GetItems, ItemsWritten, ListNamespaces, Namespaces, PutItems
 from models.db.actions import Context, action, by_worker
 from models.db.connection import unit_of_work
-from models.items import storing
-from models.items.searching import EMBED_VALUES
+from models.items import storage as storing
+from models.items.storage import EMBED_VALUES
 
 search_items = by_worker("items.search")
 

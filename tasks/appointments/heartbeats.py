@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from models.appointments import alerts, heartbeats
-from models.appointments.alerts import NewAlert
-from models.appointments.due import AHEAD, HEARTBEAT
+from models.appointments import heartbeats
+from models.appointments.heartbeats import NewAlert
+from models.appointments.schedules import AHEAD, HEARTBEAT
 from models.db.connection import unit_of_work
 from models.queue import clock
 from tasks.framework.work import Batch, work_task
@@ -39,4 +39,4 @@ def tick_due(batch: Batch, now: datetime) -> None:
                 heartbeats.clear_owed(connection, (group_id, row.agent_id))
                 continue
             told += heartbeats.tick(connection, row, due_at, now)[1]
-    alerts.publish_delivered(group_id, told, now)
+    heartbeats.publish_delivered(group_id, told, now)

@@ -13,7 +13,8 @@ from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, deletion, matching, previews, proof, references, refusal
+from models.erasure import actions, deletion, matching, previews, references, refusal
+from models.erasure import traces as proof
 from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, noted_ids, save
 from models.memory import strength

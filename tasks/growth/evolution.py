@@ -20,9 +20,10 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCand
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth import candidates, feedback
+from models.growth import candidates
+from models.growth import evolution as feedback
 from models.growth.candidates import Grown, KnownArtifact
-from models.growth.feedback import WEIGH
+from models.growth.evolution import WEIGH
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from models.items import storing
+from models.items import storage as storing
 from tasks.framework.jobs import Run, job
 
 #: Items deleted by one transaction.

@@ -7,7 +7,8 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.conversations.types import KINDS
-from models.conversations import entries, profiles, reads
+from models.conversations import entries
+from models.conversations import injections as injections_
 from models.memory import agent_reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
@@ -26,7 +27,7 @@ LINE_CHARS = 300
 @page(blueprint, "/conversations", "conversations.html", name="index")
 def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    agents = reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents = entries.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     return {"after": after or None, **listed("agents", agents, AGENTS_PER_PAGE, "agent_id")}
 
 
@@ -36,13 +37,13 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     before = inputs.identifier("before")
     if agent_reads.agent(connection, group, agent) is None:
         return None
-    injections = reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
+    injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
     injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
-        "kinds": {kind: reads.remembered(connection, name, kind, SHOWN) for kind in KINDS},
-        "profile": profiles.find(connection, name),
-        "changes": reads.superseded(connection, name, CHANGES_SHOWN),
+        "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
+        "profile": injections_.find(connection, name),
+        "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
     }

@@ -17,7 +17,7 @@ from flask_babel import LazyString, lazy_gettext
 
 from jiyi.settings import get_settings
 from models.accounts import users
-from models.accounts.lookup_cache import LookupCache
+from models.accounts.api_keys import LookupCache
 from models.db.bounded_reads import attempt, from_database
 from models.db.scope import for_groups, whole_service
 from web.accounts.identity import Identity, Scope, identity, need, who

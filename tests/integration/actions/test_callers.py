@@ -26,7 +26,7 @@ from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.erasure import proof
+from models.erasure import traces as proof
 from models.operations import actions as operations
 from tasks.framework import callers
 from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service

@@ -16,7 +16,7 @@ from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from models.erasure import proof
+from models.erasure import traces as proof
 from tests.integration.actions import accounts, by_workers, conversations, erasure, items, memory, operations, queue, reflection, tiers
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.actions.cases import Case

@@ -14,7 +14,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
 from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.appointments import heartbeat_actions, schedule_actions
-from models.appointments.due import FIRE
+from models.appointments.schedules import FIRE
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

@@ -17,7 +17,7 @@ from models.db import errors
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth import self_review_schedule
+from models.growth import self_review
 from models.memory import agents, ingest
 from models.memory.work import EMBED
 from models.queue import pending_work
@@ -57,7 +57,7 @@ def asked_for(group: str) -> tuple[str, str]:
         reflections.ask(connection, *name, "hours")
         key = agents.key_of(connection, *name)
         assert key is not None
-        self_review_schedule.ensure_schedule(connection, name)
+        self_review.ensure_schedule(connection, name)
         pending_work.enqueue(connection, REFLECT, [(key, group)])
     return name
 

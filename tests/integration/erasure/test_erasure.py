@@ -27,7 +27,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import ledger, previews, progress, proof
+from models.erasure import previews, progress
+from models.erasure import traces as proof
 from models.erasure.actions import request_erasure
 from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
@@ -433,11 +434,11 @@ def test_erasures_of_agents_are_applied_again_after_a_restore(group: str) -> Non
     before = datetime.now(UTC)
     erase(group, agent_id="gone")
     erase(group, person="Maria Lopez")
-    assert "gone" not in ledger.path().read_text()
-    assert ledger.since(datetime.now(UTC)) == []
+    assert "gone" not in progress.path().read_text()
+    assert progress.since(datetime.now(UTC)) == []
     save(observed(group, "mine, from a backup", agent_id="gone"))
     with unit_of_work() as connection, whole_service():
-        assert ledger.apply_again(connection, before) == {"agents": 1, "others": 1}
+        assert progress.apply_again(connection, before) == {"agents": 1, "others": 1}
     carry_on()
     assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == [{"agent_id": "klaus"}]
 

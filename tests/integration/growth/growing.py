@@ -14,10 +14,10 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.types import ExtractedExperience, Message
 from jiyi.protocol.growth.artifact_types import ArtifactKind
 from jiyi.protocol.growth.artifacts import ArtifactState
-from models.conversations import experiences
+from models.conversations import extractions
 from models.db.connection import unit_of_work
 from models.growth.artifacts import artifact_page
-from models.growth.feedback import WEIGH
+from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory.agents import lock_agents
@@ -73,7 +73,7 @@ def experienced(
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             source = Source(group, agent_id, f"s{time}", [Message(role="user", text=pain, at=at)], [uuid4()], "rules", "extraction@1")
-            experiences.keep(connection, (group, agent_id), told, source, at)
+            extractions.keep(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
 

@@ -12,7 +12,7 @@ from celery import Celery
 from sqlalchemy import text
 
 from engine.operations.jobs import JOBS
-from models.appointments import alerts
+from models.appointments import heartbeats
 from models.db.connection import unit_of_work
 from models.memory.work import EMBED
 from models.queue import clock, ticks
@@ -142,11 +142,11 @@ def test_what_was_configured_for_later_waits_without_being_looked_at_again_and_a
 def test_an_alert_of_the_wrong_time_is_delivered(group: str) -> None:
     test_heartbeats.configure(group, enabled=True)
     ahead = datetime.now(UTC) + WRONG
-    alert = alerts.NewAlert(
+    alert = heartbeats.NewAlert(
         agent_id="helper", source="schedule", title="water", content="", urgency="low", channel="ui", deliver_at=ahead + timedelta(hours=1)
     )
     with unit_of_work() as connection:
-        alerts.add(connection, group, [alert], ahead)
+        heartbeats.add(connection, group, [alert], ahead)
     run = Run("due_scan", datetime.now(UTC))
     with run.scope():
         due_scan(run)

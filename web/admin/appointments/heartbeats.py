@@ -9,7 +9,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.appointments import alerts, heartbeat_actions, heartbeats
+from models.appointments import heartbeat_actions, heartbeats
 from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
@@ -25,7 +25,7 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
-    waiting = alerts.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
+    waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
     return {**listing, "heartbeats": [_shown(row, now) for row in listing["heartbeats"]], "alerts": waiting}
 
 
@@ -34,7 +34,7 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     row = heartbeats.find(connection, (group, agent))
     if row is None:
         return None
-    alert_rows = alerts.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
+    alert_rows = heartbeats.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
     ticks = heartbeats.history(connection, (group, agent), TICKS_SHOWN)
     return {"heartbeat": _shown(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 

@@ -13,7 +13,8 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Status
 from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
 from models.conversations import entries
 from models.db.actions import Action
-from models.growth import artifacts, feedback, trajectories
+from models.growth import artifacts, trajectories
+from models.growth import evolution as feedback
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.memory import agent_reads
 from web.admin import frame, inputs
