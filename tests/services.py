@@ -27,7 +27,8 @@ from models.accounts.users import User
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.operations import canaries, heartbeats
+from models.operations import heartbeats
+from models.operations import signs_of_life as canaries
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from workers import ephemeral

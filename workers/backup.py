@@ -23,7 +23,7 @@ from models.db.scope import whole_service
 from models.erasure import progress
 from models.operations import backups
 from models.operations import restore as restoring
-from models.operations.pg_tools import BackupError
+from models.operations.backups import BackupError
 from workers import ephemeral
 from workers.embedded.stack import Stack, StackError
 from workers.migrate import revisions, upgrade

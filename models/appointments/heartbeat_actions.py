@@ -32,7 +32,7 @@ from models.db.actions import Context, action
 from models.memory import agents
 from models.memory.agent_reads import belonging
 from models.memory.agents import AgentName
-from models.operations import upkeep
+from models.operations import reads
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -272,4 +272,4 @@ _GROUP = text("""
 
 
 belonging("heartbeats", "SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
-upkeep.in_snapshot(of_service)
+reads.in_snapshot(of_service)

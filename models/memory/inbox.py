@@ -15,23 +15,27 @@ from sqlalchemy import Connection, text
 
 from engine.memory.appraisal import brings_all, missing
 from engine.memory.nodes import depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, EventKey
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved
+from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
 from jiyi.settings import get_settings
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
-from models.memory import batch_lookups as lookups
-from models.memory import own_vectors
+from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
 from models.memory.event_types import EventType, Owed, StoredBatch, registry
-from models.memory.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
-from models.queue import news, reused_ids, stream
+from models.operations import embedding_models
+from models.queue import dead_letters, news, reused_ids, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
 
 Prepared = Mapping[EventKey, PreparedMemory]
+#: Where an event has its vector.
+FIELD = "payload.vector"
 
 
 class CollisionError(Exception):
@@ -162,7 +166,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [erased_row(event) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
-    if misfits := own_vectors.find(connection, fresh):
+    if misfits := find(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
         fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
@@ -218,14 +222,14 @@ class _Batch:
         #: Of the events that become memories, in their order.
         self.memories = [ready[event.key] for event in events if self._types[type(event)].memory is not None]
         #: Agents that want each content once.
-        self.deduping = {name for name, agent in agents.items() if lookups.dedupes(agent)}
+        self.deduping = {name for name, agent in agents.items() if event_rows.dedupes(agent)}
         self.has_thoughts = any(memory.node_type == "thought" for memory in self.memories)
         looking = [memory.memory for memory in self.memories if memory.looks_up]
         deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping] if self.deduping else []
-        self.addressed = lookups.addressed(connection, looking, ready)
-        self.depths = lookups.depths(connection, looking)
-        self.twins = lookups.twins(connection, deduped, ready)
-        self.latest = lookups.latest(connection, looking)
+        self.addressed = event_rows.addressed(connection, looking, ready)
+        self.depths = event_rows.depths(connection, looking)
+        self.twins = event_rows.twins(connection, deduped, ready)
+        self.latest = event_rows.latest(connection, looking)
 
     def add_all(self, events: Iterable[Event], rows: _Rows) -> None:
         """Of the events that this batch was made of."""
@@ -248,7 +252,7 @@ class _Batch:
         name = event.group_id, event.agent_id
         agent = self.agents[name]
         agent.configure(event.payload)
-        (self.deduping.add if lookups.dedupes(agent) else self.deduping.discard)(name)
+        (self.deduping.add if event_rows.dedupes(agent) else self.deduping.discard)(name)
 
     def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Rows) -> None:
         name, node_id = ready.agent, ready.node_id
@@ -300,6 +304,53 @@ class _Batch:
         if latest is not None and seen.node_type == "event":
             latest.appendleft((triple, ready.node_id))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An event whose vector cannot be one of its model's, and why, as a sentence."""
+
+    event: Event
+    reason: str
+
+
+class MisfitVectors(InvalidEvent):
+    """``misfits`` were not stored, nor was what came with them."""
+
+    def __init__(self, misfits: Sequence[Misfit]) -> None:
+        self.misfits = list(misfits)
+        super().__init__([f"{FIELD}: {misfit.reason}" for misfit in misfits])
+
+
+def find(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
+    """Those of the events whose vectors have another size than their models'."""
+    given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
+    if not given:
+        return []
+    sizes = embedding_models.known_sizes(connection)
+    return [Misfit(event, reason) for event in given if (reason := _problem(event, sizes)) is not None]
+
+
+def dead_letter(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
+    """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
+    return [
+        event.group_id
+        for event, reason in ((misfit.event, f"{FIELD}: {misfit.reason}") for misfit in misfits)
+        if dead_letters.add_message_once(connection, wire.encode([event]).decode(), reason, event.event_id, event.group_id)
+    ]
+
+
+def _problem(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
+    vector, model = event.payload.vector, event.payload.embedding_model
+    assert vector is not None
+    assert model is not None, "they come together"
+    size, expected = len(vector) // BYTES_PER_VALUE, sizes.get(model)
+    if expected in (None, size):
+        return None
+    return (
+        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name the model that made it, or "
+        "leave out vector and embedding_model, and the service embeds the text"
+    )
 
 
 # A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.

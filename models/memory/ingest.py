@@ -32,9 +32,8 @@ from models.db import scope as tenancy
 from models.db.connection import tell_scope, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
-from models.memory import inbox, own_vectors
-from models.memory.inbox import CollisionError, Prepared, Stored
-from models.memory.own_vectors import MisfitVectors
+from models.memory import inbox
+from models.memory.inbox import CollisionError, MisfitVectors, Prepared, Stored
 from models.queue import dead_letters, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
@@ -152,7 +151,7 @@ class Ingestor:
                     if done.misfits and not self.redelivers:
                         raise MisfitVectors(done.misfits)
                     done.refused += reused_ids.dead_letter(connection, done.reused)
-                    done.refused += own_vectors.dead_letter(connection, done.misfits)
+                    done.refused += inbox.dead_letter(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

@@ -31,7 +31,7 @@ from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
-from models.memory import agent_reads, events, reads, search
+from models.memory import agent_reads, events, reads
 from models.memory.agents import key_of, no_agent
 
 build_context = by_worker("memory.context")
@@ -86,7 +86,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
     Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
-    wanted = search.MemoryFilter(
+    wanted = reads.MemoryFilter(
         words=request.q,
         agent_id=request.agent_id,
         types=request.type,
@@ -96,7 +96,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         keyword=request.keyword or "",
         archived=request.archived,
     )
-    memories = search.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
+    memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None
     return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
@@ -108,7 +108,7 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
     question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
     """
-    rows, following = search.page(context.connection, context.group_id, request)
+    rows, following = reads.page(context.connection, context.group_id, request)
     if not rows and request.agent_id is not None and not request.after:
         _must_exist(context, request.agent_id)
     return MemoryRows(rows=rows, next=following)

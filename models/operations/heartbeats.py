@@ -1,6 +1,6 @@
 """Heartbeats: each Celery worker writes, again and again, that it lives and which queues it reads. Nobody has to ask it.
 
-A heartbeat says that the process runs; that its queue is read is for the canaries to say (``models.operations.canaries``).
+A heartbeat says that the process runs; that its queue is read is for the canaries to say (``models.operations.signs_of_life``).
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from sqlalchemy import Connection
 from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import canaries, meters, reads, series
+from models.operations import meters, reads
+from models.operations import signs_of_life as canaries
 from models.queue import broker_queues
 from models.queue import reads as pending
 from models.retrieval import index_cache
@@ -92,9 +93,9 @@ def of_meters() -> list[Metric]:
     """What was counted since the beginning (``models.operations.meters``)."""
     totals = meters.totals()
     access = access_counters()
-    split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
-    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
-    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
+    split = [(name.split(meters.SEPARATOR), number) for name, number in totals.items()]
+    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.TASK}
+    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.WORK}
     names = sorted({name for name, _ in tasks})
     outcomes = ("done", "failed", "retried")
     return [
@@ -125,11 +126,11 @@ def of_meters() -> list[Metric]:
 def _retrievals(totals: dict[str, float]) -> Metric:
     metric = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
     buckets, below = [], 0.0
-    for place, bound in enumerate(series.BOUNDS_MS):
-        below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
+    for place, bound in enumerate(meters.BOUNDS_MS):
+        below += totals.get(f"{meters.RETRIEVAL}|b|{place}", 0)
         buckets.append((str(bound / 1_000), below))
-    buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
-    metric.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
+    buckets.append(("+Inf", below + totals.get(f"{meters.RETRIEVAL}|b|{len(meters.BOUNDS_MS)}", 0)))
+    metric.add_metric([], buckets, totals.get(f"{meters.RETRIEVAL}|s", 0))
     return metric
 
 

@@ -68,7 +68,7 @@ def cancel(connection: Connection) -> str | None:
     return model
 
 
-def set_size(connection: Connection, move: Reembedding, dimensions: int) -> None:
+def set_target_size(connection: Connection, move: Reembedding, dimensions: int) -> None:
     embedding_models.set_size(connection, move.model, dimensions)
 
 
@@ -108,7 +108,7 @@ def set_position(connection: Connection, move: Reembedding, position: UUID | Non
     connection.execute(_POSITION, {"model": move.model, "position": position})
 
 
-def hold(connection: Connection) -> None:
+def hold_move(connection: Connection) -> None:
     """Wait until nobody stores vectors of the active model, and let nobody until the transaction ends."""
     connection.execute(_LOCK)
 

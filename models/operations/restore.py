@@ -11,8 +11,8 @@ from psycopg import sql
 
 from jiyi.polling import poll
 from models.db import scope
-from models.operations import backups, pg_tools
-from models.operations.pg_tools import BackupError
+from models.operations import backups
+from models.operations.backups import BackupError
 
 #: Where the tables wait that are being replaced.
 ASIDE = "jiyi_before_restore"
@@ -33,7 +33,7 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
         BackupError: the file is no sound backup, somebody is connected, or there is data. Nothing was changed.
     """
     backups.verify(path)
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         _refuse_company(connection)
         _refuse_leftovers(connection)
         data = {table: rows for table, rows in row_counts(connection).items() if rows and table not in NO_DATA}
@@ -66,11 +66,11 @@ def row_counts(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def _load(connection: psycopg.Connection, path: Path) -> None:
-    address, environment = pg_tools.conninfo()
+    address, environment = backups.conninfo()
     major = connection.info.server_version // 10_000
-    pg_tools.run(
+    backups.run(
         [
-            pg_tools.program("pg_restore", major),
+            backups.program("pg_restore", major),
             "--single-transaction",
             "--no-owner",
             "--no-privileges",

@@ -15,7 +15,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
 from jiyi.settings import get_settings
 from models.db.actions import Context, action
-from models.memory import inbox, own_vectors
+from models.memory import inbox
 from models.memory.event_types import refusal
 from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
@@ -145,7 +145,7 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
     letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
-        refuse(letters[event.key], wire.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
+        refuse(letters[event.key], wire.encode([event]).decode(), f"{inbox.FIELD}: {misfit.reason}")
     for event in done.reused:
         refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
     return done

@@ -38,7 +38,7 @@ from jiyi.protocol.stores import (
 )
 from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
-from models.operations import upkeep
+from models.operations import reads as reads_
 from models.queue import stream
 from models.stores import declarations, items, reads, rows
 from models.stores.backends import BACKENDS
@@ -229,6 +229,6 @@ _LOG = text("""
 
 #: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
 RUNS_DAYS = 7
-upkeep.prunes("store_operations", "created_at < :before", RUNS_DAYS)
+reads_.prunes("store_operations", "created_at < :before", RUNS_DAYS)
 # Stores of a graph's run, with all that they hold; the group's stay.
-upkeep.prunes("stores", "run_id <> '' AND used_at < :before", RUNS_DAYS)
+reads_.prunes("stores", "run_id <> '' AND used_at < :before", RUNS_DAYS)

@@ -13,7 +13,7 @@ from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, deletion, matching, previews, references, refusal
+from models.erasure import actions, deletion, matching, refusal
 from models.erasure import traces as proof
 from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, noted_ids, save
@@ -75,7 +75,7 @@ def _run(batch: Batch, erasure_id: UUID) -> float | None:
 def preview(actor: Actor, request: Erasure) -> ErasurePreview:
     """Safe to repeat because it only reads."""
     with unit_of_work() as connection:
-        return previews.preview(connection, actor.group_id, request)
+        return matching.preview(connection, actor.group_id, request)
 
 
 #: A step of one transaction; it gives whether it has ended.
@@ -159,7 +159,7 @@ def _texts(connection: Connection, progress: Progress) -> bool:
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    progress.count("scrubbed", **references.blank(connection, progress.group_id, ids, proof.NOT_MEMORIES))
+    progress.count("scrubbed", **proof.blank(connection, progress.group_id, ids, proof.NOT_MEMORIES))
     return True
 
 

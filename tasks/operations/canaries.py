@@ -8,7 +8,7 @@ from typing import Any
 
 from celery import shared_task
 
-from models.operations import canaries
+from models.operations import signs_of_life as canaries
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import BeatEntry
 

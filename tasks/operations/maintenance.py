@@ -21,10 +21,9 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import access, strength
-from models.operations import backups, llm_usage, pg_tools, upkeep
-from models.operations import upkeep as pruning
+from models.operations import backups, reads
 from models.operations.actions import preview_job, show_llms
-from models.operations.pg_tools import BackupError
+from models.operations.backups import BackupError
 from models.queue import clock, news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
@@ -114,16 +113,16 @@ def prune(run: Run) -> None:
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
-    ages |= {"retrievals": records.KEPT_DAYS, **upkeep.OTHER_AGES}
+    ages |= {"retrievals": records.KEPT_DAYS, **reads.OTHER_AGES}
     for table, days in ages.items():
         if not days:
             continue
         before = run.now - timedelta(days=days)
         if run.dry:
             with run.transaction() as connection:
-                run.count(**{table: pruning.count(connection, table, before)})
+                run.count(**{table: reads.count(connection, table, before)})
             continue
-        deleted = run.repeat(partial(pruning.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(partial(reads.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
@@ -137,8 +136,8 @@ def take_snapshot(run: Run) -> None:
     Safe to repeat because it only reads.
     """
     with run.transaction() as connection:
-        run.summary.update(upkeep.stored(connection))
-    run.summary.update(upkeep.queued())
+        run.summary.update(reads.stored(connection))
+    run.summary.update(reads.queued())
 
 
 @implements(preview_job)
@@ -174,7 +173,7 @@ def verify_backup(run: Run) -> None:
     """
     longest = timedelta(days=MAX_AGE_DAYS)
     newest = next(iter(backups.existing()), None)
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         since = backups.first_stored(connection)
     wanted = since is not None and run.now - since > longest
     if newest is None:
@@ -188,7 +187,7 @@ def verify_backup(run: Run) -> None:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
-on_usage(llm_usage.record)
+on_usage(reads.record_usage)
 
 
 @implements(show_llms)
@@ -196,7 +195,7 @@ def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
     """Safe to repeat because it only reads."""
     first_day = (datetime.now(UTC) - timedelta(days=request.days - 1)).date()
     with unit_of_work() as connection:
-        usage = llm_usage.since(connection, actor.group_id, first_day)
+        usage = reads.usage_since(connection, actor.group_id, first_day)
     active = _active()
     vendors = [
         LLMVendor(

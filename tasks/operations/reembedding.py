@@ -87,7 +87,7 @@ def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep
         begun = reembedding.filling(connection)
         assert begun is not None
         embedding_models.check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
-        reembedding.set_size(connection, begun, vectors.shape[1])
+        reembedding.set_target_size(connection, begun, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
 
@@ -145,7 +145,7 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
 def _switch(actor: Actor, begun: Reembedding) -> MoveState:
     """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
     with unit_of_work() as connection:
-        reembedding.hold(connection)
+        reembedding.hold_move(connection)
         current = reembedding.filling(connection)
         if current is None:  # somebody else has just done it
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)

@@ -15,7 +15,7 @@ from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.db.valkey_keys import canary as canary_key
-from models.operations import canaries
+from models.operations import signs_of_life as canaries
 from models.queue.broker_queues import task_queues
 from models.queue.wakeups import service_headers
 from tasks.framework import jobs

@@ -21,9 +21,9 @@ from prometheus_client.registry import Collector
 from jiyi.settings import get_settings
 from models.db.bounded_reads import Unanswered, reading, source
 from models.db.scope import whole_service
-from models.operations import servers
+from models.operations import health_checks
+from models.operations.health_checks import ServerState
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
-from models.operations.servers import ServerState
 from models.queue.stream_hub import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
@@ -64,7 +64,7 @@ class Service(Collector):
     def collect(self) -> Iterator[Metric]:
         began = time.monotonic()
         with whole_service():
-            states = servers.begin()
+            states = health_checks.ask_servers()
             asked = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
         up: dict[str, bool] = {}
         for name, answer in asked.items():

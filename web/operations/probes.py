@@ -9,7 +9,7 @@ from engine.providers import health
 from jiyi.protocol.wire.outages import OF_VALKEY
 from jiyi.settings import get_settings
 from models.db.bounded_reads import attempt, from_database, source
-from models.operations import servers
+from models.operations import health_checks
 from models.operations.embedding_models import active_model
 from web.answers import json_answer
 
@@ -33,7 +33,7 @@ def readyz() -> Response:
     states stand beside them and change nothing: without them memories are stored, and found by words. Why one fails is for
     those who may sign in (the overview), not for everybody.
     """
-    settings, states = get_settings(), servers.begin()
+    settings, states = get_settings(), health_checks.ask_servers()
     database = attempt(lambda: from_database(_embedder))
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
     answers = states()
@@ -43,7 +43,7 @@ def readyz() -> Response:
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
 
 
-def _said(server: servers.ServerState) -> str:
+def _said(server: health_checks.ServerState) -> str:
     """What is the matter. Why a server is away, which names its socket or host, is for those who may sign in."""
     return OF_VALKEY["away"] if server.state == "away" else server.reason
 

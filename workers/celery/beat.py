@@ -13,7 +13,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
-from models.operations import canaries
+from models.operations import signs_of_life as canaries
 
 log = logging.getLogger("jiyi.beat")
 

@@ -12,7 +12,7 @@ from jiyi import Client
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import archive
-from models.operations import canaries
+from models.operations import signs_of_life as canaries
 from models.queue.broker_queues import task_queues
 from workers import ephemeral
 

@@ -27,13 +27,13 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import previews, progress
+from models.erasure import matching, progress
 from models.erasure import traces as proof
 from models.erasure.actions import request_erasure
 from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
-from models.operations import backups, heartbeats, pg_tools
+from models.operations import backups, heartbeats
 from models.retrieval import enlargement, index_cache
 from tasks.erasure import erase as in_database
 from tasks.erasure import outside
@@ -289,7 +289,7 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
     met = observed(group, "Maria Lopez sings")
     save(met, thought(group, "Somebody sings", met), observed(group, "her own", agent_id="maria-lopez"), observed(group, "else"))
     with unit_of_work() as connection:
-        found = previews.preview(connection, group, Erasure(person="Maria Lopez"))
+        found = matching.preview(connection, group, Erasure(person="Maria Lopez"))
     none = {"dead_letters": 0, "outputs": 0, "knowledge": 0}
     assert found.counts == {"memories": 3, "resting_on_others": 1, "events": 3, **none}
     assert found.agents == ["maria-lopez"]
@@ -384,7 +384,7 @@ def test_lines_of_an_old_log_are_blanked_in_place(group: str, tmp_path: Path) ->
 
 
 def owner(statement: str, *parameters: str) -> None:
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         connection.execute(statement.encode(), parameters)
 
 

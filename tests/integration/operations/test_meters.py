@@ -27,11 +27,12 @@ from models.db import valkey_keys
 from models.db.bounded_reads import Reading
 from models.db.valkey import valkey
 from models.memory import access
-from models.operations import canaries, heartbeats, meters, series
 from models.operations import health_checks as health
-from models.operations.canaries import Canary
+from models.operations import heartbeats, meters
+from models.operations import signs_of_life as canaries
 from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
+from models.operations.signs_of_life import Canary
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
@@ -80,7 +81,7 @@ def test_coarser_steps_hold_the_same(own_meters: Meters, name: str) -> None:
         valkey().hset(valkey_keys.meters(now - minutes_ago), f"task|{name}|done", count)
         valkey().expire(valkey_keys.meters(now - minutes_ago), 120)
     for minutes, step, total in ((10, 1, 7), (10, 5, 7), (1_440, 30, 15), (999_999, 60, 15)):
-        found, kept = meters.series(minutes, step), min(minutes, series.MAX_MINUTES)
+        found, kept = meters.series(minutes, step), min(minutes, meters.MAX_MINUTES)
         assert sum(found["tasks"][name]["done"]) == total, (minutes, step)
         assert found["step_seconds"] == step * 60
         assert all(moment % (step * 60) == 0 for moment in found["times"])

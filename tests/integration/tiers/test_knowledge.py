@@ -302,7 +302,7 @@ def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
         reembedding.begin(connection, "hashing-32", "hashing:32", before, everything=False)
         move = reembedding.filling(connection)
         assert move is not None
-        reembedding.hold(connection)
+        reembedding.hold_move(connection)
         reembedding.switch(connection, move)
     assert [row["kind"] for row in rows("SELECT kind FROM pending_work WHERE group_id = :g", g=group)] == ["embed_knowledge"]
     found = ask(group, "two hundred bowls for the northern market", embedder=False)

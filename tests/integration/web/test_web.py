@@ -305,7 +305,7 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
 def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.operations.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.operations.servers.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.health_checks.valkey", lambda: nowhere)
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"

@@ -19,7 +19,7 @@ from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import actions, agent_reads
 from models.memory.agent_reads import Span, TimelineSpan
-from models.memory.search import FoundMemory, MemoryFilter, search
+from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records
 from web.accounts.identity import need

@@ -15,7 +15,7 @@ from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import ExportQuery
 from models.db.bounded_reads import attempt, from_database
 from models.memory import actions, agent_reads, questions
-from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
+from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, asked

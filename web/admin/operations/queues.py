@@ -7,7 +7,7 @@ from flask_babel import lazy_gettext
 
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
-from models.operations import liveness
+from models.operations import overview
 from models.queue import broker_queues
 from web.admin.frame import Page
 from web.admin.pages import Context, page
@@ -19,8 +19,8 @@ PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_s
 @page(blueprint, "/queues", "queues.html", live="_queues.html")
 def listed() -> Context:
     settings = get_settings()
-    states = liveness.begin(settings)()
-    return {**vars(liveness.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
+    states = overview.begin(settings)()
+    return {**vars(overview.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
 
 
 @page(
@@ -31,7 +31,7 @@ def inside(queue: str) -> Context | None:
     settings = get_settings()
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):
         return None
-    messages = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
-    states = liveness.state_of_queues(settings, liveness.begin(settings)()).queues
+    messages = source("broker").ask(lambda: broker_queues.contents(overview.address_of(settings), queue))
+    states = overview.state_of_queues(settings, overview.begin(settings)()).queues
     state = next(candidate for candidate in states if candidate.queue == queue)
     return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}

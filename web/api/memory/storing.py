@@ -12,8 +12,8 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory import inbox
+from models.memory.inbox import FIELD, MisfitVectors
 from models.memory.ingest import Kept, group_commit
-from models.memory.own_vectors import FIELD, MisfitVectors
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 
