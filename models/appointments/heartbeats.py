@@ -17,9 +17,10 @@ from jiyi.protocol.appointments.heartbeats import AlertState, Channel, Heartbeat
 from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
+from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
-from models.queue import clock, stream
+from models.queue import stream
 
 #: Ticks that are kept of each agent: ten days of one every half hour.
 KEPT_TICKS = 500
@@ -119,7 +120,7 @@ def clear_owed(connection: Connection, name: AgentName) -> None:
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
     """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns how many."""
-    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).rowcount
+    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).rowcount
 
 
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
@@ -239,7 +240,7 @@ def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.Ne
 
     Also those that were made while a clock was ahead: when their quiet hours end was told by that clock.
     """
-    rows = connection.execute(_DELIVER, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).all()
+    rows = connection.execute(_DELIVER, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).all()
     return [_news(row.group_id, row.alert_id, row.agent_id, row.source, row.urgency) for row in rows]
 
 

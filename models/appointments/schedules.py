@@ -13,9 +13,9 @@ from engine.appointments.schedule import Firing, ParsedSchedule, Timing
 from jiyi.protocol.appointments.cron import next_runs
 from jiyi.protocol.appointments.schedules import ScheduleRunState, ScheduleState, Target
 from models.appointments.tables import Schedule, ScheduleRun
+from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.agents import AgentName
-from models.queue import clock
 
 #: Schedules that one agent may have, those that are over left out.
 MAX_SCHEDULES = 1_000
@@ -190,7 +190,7 @@ def set_right(connection: Connection, now: datetime, limit: int) -> int:
     The next run is worked out anew. What has run stays known, and does not run twice for the same time.
     """
     changed = 0
-    for row in connection.execute(_AHEAD, {"ahead": now + clock.AHEAD, "limit": limit}).all():
+    for row in connection.execute(_AHEAD, {"ahead": now + CLOCK_AHEAD, "limit": limit}).all():
         following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
         if following is not None and following < row.next_run_at:
             change(connection, row.group_id, row.schedule_id, "active", following)

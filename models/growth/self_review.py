@@ -45,13 +45,14 @@ from models.conversations.extractions import StoredTurn, as_turns
 from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action
 from models.db.base import Timestamp
+from models.db.connection import CLOCK_AHEAD
 from models.growth import identity, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
 from models.memory.agents import AgentName, AgentRow, bind_name, key_of, known_agent
 from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
-from models.queue import clock, pending_work
+from models.queue import pending_work
 from models.queue.tables import PendingWork
 from models.reflection import reads as reflection_reads
 from models.reflection import reflections
@@ -88,7 +89,7 @@ _HOURS = (
     .select_from(_S)
     .join(Agent, and_(Agent.group_id == _S.group_id, Agent.agent_id == _S.agent_id))
     .where(_EVERY_HOURS > 0, _ANYTHING_NEW, ~_OWING)
-    .where(or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + clock.AHEAD))
+    .where(or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + CLOCK_AHEAD))
     .order_by(_S.last_at)
     .limit(bindparam("limit"))
     .with_for_update(of=_S, skip_locked=True)

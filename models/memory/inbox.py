@@ -29,7 +29,7 @@ from models.memory.event_types import EventType, Owed, StoredBatch, registry
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
 from models.operations import embedding_models
-from models.queue import dead_letters, news, reused_ids, stream
+from models.queue import dead_letters, news, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
 
@@ -157,7 +157,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     new = {key: event for key, event in unique.items() if key not in known} if known else unique
     fresh, keys = list(new.values()), list(new)
     again += [unique[key] for key in known if key in unique]
-    reused = reused_ids.find(connection, again, unique)
+    reused = dead_letters.find_reused(connection, again, unique)
     result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
     if not fresh:
         return result

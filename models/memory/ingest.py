@@ -34,8 +34,8 @@ from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
 from models.memory.inbox import CollisionError, MisfitVectors, Prepared, Stored
-from models.queue import dead_letters, reused_ids
-from models.queue.reused_ids import ReusedIds
+from models.queue import dead_letters
+from models.queue.dead_letters import ReusedIds
 from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
@@ -125,7 +125,7 @@ class Ingestor:
         """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
-                return Stored(refused=[*reused_ids.dead_letter(connection, events)])
+                return Stored(refused=[*dead_letters.add_reused(connection, events)])
         except DATABASE_ERRORS:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
@@ -150,7 +150,7 @@ class Ingestor:
                         raise ReusedIds(done.reused)  # a request is stored whole or not at all
                     if done.misfits and not self.redelivers:
                         raise MisfitVectors(done.misfits)
-                    done.refused += reused_ids.dead_letter(connection, done.reused)
+                    done.refused += dead_letters.add_reused(connection, done.reused)
                     done.refused += inbox.dead_letter(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)

@@ -17,8 +17,7 @@ from jiyi.settings import get_settings
 from models.memory.access import access_counters
 from models.operations import meters, reads
 from models.operations import signs_of_life as canaries
-from models.queue import broker_queues
-from models.queue import reads as pending
+from models.queue import broker_queues, pending_work
 from models.retrieval import index_cache
 
 #: The states of a circuit breaker, as numbers.
@@ -49,7 +48,7 @@ def of_broker() -> list[Metric]:
 
 
 def of_database(connection: Connection) -> list[Metric]:
-    owed = pending.by_kind(connection)
+    owed = pending_work.by_kind(connection)
     now = time.time()
     return [
         gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),

@@ -26,8 +26,7 @@ from models.operations.health_checks import Check, ServerState, State
 from models.operations.heartbeats import Worker
 from models.operations.reads import Totals
 from models.operations.signs_of_life import Canary
-from models.queue import broker_queues
-from models.queue import reads as pending
+from models.queue import broker_queues, pending_work
 from models.queue.broker_queues import Depths, InFlight
 
 AGENTS_PER_PAGE = 50
@@ -81,7 +80,7 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
         totals=reads.totals(connection, group_id),
         agents=[with_progress(agent, settings) for agent in shown],
         agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
-        work_owed=pending.by_kind(connection),
+        work_owed=pending_work.by_kind(connection),
         open_dead_letters=reads.open_letters(connection, group_id),
         jobs=reads.last_runs(connection),
     )

@@ -19,7 +19,7 @@ from models.memory import inbox
 from models.memory.event_types import refusal
 from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
-from models.queue import dead_letters, news, pending_work, reused_ids
+from models.queue import dead_letters, news, pending_work
 from models.queue.dead_letters import INTAKE, ClosedLetter, add_message
 
 STATES = {"replay": "replayed", "discard": "discarded"}
@@ -147,7 +147,7 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
         event = misfit.event
         refuse(letters[event.key], wire.encode([event]).decode(), f"{inbox.FIELD}: {misfit.reason}")
     for event in done.reused:
-        refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
+        refuse(letters[event.key], wire.encode([event]).decode(), dead_letters.reason_of(event))
     return done
 
 

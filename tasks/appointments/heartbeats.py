@@ -7,8 +7,7 @@ from datetime import datetime
 from models.appointments import heartbeats
 from models.appointments.heartbeats import NewAlert
 from models.appointments.schedules import AHEAD, HEARTBEAT
-from models.db.connection import unit_of_work
-from models.queue import clock
+from models.db.connection import database_time, unit_of_work
 from tasks.framework.work import Batch, work_task
 
 #: Agents that one transaction sees to.
@@ -23,7 +22,7 @@ def heartbeat(batch: Batch) -> None:
     transaction, which holds the heartbeat's lock.
     """
     with unit_of_work() as connection:
-        now = clock.now(connection)
+        now = database_time(connection)
     tick_due(batch, now)
 
 

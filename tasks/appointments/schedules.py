@@ -14,8 +14,7 @@ from models.appointments import heartbeats, schedule_actions, schedules
 from models.appointments.heartbeats import NewAlert
 from models.appointments.schedules import AHEAD, FIRE
 from models.db.actions import Actor, Context
-from models.db.connection import unit_of_work
-from models.queue import clock
+from models.db.connection import database_time, unit_of_work
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
@@ -33,7 +32,7 @@ def fire_schedule(batch: Batch) -> None:
     transaction, which holds the schedule's lock.
     """
     with unit_of_work() as connection:
-        now = clock.now(connection)
+        now = database_time(connection)
     fire(batch, now)
 
 

@@ -17,10 +17,9 @@ from models.db import scope
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import cache_invalidation
 from models.erasure import cache_invalidation as orders
-from models.erasure import progress as progress_
 from models.erasure import traces as proof
 from models.erasure.parts import parts
-from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
+from models.erasure.progress import Progress, finish, note, note_report, noted_ids, save, started_at
 from models.operations import backups
 from models.queue import stream
 
@@ -108,7 +107,7 @@ def _proof(progress: Progress) -> float | None:
         now = datetime.now(UTC)
         report = _report(connection, progress, found, now)
         if not found.left:
-            progress_.note(progress, now)
+            note(progress, now)
             finish(connection, progress, report)
             return None
         tries: int = progress.place.get("tries", 0) + 1

@@ -19,12 +19,12 @@ from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
+from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, strength
 from models.operations import backups, reads
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
-from models.queue import clock, news, pending_work, ticks
+from models.queue import news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
@@ -77,7 +77,7 @@ def _longest_wait() -> float:
         TRY_AGAIN_MAX,
         *(kind.owed_ahead for kind in KINDS.values()),
     )
-    return max(waits) + clock.AHEAD.total_seconds()
+    return max(waits) + CLOCK_AHEAD.total_seconds()
 
 
 @job("recompute_kw_strength")

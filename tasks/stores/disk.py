@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.stores.changes import Found, Place
 from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
-from models.stores.paths import is_within
+from models.stores.saved_files import is_within
 
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.conversations.types import KINDS
 from models.conversations import entries
-from models.conversations import injections as injections_
+from models.conversations.injections import find
 from models.memory import agent_reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
@@ -42,7 +42,7 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     return {
         "agent_id": agent,
         "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
-        "profile": injections_.find(connection, name),
+        "profile": find(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),

@@ -8,7 +8,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.db.bounded_reads import ask
 from models.queue import broker_queues
-from models.retrieval import actions
+from models.retrieval import records
 from web.api.problems import RETRY_SECONDS, Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
@@ -43,7 +43,7 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
 
 
-expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
+expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
 
 
 def shed_load(queue: str, most: int) -> None:

@@ -21,6 +21,7 @@ from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
+from models.db import connection as connection_
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -30,7 +31,7 @@ from models.memory import questions as memory_questions
 from models.memory import strength
 from models.memory.nodes import lock
 from models.operations import actions
-from models.queue import clock, ticks, wakeups
+from models.queue import ticks, wakeups
 from models.retrieval import touches
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
@@ -119,7 +120,7 @@ def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], m
 
     for seconds in (0, 2, 4, 2, 0, 4):
         now = NOW + timedelta(seconds=seconds)
-        monkeypatch.setattr(clock, "now", lambda _connection, now=now: now)
+        monkeypatch.setattr(connection_, "database_time", lambda _connection, now=now: now)
         perform(job)
     assert len(ran) == 3
     assert [tick["attempts"] for tick in tick_of(job)] == [1, 1, 1]

@@ -18,7 +18,7 @@ from models.db.scope import narrowed_to
 from models.db.valkey import valkey
 from models.operations import reads
 from models.retrieval import records
-from models.retrieval.actions import list_retrievals
+from models.retrieval.records import list_retrievals
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.memory.test_inbox import observed, rows, save

@@ -18,7 +18,7 @@ from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import reads
 from models.stores import actions, rows
-from models.stores.paths import kept_path, own_folder, source_path
+from models.stores.saved_files import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -115,12 +115,12 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "loop").symlink_to(root / "loop")
-    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
+    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
     for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
         with pytest.raises(ConfigError, match="memory"):
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
     with monkeypatch.context() as patch:
-        patch.setattr("models.stores.paths.get_settings", get_settings)
+        patch.setattr("models.stores.saved_files.get_settings", get_settings)
         assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
         with pytest.raises(ConfigError, match="x: "):
             kept_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
@@ -135,7 +135,7 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o500)
-    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
+    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
     with pytest.raises(ConfigError, match="cannot be written"):
         kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
 

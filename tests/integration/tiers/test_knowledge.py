@@ -23,7 +23,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.operations import reembedding
 from models.queue import stream
-from models.tiers import actions, knowledge, knowledge_reads, reads
+from models.tiers import actions, knowledge, knowledge_reads, questions
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, say, tasks, tier
 from workers.ephemeral import environment
@@ -343,7 +343,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
                     deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
             assert knowledge_reads.find(connection, named, known) is None
             assert knowledge_reads.history(connection, named, known) == []
-            assert reads.entries(connection, named, KnowledgeFilter()).rows == []
+            assert questions.entries(connection, named, KnowledgeFilter()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
     assert in_force(other) == {TEXTS[0]}
 

@@ -6,7 +6,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.queue import actions, reads
+from models.queue import actions, pending_work
 from web.accounts.identity import who
 from web.admin.acting import Part, action_form_route
 from web.admin.frame import Page
@@ -21,14 +21,14 @@ PER_PAGE = 50
 
 @page(blueprint, "/work", "work.html", live="_work.html", across_groups=True)
 def kinds(connection: Connection, group: str) -> Context:
-    return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
+    return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
 
 
 @page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True)
 def of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    rows = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    rows = pending_work.pending_rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
     return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 

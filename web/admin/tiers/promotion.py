@@ -12,8 +12,8 @@ from jiyi.protocol.tiers.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
 from models.memory import agent_reads
-from models.tiers import actions, promoting
-from models.tiers.promoting import Draft
+from models.tiers import actions
+from models.tiers.actions import Draft
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import chosen_ids, ids_of, perform
@@ -35,11 +35,11 @@ def beginning(connection: Connection, group: str) -> Context:
     ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
     if digest_id:
-        draft = promoting.of_digest(connection, group, digest_id, number or 1)
+        draft = actions.of_digest(connection, group, digest_id, number or 1)
     elif again:
-        draft = promoting.of_knowledge(connection, group, again)
+        draft = actions.of_knowledge(connection, group, again)
     else:
-        draft = promoting.of_entries(connection, group, ids)
+        draft = actions.of_entries(connection, group, ids)
     body = draft.body()
     return {
         "entries": draft.entries,
@@ -74,6 +74,6 @@ def promote() -> str:
 
 def _sent(connection: Connection) -> Draft:
     """What the form says: of entries, once the database has told what those say."""
-    entries = promoting.entries_of(connection, frame.group(), chosen_ids("entry", MAX_IDS))
+    entries = actions.entries_of(connection, frame.group(), chosen_ids("entry", MAX_IDS))
     text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
     return Draft(entries, text, form.get("kind") or "statement", form.get("agent", "").strip() or None, form.get("note", ""))

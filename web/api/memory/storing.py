@@ -14,7 +14,7 @@ from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory import inbox
 from models.memory.inbox import FIELD, MisfitVectors
 from models.memory.ingest import Kept, group_commit
-from models.queue.reused_ids import ReusedIds, reason_of
+from models.queue.dead_letters import ReusedIds, reason_of
 from web.api.problems import Refused
 
 #: The database is away, gives no answer, or refuses a value, which is told apart when the request is answered.
