@@ -30,8 +30,7 @@ from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from models.appointments import heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
-from models.memory.agent_reads import belonging
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, belonging
 from models.operations import reads
 
 #: Open alerts that a state counts at most.

@@ -206,7 +206,7 @@ def store_extracted(
         _keep_memories(connection, name, session, stored, now)
         for experience in session.extraction.experiences:
             stored.add(keep(connection, name, experience, session.source, now))
-        injections.update(connection, name, session.extraction.profile_signals, now)
+        injections.update_profile(connection, name, session.extraction.profile_signals, now)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
     done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
     stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects

@@ -79,17 +79,17 @@ def latest(connection: Connection, name: AgentName, limit: int, before: UUID | N
     return list(connection.execute(_LATEST, {"group": name[0], "agent": name[1], "before": before, "limit": limit}))
 
 
-def find(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
+def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
     """What is known about the user; the user is the agent unless named."""
     row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or name[1]}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
 
-def update(connection: Connection, name: AgentName, signals: ProfileSignals, now: datetime, user_id: str | None = None) -> None:
+def update_profile(connection: Connection, name: AgentName, signals: ProfileSignals, now: datetime, user_id: str | None = None) -> None:
     """Add what was told. Call it under the agent's lock."""
     if signals == ProfileSignals():
         return
-    known = find(connection, name, user_id) or Profile()
+    known = find_profile(connection, name, user_id) or Profile()
     whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
     connection.execute(_SAVE, {**whose, **merged(known, signals).model_dump(), "updated_at": now})
 

@@ -41,11 +41,9 @@ from jiyi.protocol.growth.artifacts import (
 from jiyi.protocol.growth.tracking import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
 from models.db.rows import columns, equal_if_given
-from models.growth import evolution as feedback
-from models.growth import work
+from models.growth import evolution, work
 from models.growth.tables import Artifact, TrustRow
-from models.memory.agent_reads import belonging
-from models.memory.agents import AgentName, known_agent
+from models.memory.agents import AgentName, belonging, known_agent
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.
 MAX_PATTERNS = 500
@@ -191,7 +189,7 @@ def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decis
             context.connection.execute(statement, parameters)
     context.audit(str(artifact_id), agent_id=row.agent_id, artifact=artifact, **({} if reason is None else {"reason": reason}))
     event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=artifact, artifact_id=artifact_id)
-    feedback.record_event(context.connection, context.group_id, context.actor.name, event)
+    evolution.record_event(context.connection, context.group_id, context.actor.name, event)
     state = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
     assert state is not None
     return state
@@ -302,11 +300,11 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is refused.
     """
     vote = Vote.model_validate(request.model_dump(exclude={"id"}))
-    owner = feedback.lock_owner(context.connection, context.group_id, vote)
+    owner = evolution.lock_owner(context.connection, context.group_id, vote)
     if owner is None:
         raise NotFound(f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may have been deleted")
     feedback_id = request.id or uuid7()
-    trust = feedback.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
+    trust = evolution.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
     context.audit(str(vote.artifact_id), agent_id=owner[1], artifact=vote.artifact, sentiment=vote.sentiment, signal=vote.signal)
     return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
 
@@ -345,7 +343,7 @@ def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
 
     Proposed, refused, accepted, voted on …: newest first, from the audit log, page by page.
     """
-    rows = feedback.evolution_events(context.connection, context.group_id, **request.model_dump())
+    rows = evolution.evolution_events(context.connection, context.group_id, **request.model_dump())
     return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 

@@ -237,5 +237,5 @@ def note_user(connection: Connection, name: AgentName, notes: str, author: str) 
 
 
 def _write_user(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
-    content = render_user_file(injections.find(connection, name), notes, limits.MAX_IDENTITY_CHARS)
+    content = render_user_file(injections.find_profile(connection, name), notes, limits.MAX_IDENTITY_CHARS)
     return write_version(connection, name, "USER", content, reason=reason, author=author)

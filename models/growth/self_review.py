@@ -54,8 +54,7 @@ from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
 from models.queue.tables import PendingWork
-from models.reflection import reads as reflection_reads
-from models.reflection import reflections
+from models.reflection import actions, reflections
 from models.reflection.reflections import REFLECT
 
 #: Who makes an agent's own proposals, and approves those that need nobody.
@@ -164,7 +163,7 @@ def review_page(connection: Connection, group_id: str, request: ListLooks) -> li
 
 def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
     """Any reflection; without findings if it was no self-review."""
-    state = reflection_reads.reflection(connection, group_id, reflection_id)
+    state = actions.find_reflection(connection, group_id, reflection_id)
     if state is None:
         return None
     row = connection.execute(_FINDINGS, {"group": group_id, "id": reflection_id}).one()

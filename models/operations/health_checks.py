@@ -22,8 +22,7 @@ from models.db import valkey_keys
 from models.db.bounded_reads import Reading, Unanswered, from_database, source
 from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
-from models.operations.heartbeats import Worker
-from models.operations.signs_of_life import Canary
+from models.operations.signs_of_life import Canary, Worker
 from models.queue.broker_queues import Depths, broker_client, redis_address, task_queues
 
 State = Literal["ok", "unknown", "attention", "unreachable"]

@@ -15,8 +15,7 @@ from sqlalchemy import Connection
 from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import meters, reads
-from models.operations import signs_of_life as canaries
+from models.operations import meters, reads, signs_of_life
 from models.queue import broker_queues, pending_work
 from models.retrieval import index_cache
 
@@ -31,7 +30,7 @@ def of_broker() -> list[Metric]:
         return []  # its own exporter tells that
     names = [settings.intake_queue, *broker_queues.task_queues()]
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
-    living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    living = signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
@@ -65,7 +64,7 @@ def of_database(connection: Connection) -> list[Metric]:
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    by_queue = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
+    by_queue = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
     held = index_cache.reports()
     states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
     return [
@@ -81,7 +80,7 @@ def of_signs() -> list[Metric]:
             {queue: canary.waited for queue, canary in by_queue.items()},
             "queue",
         ),
-        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
+        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
         gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
         gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
         gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),

@@ -17,15 +17,13 @@ from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
 from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
 from models.db.valkey import valkey
-from models.memory import agent_reads
+from models.memory.agents import agent_rows
 from models.operations import health_checks as checks
-from models.operations import heartbeats, meters, reads
-from models.operations import signs_of_life as canaries
+from models.operations import meters, reads, signs_of_life
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health_checks import Check, ServerState, State
-from models.operations.heartbeats import Worker
 from models.operations.reads import Totals
-from models.operations.signs_of_life import Canary
+from models.operations.signs_of_life import Canary, Worker
 from models.queue import broker_queues, pending_work
 from models.queue.broker_queues import Depths, InFlight
 
@@ -74,7 +72,7 @@ def overview(group_id: str, after: str) -> Overview:
 
 def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:
     settings = get_settings()
-    agents = agent_reads.agents(connection, group_id, after, AGENTS_PER_PAGE + 1)
+    agents = agent_rows(connection, group_id, after, AGENTS_PER_PAGE + 1)
     shown = agents[:AGENTS_PER_PAGE]
     known = Stored(
         totals=reads.totals(connection, group_id),
@@ -261,12 +259,12 @@ def _broker(settings: Settings) -> Broker:
         return Broker(
             broker_queues.depths(address, names),
             broker_queues.oldest(address, names),
-            canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds),
+            signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds),
         )
     except ValueError as error:  # redis-py's word for an address that it cannot read
         raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
 
 
 def _signs() -> Signs:
-    found = canaries.read_heartbeats(broker_queues.task_queues())
-    return Signs({canary.queue: canary for canary in found}, canaries.beat_age(), heartbeats.workers())
+    found = signs_of_life.read_canaries(broker_queues.task_queues())
+    return Signs({canary.queue: canary for canary in found}, signs_of_life.beat_age(), signs_of_life.workers())

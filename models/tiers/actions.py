@@ -32,8 +32,8 @@ from jiyi.tiers.retrieval_node import NodeEvent
 from models.db.actions import Context, action, by_worker
 from models.queue import stream
 from models.queue.stream import News
-from models.tiers import digests, knowledge_reads, pieces, quarantine, quarantine_reads, working
-from models.tiers.knowledge import EMBED_KNOWLEDGE
+from models.tiers import digests, pieces, quarantine, quarantine_reads, working
+from models.tiers.knowledge import EMBED_KNOWLEDGE, find
 from models.tiers.pieces import NewPiece
 from models.tiers.quarantine import INGRESS
 from models.tiers.quarantine_reads import EntryDetail
@@ -271,7 +271,7 @@ def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: in
 
 def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> Draft:
     """What was demoted, once more. Raises :class:`NotFound`."""
-    found = knowledge_reads.find(connection, group_id, knowledge_id)
+    found = find(connection, group_id, knowledge_id)
     if found is None:
         raise NotFound(f"the group {group_id!r} has no knowledge {knowledge_id}")
     return Draft([], found.content, found.kind, found.agent_id)

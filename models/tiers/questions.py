@@ -32,7 +32,7 @@ from jiyi.protocol.tiers.rest import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.db.base import Timestamp
 from models.db.rows import ilike_pattern
-from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, working
+from models.tiers import digests, knowledge, quarantine, quarantine_reads, working
 
 build_context = by_worker("context.build")
 Place = tuple[datetime, UUID]
@@ -86,7 +86,7 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
 
     Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
     """
-    found = knowledge_reads.detail(context.connection, context.group_id, request.knowledge_id)
+    found = knowledge.detail(context.connection, context.group_id, request.knowledge_id)
     if found is None:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} has no knowledge {request.knowledge_id}")
     return found
@@ -95,7 +95,7 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
 @action("knowledge.history")
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
-    found = knowledge_reads.history(context.connection, context.group_id, request.knowledge_id)
+    found = knowledge.history(context.connection, context.group_id, request.knowledge_id)
     if not found:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} never had knowledge {request.knowledge_id}")
     return found

@@ -137,7 +137,7 @@ def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
     with unit_of_work() as connection:
-        profile = injections.find(connection, name, request.user_id)
+        profile = injections.find_profile(connection, name, request.user_id)
     return () if profile is None else tuple(profiles.lines(profile, language_of(query)))
 
 

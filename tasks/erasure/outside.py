@@ -15,9 +15,8 @@ from jiyi.protocol.erasure import ErasureReport
 from jiyi.protocol.wire.json_values import JsonMapping
 from models.db import scope
 from models.db.connection import session_engine, unit_of_work
-from models.erasure import cache_invalidation
+from models.erasure import cache_invalidation, traces
 from models.erasure import cache_invalidation as orders
-from models.erasure import traces as proof
 from models.erasure.parts import parts
 from models.erasure.progress import Progress, finish, note, note_report, noted_ids, save, started_at
 from models.operations import backups
@@ -73,7 +72,7 @@ def _valkey(progress: Progress) -> float | None:
         ids = noted_ids(connection, progress.erasure_id)
     agents = {*progress.agents, *progress.touched}
     progress.count("valkey", **cache_invalidation.clear(progress.group_id, ids, agents, progress.whom))
-    progress.count("logs", lines=proof.blank_logs(progress.whom))
+    progress.count("logs", lines=traces.blank_logs(progress.whom))
     _advance(progress)
     return None
 
@@ -86,7 +85,7 @@ def _vacuum(progress: Progress) -> float | None:
 
 def _backups(progress: Progress) -> float | None:
     if progress.asked is not None and progress.asked.delete_backups:
-        before = proof.backups_before(datetime.now(UTC))
+        before = traces.backups_before(datetime.now(UTC))
         backups.make(seconds=LONG_STEP)
         progress.count("backups", deleted=sum(map(backups.delete, before)))
     _advance(progress)
@@ -95,14 +94,14 @@ def _backups(progress: Progress) -> float | None:
 
 def _proof(progress: Progress) -> float | None:
     """Look for what is left; with nothing left the erasure is done."""
-    found = proof.Proof()
+    found = traces.Proof()
     whom = progress.whom
     with unit_of_work() as connection:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
         ids = noted_ids(connection, progress.erasure_id)
-        proof.look_through_tables(connection, found, progress.group_id, whom, ids)
-    proof.look_through_valkey(found, progress.group_id, whom, ids)
-    proof.look_through_logs(found, whom)
+        traces.look_through_tables(connection, found, progress.group_id, whom, ids)
+    traces.look_through_valkey(found, progress.group_id, whom, ids)
+    traces.look_through_logs(found, whom)
     with unit_of_work() as connection:
         now = datetime.now(UTC)
         report = _report(connection, progress, found, now)
@@ -118,7 +117,7 @@ def _proof(progress: Progress) -> float | None:
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
-def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> ErasureReport:
+def _report(connection: Connection, progress: Progress, found: traces.Proof, now: datetime) -> ErasureReport:
     report: dict[str, Any] = {
         "erasure_id": str(progress.erasure_id),
         "group_id": progress.group_id,
@@ -128,7 +127,7 @@ def _report(connection: Connection, progress: Progress, found: proof.Proof, now:
         "agents": len(progress.agents),
         "workers": progress.place.get("workers", {}),
         **found.document,
-        "backups_left": proof.backups_left(now),
+        "backups_left": traces.backups_left(now),
         "seconds": round((now - started_at(connection, progress.erasure_id)).total_seconds(), 1),
         "at": now.isoformat(),
     }

@@ -109,7 +109,7 @@ class Run:
         after: AgentName = (self.place[0], self.place[1]) if isinstance(self.place, list) else ("", "")
         while True:
             with self.transaction() as connection:
-                page = agents.names(connection, self.group_id, after, AGENTS_PAGE)
+                page = agents.next_agents(connection, self.group_id, after, AGENTS_PAGE)
             for agent in page:
                 yield agent
                 if self.summary.pop(MORE, None) is None:  # else it stopped in the middle of this one

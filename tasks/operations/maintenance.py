@@ -20,7 +20,7 @@ from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
-from models.memory import access, strength
+from models.memory import access, nodes
 from models.operations import backups, reads
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
@@ -88,7 +88,7 @@ def recompute_kw_strength(run: Run) -> None:
     """
     for group_id, agent_id in run.agents():
         with run.transaction() as connection:
-            look = strength.drift if run.dry else strength.repair
+            look = nodes.drift if run.dry else nodes.repair
             drift = look(connection, group_id, agent_id)
             if drift.keywords and not run.dry:
                 audit.record(
@@ -101,7 +101,7 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
+        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < nodes.MAX_SHOWN:
             drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 

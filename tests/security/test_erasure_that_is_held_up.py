@@ -15,7 +15,7 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.erasure import traces
 from models.erasure.matching import UUIDS
-from models.operations import heartbeats
+from models.operations import signs_of_life
 from tests.integration.erasure.test_erasure import alone, carry_on, report_of
 from tests.integration.memory.test_inbox import rows
 from tests.integration.programs import Program
@@ -115,7 +115,7 @@ def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str
     """Of a killed worker what it reported of its indexes is still there, and its last heartbeat is half a minute old."""
     killed = "elsewhere:1"
     valkey().set(valkey_keys.indexes(killed), json.dumps({"indexes": 1, "memories": 1, "bytes": 1, "limit_bytes": 1}), ex=300)
-    silent = {"name": "retrieval@elsewhere", "queues": [], "at": time.time() - heartbeats.COUNTS_SECONDS - 1}
+    silent = {"name": "retrieval@elsewhere", "queues": [], "at": time.time() - signs_of_life.COUNTS_SECONDS - 1}
     valkey().hset(valkey_keys.WORKERS, killed, json.dumps(silent))
     gone = published(api, group, "to be erased")
     erased(api, group, node_ids=[str(gone)])
@@ -124,10 +124,10 @@ def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str
 def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
-    clock = iter([0.0, heartbeats.COUNTS_SECONDS, heartbeats.COUNTS_SECONDS])
+    clock = iter([0.0, signs_of_life.COUNTS_SECONDS, signs_of_life.COUNTS_SECONDS])
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(heartbeat, "forget_everything", lambda: done.append("forgot"))
-    monkeypatch.setattr(heartbeats, "record", lambda *_: done.append("said so"))
+    monkeypatch.setattr(signs_of_life, "record_heartbeat", lambda *_: done.append("said so"))
     beating = heartbeat.Heartbeat("test@here", [])
     beating._stop.set()  # one beat
     beating.start()

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.conversations.types import KINDS
 from models.conversations import entries
-from models.conversations.injections import find
-from models.memory import agent_reads
+from models.conversations.injections import find_profile
+from models.memory.agents import agent_row
 from web.admin import inputs
 from web.admin.frame import Page, asked
 from web.admin.pages import NO_AGENT, Context, listed, page
@@ -35,14 +35,14 @@ def index(connection: Connection, group: str) -> Context:
 def one(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)
     before = inputs.identifier("before")
-    if agent_reads.agent(connection, group, agent) is None:
+    if agent_row(connection, group, agent) is None:
         return None
     injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
     injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
         "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
-        "profile": find(connection, name),
+        "profile": find_profile(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),

@@ -47,7 +47,7 @@ from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.db.bounded_reads import Unanswered, attempt, from_database, source
 from models.memory.looks import Looks
-from models.tiers import actions, knowledge_reads, quarantine, questions, working
+from models.tiers import actions, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.api.memory.storing import keep
@@ -237,7 +237,7 @@ def _name(value: Any) -> str:
 
 
 def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:
-    return from_database(lambda connection: knowledge_reads.detail(connection, asker.group_id, done.knowledge_id))
+    return from_database(lambda connection: knowledge.detail(connection, asker.group_id, done.knowledge_id))
 
 
 expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))

@@ -24,7 +24,7 @@ from models.db.scope import whole_service
 from models.operations import health_checks
 from models.operations.health_checks import ServerState
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
-from models.queue.stream_hub import hub
+from models.queue.stream import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import redis
 
 from jiyi.settings import get_settings
-from models.queue.stream import Entry, Place
-from models.queue.stream_hub import Watcher
+from models.queue.stream import Entry, Place, Watcher
 
 #: Longest that one live stream stays open; the client comes back by itself.
 STREAM_SECONDS = 3_600.0

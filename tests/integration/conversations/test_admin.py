@@ -29,7 +29,7 @@ def talked(group: str) -> str:
     hurry()
     run()
     with unit_of_work() as connection:
-        injections.update(connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC))
+        injections.update_profile(connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC))
     injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Where do I live now?"))
     return group
 

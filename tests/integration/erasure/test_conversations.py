@@ -32,7 +32,7 @@ def noted(group: str, query: str, node_ids: list[Any]) -> None:
 
 def told(group: str, **signals: Any) -> None:
     with unit_of_work() as connection:
-        injections.update(connection, (group, "helper"), ProfileSignals(**signals), datetime.now(UTC))
+        injections.update_profile(connection, (group, "helper"), ProfileSignals(**signals), datetime.now(UTC))
 
 
 def test_a_person_goes_from_all_that_is_kept_of_conversations(group: str) -> None:

@@ -63,7 +63,7 @@ def read(group: str, file: Any = "SOUL", version: int | None = None) -> Identity
 
 def told(group: str, **signals: Any) -> None:
     with unit_of_work() as connection:
-        injections.update(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
+        injections.update_profile(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:

@@ -26,10 +26,9 @@ from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.memory import actions as memory_actions
+from models.memory import archive as archive_
 from models.memory import questions as memory_questions
-from models.memory import strength
-from models.memory.nodes import lock
+from models.memory.nodes import lock, strengthen
 from models.operations import actions
 from models.queue import ticks, wakeups
 from models.retrieval import touches
@@ -384,7 +383,7 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: st
 
 
 def restore(group: str, **wanted: Any) -> Restored:
-    return memory_actions.restore.perform(Actor(group), RestoreRequest(**wanted))
+    return archive_.restore.perform(Actor(group), RestoreRequest(**wanted))
 
 
 @pytest.mark.parametrize("way", ["archive", "restore"])
@@ -465,7 +464,7 @@ def counted(group: str) -> dict[tuple[str, str], int]:
     execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
     counts = [node for node in nodes(group) if counts_for_keywords(node["type"], node["predicate"], node["object"])]
     with unit_of_work() as connection:
-        strength.strengthen(connection, [node["node_id"] for node in counts])
+        strengthen(connection, [node["node_id"] for node in counts])
     return strengths(group)
 
 

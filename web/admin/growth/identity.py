@@ -12,7 +12,7 @@ from jiyi.protocol import limits
 from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from models.db.actions import Action
 from models.growth import identity, identity_actions
-from models.memory import agent_reads
+from models.memory import agents
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, asked
@@ -34,13 +34,13 @@ def some(connection: Connection, group: str) -> Context:
     wanted = checked(ListProposals, agent_id=asked("agent"), status="pending", before=before, limit=PER_PAGE)
     listing = listed("proposals", identity.proposal_page(connection, group, wanted), PER_PAGE, "proposal_id")
     shown = [_shown(connection, group, proposal) for proposal in listing["proposals"]]
-    return {"agents": agent_reads.names(connection, group), **listing, "proposals": shown}
+    return {"agents": agents.agent_names(connection, group), **listing, "proposals": shown}
 
 
 @page(blueprint, "/identity/<name:group>/<name:agent>", "identity.html", name="agent", missing=NO_AGENT, proposable=PROPOSABLE)
 def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
     """The four files with their versions, what is proposed, and snapshots to go back to."""
-    if agent_reads.agent(connection, group, agent) is None:
+    if agents.agent_row(connection, group, agent) is None:
         return None
     name = (group, agent)
     latest = identity.proposal_page(connection, group, ListProposals(agent_id=agent, limit=DECIDED_SHOWN))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.growth.pains import ListPains, Status
 from models.growth import pain_actions, pains
-from models.memory import agent_reads
+from models.memory import agents
 from web.admin import inputs
 from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, asked
@@ -32,7 +32,7 @@ def some(connection: Connection, group: str) -> Context:
     rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PER_PAGE))
     return {
         "filters": {"agent": agent, "status": status},
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
         **listed("pains", rows, PER_PAGE, "pain_id"),
     }
 

@@ -13,10 +13,9 @@ from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Status
 from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
 from models.conversations import entries
 from models.db.actions import Action
-from models.growth import artifacts, trajectories
-from models.growth import evolution as feedback
+from models.growth import artifacts, evolution, trajectories
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
-from models.memory import agent_reads
+from models.memory import agents
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
@@ -45,7 +44,7 @@ def some(connection: Connection, group: str) -> Context:
     rows = artifacts.artifact_page(connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=PER_PAGE + 1)
     return {
         "filters": {"kind": which, "status": status, "agent": agent},
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
         **listed("rows", rows, PER_PAGE, "id"),
     }
 
@@ -73,7 +72,7 @@ def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Co
         "memories": entries.memories(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, SHOWN),
-        "happened": feedback.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
+        "happened": evolution.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=SHOWN),
         "verbs": artifacts.possible_decisions(artifact),
     }
 
@@ -81,7 +80,7 @@ def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> Co
 @page(blueprint, "/growth/agents/<name:group>/<name:agent>", "grown_agent.html", name="agent", missing=NO_AGENT)
 def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
     """An agent's patterns and latest trajectories."""
-    if agent_reads.agent(connection, group, agent) is None:
+    if agents.agent_row(connection, group, agent) is None:
         return None
     return {
         "agent_id": agent,

@@ -17,8 +17,8 @@ from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
-from models.memory import actions, agent_reads
-from models.memory.agent_reads import Span, TimelineSpan
+from models.memory import agents, archive
+from models.memory.agents import Span, TimelineSpan
 from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records
@@ -40,7 +40,7 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 @page(blueprint, "/agents", "agents.html", name="index")
 def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    rows = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
+    rows = listed("agents", agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
     return {"after": after or None, **rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
@@ -57,12 +57,12 @@ def index(connection: Connection, group: str) -> Context:
 )
 def one(connection: Connection, group: str, agent: str) -> Context | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
-    state = agent_reads.agent(connection, group, agent)
+    state = agents.agent_row(connection, group, agent)
     if state is None:
         return None
-    keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
+    keywords = agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
     questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
-    span = agent_reads.span(connection, group, agent)
+    span = agents.span(connection, group, agent)
     unit = unit_for(span)
     return {
         **memories,
@@ -71,8 +71,8 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
         "questions": questions["questions"],
         "questions_next": questions["next"],
         "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
-        "has": agent_reads.belongings(connection, group, agent),
-        "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
+        "has": agents.belongings(connection, group, agent),
+        "timeline": {"unit": unit, "spans": agents.timeline(connection, group, agent, unit) if span else []},
     }
 
 
@@ -89,7 +89,7 @@ def keywords(group: str, agent: str) -> str:
     """The next keywords, weaker ones."""
     storable(group, agent)
     offset, most = inputs.whole("offset", MAX_KEYWORDS) or 0, inputs.whole("most") or 1
-    strengths = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
+    strengths = from_database(lambda c: agents.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
     return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(strengths, offset))
 
 
@@ -98,7 +98,7 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
     need("admin")
     changes = settings_changes(_row(group, agent).settings, request.form)
-    perform(actions.configure, checked(actions.configure.request, **{"agent_id": agent, **changes}))
+    perform(archive.configure, checked(archive.configure.request, **{"agent_id": agent, **changes}))
     if not wants_fragment():
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
     row = _row(group, agent)
@@ -123,7 +123,7 @@ def _keywords(strengths: Sequence[KeywordStrength], offset: int) -> Context:
 
 def _row(group: str, agent: str) -> AgentState:
     storable(group, agent)
-    state = from_database(lambda connection: agent_reads.agent(connection, group, agent))
+    state = from_database(lambda connection: agents.agent_row(connection, group, agent))
     if state is None:
         abort(404, str(NO_AGENT) % {"agent": agent, "group": group})
     return state

@@ -7,7 +7,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.archive import MAX_RESTORED
-from models.memory import actions, reads
+from models.memory import archive, reads
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
@@ -35,4 +35,4 @@ def _restored(known: Context) -> str:
 
 
 NAMED = {"node_ids": "node_id", "agent_id": "agent"}
-action_form_route(blueprint, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", field_names=NAMED)
+action_form_route(blueprint, "/archive/<name:group>/restore", archive.restore, _restored, name="restore", field_names=NAMED)

@@ -8,7 +8,7 @@ from flask import Blueprint, render_template
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from models.memory import agent_reads
+from models.memory import agents
 from models.memory import events as stored
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
@@ -42,7 +42,7 @@ def rows() -> str:
 def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
     agent = asked("agent")
     events = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", events, limit, "position")}
+    return {"agent": agent, "agents": agents.agent_names(connection, group), **listed("events", events, limit, "position")}
 
 
 @page(blueprint, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NONE)

@@ -14,7 +14,7 @@ from engine.text import marking
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import ExportQuery
 from models.db.bounded_reads import attempt, from_database
-from models.memory import actions, agent_reads, questions
+from models.memory import agents, archive, questions
 from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, perform
@@ -36,7 +36,7 @@ FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword
 @blueprint.get("/memories.json", endpoint="index_json")
 def index() -> Response:
     group, gathered = frame.group(), _found()
-    names = attempt(lambda: from_database(lambda connection: agent_reads.names(connection, group)))
+    names = attempt(lambda: from_database(lambda connection: agents.agent_names(connection, group)))
     data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **gathered}
     return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
 
@@ -48,7 +48,7 @@ def rows() -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(blueprint, "/memories/add", actions.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
+action_form_route(blueprint, "/memories/add", archive.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
 
 
 def _found() -> Context:

@@ -7,7 +7,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.memory import agent_reads
+from models.memory import agents
 from models.retrieval import records
 from web.admin import inputs
 from web.admin.frame import Page, asked
@@ -24,4 +24,4 @@ def some(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
     rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
-    return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
+    return {"agent": agent, "agents": agents.agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}

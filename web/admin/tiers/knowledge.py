@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.rows import MAX_WORDS_CHARS
-from models.tiers import actions, knowledge_reads, quarantine_reads
-from models.tiers.knowledge_reads import Demoted, WantedKnowledge
+from models.tiers import actions, knowledge, quarantine_reads
+from models.tiers.knowledge import Demoted, WantedKnowledge
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route
 from web.admin.frame import Page, asked
@@ -35,21 +35,21 @@ NONE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 @page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
 def some(connection: Connection, group: str) -> Context:
-    found = knowledge_reads.pieces(connection, group, _wanted(), inputs.unpacked(), PER_PAGE + 1)
+    found = knowledge.pieces(connection, group, _wanted(), inputs.unpacked(), PER_PAGE + 1)
     return {
         "filters": inputs.given(FILTERS),
         **listed("pieces", found, PER_PAGE, "promoted_at", "knowledge_id"),
-        "agents": knowledge_reads.agents_with_knowledge(connection, group),
+        "agents": knowledge.agents_with_knowledge(connection, group),
     }
 
 
 @page(blueprint, "/knowledge/<uuid:knowledge_id>", "piece.html", name="one", missing=NONE, longest=MOST_SIZE)
 def one(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
-    found = knowledge_reads.find(connection, group, knowledge_id)
+    found = knowledge.find(connection, group, knowledge_id)
     if found is None:
         return None
     sources = quarantine_reads.some_entries(connection, group, found.entry_ids[:MAX_SOURCES])
-    history = knowledge_reads.whole_history(connection, group, found)
+    history = knowledge.whole_history(connection, group, found)
     return {"piece": found, "sources": sources, "history": history, "replaces": found.replaces}
 
 

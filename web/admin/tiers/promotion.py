@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
-from models.memory import agent_reads
+from models.memory import agents
 from models.tiers import actions
 from models.tiers.actions import Draft
 from web.accounts.identity import need
@@ -47,7 +47,7 @@ def beginning(connection: Connection, group: str) -> Context:
         "kind": draft.kind,
         "agent": draft.agent_id,
         "preview": body and actions.preview(connection, group, body),
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
     }
 
 

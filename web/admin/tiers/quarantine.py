@@ -14,7 +14,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from models.db.rows import MAX_WORDS_CHARS
-from models.tiers import actions, knowledge_reads, quarantine_reads
+from models.tiers import actions, knowledge, quarantine_reads
 from models.tiers.quarantine_reads import State, WantedEntries
 from web.admin import frame, inputs
 from web.admin.acting import Part, action_form_route
@@ -43,7 +43,7 @@ def some(connection: Connection, group: str) -> Context:
 @page(blueprint, "/quarantine/<uuid:entry_id>", "quarantined.html", name="one", missing=NONE, like=lambda data: data["entry"].like)
 def one(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     found = quarantine_reads.some_entries(connection, group, [entry_id])
-    return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
+    return {"entry": found[0], "knowledge": knowledge.pieces_of(connection, group, entry_id)} if found else None
 
 
 def _chosen(fields: Context, _parts: Context) -> Context:

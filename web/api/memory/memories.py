@@ -8,7 +8,7 @@ from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.recall import RecallRequest, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor
-from models.memory import actions, questions
+from models.memory import archive, questions
 from models.reflection import actions as reflection
 from web.api.registry import expose
 from web.api.running import Asker, Reply
@@ -24,7 +24,7 @@ expose(
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
 expose(questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.")
-expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
+expose(archive.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
 expose(
     questions.build_context,
     "POST",
@@ -43,7 +43,7 @@ expose(questions.related_memories, "GET", "/related", id="related_memories", tag
 expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
 expose(questions.get_agent, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}.")
 expose(
-    actions.configure,
+    archive.configure,
     "PATCH",
     "/agents/<anything:agent_id>/settings",
     id="configure_agent",
