@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.protocol.accounts import Key, NewKey
-from jiyi.protocol.wire.api_keys import parse, recognises
+from jiyi.protocol.wire.signatures import parse_key, recognises
 from models.accounts import tables
 from models.db.bounded_reads import Unanswered, from_database, source
 from models.db.connection import unit_of_work
@@ -134,7 +134,7 @@ class PresentedKeys:
 
     def recognise(self, text: str, now: datetime) -> ApiKey | str:
         """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
-        given = parse(text)
+        given = parse_key(text)
         if given is None:
             return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
         key = self.known.get(given.key_id)

@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import Connection
 from werkzeug.security import check_password_hash
 
-from jiyi.protocol.passwords import MAX_PASSWORD
+from jiyi.protocol.accounts import MAX_PASSWORD
 from jiyi.text.translatable import Translatable
 from models.accounts import users
 from models.accounts.users import User

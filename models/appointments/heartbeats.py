@@ -12,9 +12,8 @@ from sqlalchemy import Connection, Row, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.heartbeat import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
-from jiyi.protocol.appointments.cron import zone_of
-from jiyi.protocol.appointments.heartbeats import AlertState, Channel, HeartbeatConfig, HeartbeatState, TickState, Urgency
-from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
+from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TickState, Urgency, zone_of
+from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD

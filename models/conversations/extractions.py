@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, bindparam, select, text
 
 from engine.conversations.memories import Source, StoredExperience, event_of, experience_event, merged, pattern_hash, text_of, waves
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
 from models.conversations import follow_ups, injections
 from models.conversations.follow_ups import Extraction

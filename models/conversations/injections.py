@@ -13,8 +13,8 @@ from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
 from engine.conversations.profiles import merged
-from jiyi.protocol.conversations.types import Kind, Profile, ProfileSignals
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert

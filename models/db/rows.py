@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpressio
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from jiyi.protocol.queries import Rows
+from jiyi.protocol.base import Rows
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)

@@ -19,21 +19,22 @@ from engine.conversations.memories import StoredExperience
 from engine.growth.skills import LivedExperience, PriorDecision, next_status
 from engine.growth.trajectories import Trajectory
 from engine.growth.workflows import TrajectoryRun
-from jiyi.protocol.events import FeedbackGiven, Vote
-from jiyi.protocol.growth.artifact_types import (
+from jiyi.protocol.artifacts import (
     KINDS,
     PREFIX,
     ArtifactKind,
     EvolutionEvent,
     EvolutionKind,
+    EvolutionRow,
     GateReport,
     Pattern,
     SkillCandidate,
     Status,
     Trust,
+    Vote,
 )
-from jiyi.protocol.growth.artifacts import EvolutionRow
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.events import FeedbackGiven
 from models.accounts import audit
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, register_event

@@ -25,8 +25,9 @@ from engine.growth.self_review import (
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.events import SessionEnded
-from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.growth.self_review import (
+from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.reflection import ReflectionAsked
+from jiyi.protocol.self_review import (
     ConfigureSelf,
     Finding,
     Findings,
@@ -40,7 +41,6 @@ from jiyi.protocol.growth.self_review import (
     SelfState,
     SelfTrigger,
 )
-from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
 from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action

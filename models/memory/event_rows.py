@@ -13,8 +13,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
 from engine.memory.nodes import Derived
+from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
-from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
 from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from engine.memory.appraisal import Appraisal, Unappraised
 from engine.memory.nodes import searchable
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events.content import APPRAISED
+from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
 from models.memory.tables import KeywordStrength
 from models.memory.work import APPRAISE, STRENGTHEN, owed_when_complete

@@ -17,9 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import aliased
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.archive import ArchivedRow
-from jiyi.protocol.memory import Memory, MemoryDetail, MemoryRow
-from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.tokens import tokens
 from jiyi.text.words import last_segment

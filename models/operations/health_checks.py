@@ -13,8 +13,8 @@ import redis
 from engine import subjects
 from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
-from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
-from jiyi.protocol.wire.outages import State as Outage
+from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
+from jiyi.protocol.wire.calls import State as Outage
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable, age
 from models.accounts import users

@@ -17,9 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.operations.jobs import JOBS, Job
 from engine.providers.llm_usage import Usage
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
 from jiyi.protocol.providers import LLMUsage
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work

@@ -15,9 +15,9 @@ from uuid6 import uuid7
 
 from engine.conversations.memories import memory_of
 from jiyi.errors import IdReused
-from jiyi.protocol import events as wire
+from jiyi.protocol import event_bodies
+from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
-from jiyi.protocol.events.content import Content, content, content_of, digest, is_export
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
 from models.queue import tables
@@ -130,7 +130,7 @@ def add_reused(connection: Connection, events: Iterable[Event]) -> list[str]:
     return [
         event.group_id
         for event in events
-        if add_message_once(connection, wire.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
+        if add_message_once(connection, event_bodies.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
     ]
 
 

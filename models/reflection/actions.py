@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select, text, tuple_
 
 from engine.reflection.reflect import thought_id
 from jiyi.errors import NotFound
-from jiyi.protocol.queries import Rows
+from jiyi.protocol.base import Rows
 from jiyi.protocol.reflection import (
     NewThought,
     Reason,

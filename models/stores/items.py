@@ -16,7 +16,7 @@ from uuid6 import uuid7
 from engine.providers.embedders import declaration_problem
 from engine.providers.public_addresses import check_public
 from jiyi.errors import ConfigError, InvalidRequest
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.stores import MemoryItem, Snapshot
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings

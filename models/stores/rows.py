@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import EmbeddingUnavailable, NotFound
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 from jiyi.stores.registry import store_type

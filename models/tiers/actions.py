@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from engine.tiers.promotion import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.knowledge import (
     MAX_IDS,
     CheckBody,
     CheckedEntries,

@@ -17,9 +17,9 @@ from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
-from jiyi.protocol.tiers.knowledge import Change
-from jiyi.protocol.tiers.query import Item, Kind, MemoryQuestion
-from jiyi.protocol.tiers.rest import KnowledgeDetail
+from jiyi.protocol.knowledge import Change
+from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
+from jiyi.protocol.tier_requests import KnowledgeDetail
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, fetch_one, has_words
@@ -43,7 +43,7 @@ MAX_VERSIONS = 50
 _KNOWLEDGE = KnowledgeRow
 
 
-def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[Item]:
+def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[TierItem]:
     """The pieces most like a question, exactly, of those with a vector of the same model.
 
     No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
@@ -59,7 +59,7 @@ def nearest(connection: Connection, group_id: str, question: MemoryQuestion, que
     return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
 
 
-def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[Item], int]:
+def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[TierItem], int]:
     """Pieces without a vector of the model (None: all) that share a word with the question, and how many such there are.
 
     An item's score is the share of the question's words that it has, those that are rare among these pieces counting more.
@@ -106,8 +106,8 @@ def _in_force(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement
         yield _K.kind != "verdict"
 
 
-def _item(row: Any, score: float, similarity: float | None) -> Item:
-    return Item(
+def _item(row: Any, score: float, similarity: float | None) -> TierItem:
+    return TierItem(
         item_id=str(row.knowledge_id),
         source="cold",
         content=row.content,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select
 
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
-from jiyi.protocol.tiers.knowledge import RUNAWAY
+from jiyi.protocol.knowledge import RUNAWAY
 from models.db.rows import MAX_LISTED_CHARS, columns, fetch, has_words
 from models.tiers.quarantine import Output
 from models.tiers.tables import KnowledgeRow, QuarantineLog

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Double, RowMapping, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jiyi.errors import NotAllowed, NotFound
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.knowledge import (
     VERIFIED,
     Change,
     DigestPage,
@@ -28,7 +28,7 @@ from jiyi.protocol.tiers.knowledge import (
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.rest import KnowledgeDetail
+from jiyi.protocol.tier_requests import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.db.base import Timestamp
 from models.db.rows import ilike_pattern
