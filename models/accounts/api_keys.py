@@ -1,4 +1,4 @@
-"""API keys as they are stored: who made which, what each may do, and until when. ``models.accounts.actions`` changes them.
+"""API keys: stored as hashes; looked up by web, workers and intake once, and again after some seconds; noted when used.
 
 ``group_id=None`` means every group, and the operators' keys: within ``whole_service()`` only.
 """

@@ -1,4 +1,12 @@
-"""Signing in by name and password, staying signed in, and signing out: each attempt is counted and audited."""
+"""Signing in by name and password, staying signed in, and signing out: each attempt is counted and audited.
+
+Wrong passwords are counted in Valkey, so that nobody guesses fast, and nobody is locked out: for a name from an address, for an address
+whatever the names, and for a name from all addresses. The first few are free; after each further one the next has to wait, twice as long
+each time, up to a minute at most. So whoever guesses at somebody's name keeps themselves waiting: the person comes in from another
+address at once, and from where they signed in lately even while the name is guessed at from everywhere.
+
+A guess is counted before the password is looked at: however many are made at a time, no more than the bound get through.
+"""
 
 from __future__ import annotations
 

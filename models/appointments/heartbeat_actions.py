@@ -1,4 +1,4 @@
-"""What can be done with heartbeats and alerts, and the health of the whole."""
+"""Actions on heartbeats, alerts and the snapshot of an agent's health."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from models.appointments import heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
 from models.memory.agents import AgentName, belonging
-from models.operations import reads
+from models.operations.numbers import in_snapshot
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -271,4 +271,4 @@ _GROUP = text("""
 
 
 belonging("heartbeats", "SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
-reads.in_snapshot(of_service)
+in_snapshot(of_service)

@@ -1,4 +1,4 @@
-"""Heartbeats as they are stored: configured, due, ticked."""
+"""Heartbeats: when agents look after themselves, what they found, and the alerts that were delivered for it."""
 
 from __future__ import annotations
 

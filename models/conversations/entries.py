@@ -1,4 +1,4 @@
-"""Memories of conversations as the actions store and read them: by address, by id, by text; and their summaries."""
+"""Memories of conversations: by address, by id, by text, with their summaries; and the lists that the admin shows of them."""
 
 from __future__ import annotations
 

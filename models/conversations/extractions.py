@@ -1,4 +1,4 @@
-"""What extraction starts from and what it leaves: turns that were not looked through, the cursor, what is superseded."""
+"""Extraction: what it starts from, and what it leaves, stored in one transaction: memories, experiences, the profile, the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What injection reads beside retrieval, and what is noted of it."""
+"""What injection reads beside retrieval (the user's profile, words of a trade), and what is noted of it."""
 
 from __future__ import annotations
 

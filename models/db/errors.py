@@ -1,4 +1,16 @@
-"""What a database or a Valkey raises: that it cannot be used for now, told apart from what is wrong with a request."""
+"""What a database, a broker or a Valkey raises: what is away, what is wrong with a value, and what may be tried again.
+
+PostgreSQL ends transactions because of others: deadlocks and failed serializations. As a whole they can be tried again. Locks are taken
+in one order, so that there are no deadlocks among the service's own transactions:
+
+1. rows of ``pending_work`` that are being settled (``lock_owed``), by subject;
+2. ``agents``, by group and name (``lock_agents``);
+3. what an agent has one row of: ``self_reflections``, then ``reflections``;
+4. ``memory_nodes``, by id; then everything else; counts (``growth_tallies``) last.
+
+Whoever needs a later one first has to take the earlier ones before it. What is tried again is for the rest: rows that an operator's
+statement or a migration holds, and orders that nobody thought of.
+"""
 
 from __future__ import annotations
 

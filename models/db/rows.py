@@ -1,4 +1,4 @@
-"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice."""
+"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice; conditions of lists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others (design §5).
+"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others (``docs/tenants.md``).
 
 Whoever begins a piece of work says for whom: an answer, a web request or a batch of work for its groups, a scheduled job
 for the whole service. What says nothing sees nothing. ``models.db.connection`` tells PostgreSQL at the start of each transaction.
+
+The tables belong to the database user of the address. That user would see every row: PostgreSQL exempts owners and superusers. So each
+connection of the service changes to the role ``jiyi_service``, which may read and write rows, and neither empty nor alter a table.
 """
 
 from __future__ import annotations

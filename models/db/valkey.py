@@ -1,4 +1,7 @@
-"""The connection to Redis/Valkey: one pool a process."""
+"""The connection to Redis/Valkey, one pool a process; and counts within a time, by the package ``limits``.
+
+Counting may raise ``redis.RedisError``; whoever counts knows whether to go on without.
+"""
 
 from __future__ import annotations
 

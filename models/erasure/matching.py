@@ -1,4 +1,4 @@
-"""What an erasure is about: memories, events and reflections, found page by page and noted by their ids.
+"""What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or previewed.
 
 Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.names.Names`): what
 PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.

@@ -1,4 +1,7 @@
-"""An erasure under way: asked for, carried on step by step by a worker, finished with a report."""
+"""An erasure under way: asked for, carried on step by step by a worker, finished with a report.
+
+A list of erasures stands beside the backups: a restored backup holds what was erased after it was made, and no trace of that.
+"""
 
 from __future__ import annotations
 

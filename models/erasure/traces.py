@@ -1,4 +1,4 @@
-"""Whether anything is left of what was erased: every table, every key in Valkey, the log files, the backups.
+"""Traces of what was erased, in every table, every key in Valkey, the log files, the backups: blanked, and proved to be gone.
 
 The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not looked
 through are named here, with the reason.

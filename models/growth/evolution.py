@@ -1,4 +1,4 @@
-"""Votes on skills and workflows, the trust that they come to, and evolution events in the audit log.
+"""Evolution: what candidates of skills and workflows start from and how they are stored, votes, trust, events in the audit log.
 
 Trust is counted anew each time, so that order and repetition make no difference.
 """

@@ -1,4 +1,4 @@
-"""Self-review: what it starts from, how its findings are stored, and the actions on it."""
+"""Self-review: when agents review themselves, what it starts from, how its findings are stored, and the actions on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of growth's work, as they are owed in ``pending_work``."""
+"""Kinds of growth's work, as they are owed in ``pending_work``; and tallies of what an agent grew and what of it was used."""
 
 from __future__ import annotations
 

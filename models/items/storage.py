@@ -1,4 +1,7 @@
-"""Items written and read in the database. Items whose time is over are as good as gone; a job deletes them."""
+"""Items in the database: written, read, searched by filters and exactly by likeness; the vectors of their texts.
+
+Items whose time is over are as good as gone; a job deletes them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents: made on their first event, their settings, their numbering."""
+"""Agents: made on their first event, their settings, their numbering; and reads of them, of their keywords, of their memories over time."""
 
 from __future__ import annotations
 

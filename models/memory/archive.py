@@ -1,4 +1,4 @@
-"""The archive: memories that no retrieval finds unless it asks for them. Nothing in it is deleted.
+"""The archive: memories that no retrieval finds unless it asks for them, none of which is deleted; actions on memories and agents.
 
 An agent may live in simulated time, so its memories are measured by its own clock: the time of its newest memory, or
 now if that is earlier. What was stored only lately has not had its chance to be accessed and does not fade, however

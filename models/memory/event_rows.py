@@ -1,4 +1,7 @@
-"""The rows that an event becomes. Each row type declares its table's columns once: COPY takes their names from it."""
+"""The rows that an event becomes, and what the tables already hold of a batch's agents, looked up once for the whole batch.
+
+Each row type declares its table's columns once: COPY takes their names from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory nodes: what tasks read and write of them, what was found out about them by an LLM included."""
+"""Memory nodes: what tasks read and write of them, what an LLM found out about them, and the strengths of keywords."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads of memories: one, lists of them, what stands around one. Every question is bound to a group, every list to a limit.
-
-What is selected follows from the type of the rows (``models.db.rows``). Search has a module of its own.
-"""
+"""Reads of memories: one, lists of them, search by words, what stands around one. Each is bound to a group, each list to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups: whole copies of the database in PostgreSQL's custom format, each beside its checksum."""
+"""Backups: whole copies of the database by ``pg_dump``, each beside its checksum."""
 
 from __future__ import annotations
 

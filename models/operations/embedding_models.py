@@ -1,6 +1,6 @@
-"""Which embedding model a deployment uses. The setting says which one it begins with, then this table does.
+"""Which embedding model a deployment uses, and how it moves to another one beside the running service, in steps that may end anywhere.
 
-So all workers change at the same moment, and a setting that was changed on one of them mixes nothing.
+The setting says which one it begins with, then the table does.
 """
 
 from __future__ import annotations

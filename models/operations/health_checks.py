@@ -1,4 +1,4 @@
-"""Is it healthy? Each part gets one of four states with a sentence, and what is not known is called unknown, not down."""
+"""Is it healthy? Each part gets one of four states with a sentence; what is not known is called unknown. Servers have a named state."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import meters, reads, signs_of_life
+from models.operations import meters, numbers, signs_of_life
 from models.queue import broker_queues, pending_work
 from models.retrieval import index_cache
 
@@ -58,7 +58,7 @@ def of_database(connection: Connection) -> list[Metric]:
             {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
             "kind",
         ),
-        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
+        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", numbers.open_letters(connection)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent."""
+"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent; queues and who reads them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from models.db.bounded_reads import Reading, Unanswered, attempt, from_database,
 from models.db.valkey import valkey
 from models.memory.agents import agent_rows
 from models.operations import health_checks as checks
-from models.operations import meters, reads, signs_of_life
+from models.operations import meters, numbers, signs_of_life
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health_checks import Check, ServerState, State
-from models.operations.reads import Totals
+from models.operations.numbers import Totals
 from models.operations.signs_of_life import Canary, Worker
 from models.queue import broker_queues, pending_work
 from models.queue.broker_queues import Depths, InFlight
@@ -75,12 +75,12 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
     agents = agent_rows(connection, group_id, after, AGENTS_PER_PAGE + 1)
     shown = agents[:AGENTS_PER_PAGE]
     known = Stored(
-        totals=reads.totals(connection, group_id),
+        totals=numbers.totals(connection, group_id),
         agents=[with_progress(agent, settings) for agent in shown],
         agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
         work_owed=pending_work.by_kind(connection),
-        open_dead_letters=reads.open_letters(connection, group_id),
-        jobs=reads.last_runs(connection),
+        open_dead_letters=numbers.open_letters(connection, group_id),
+        jobs=numbers.last_runs(connection),
     )
     return known, active_model(connection)
 

@@ -1,7 +1,7 @@
-"""Signs of life: beat sends each of Celery's queues a tiny task again and again, and its worker notes that it ran.
+"""Signs of life: beat sends each of Celery's queues a tiny task again and again, its worker notes that it ran; workers write heartbeats.
 
-What is not known is None. A busy worker runs its canary later: how long a silence is normal is decided in
-``models.operations.health_checks``.
+A heartbeat says that a process runs; the canary says that its queue is read. What is not known is None. A busy worker runs its canary
+later: how long a silence is normal is decided in ``models.operations.health_checks``.
 """
 
 from __future__ import annotations

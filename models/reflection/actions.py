@@ -1,4 +1,4 @@
-"""What can be done and asked about reflections: let an agent reflect, see how far it is, and why it thinks so."""
+"""What can be done and asked about reflections: let an agent reflect, see how far it is, what came of it, and why it thinks so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reflections: asked for, begun, finished; and what they start from."""
+"""Reflections: asked for, begun, finished; what they start from, conversations that have ended among it."""
 
 from __future__ import annotations
 

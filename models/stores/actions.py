@@ -42,7 +42,7 @@ from jiyi.protocol.stores import (
 from jiyi.stores.declarations import GraphConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
-from models.operations.reads import prunes
+from models.operations.numbers import prunes
 from models.queue import stream
 from models.stores import items, reads, rows
 from models.stores.backends import BACKENDS

@@ -1,4 +1,4 @@
-"""The ``.json`` files that stores are loaded from and saved to: items, and the indexes of stores of files.
+"""The ``.json`` files that stores are loaded from and saved to; which files a store may read and write (``JIYI_STORE_ROOTS``).
 
 A saved index spares the vectors of its texts wherever the same files are indexed again.
 """

@@ -1,4 +1,4 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine, digest."""
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and what is told of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching long-term knowledge, and its vectors.
+"""Long-term knowledge: search, vectors, lists for people, and single pieces with their history.
 
 Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in batches; so they
 are after a change of the embedding model.

@@ -1,4 +1,4 @@
-"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by page."""
+"""Lists and counts of a group's quarantine for people, newest first, page by page; sessions that run away now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about a group's tiers that workers answer over the broker."""
+"""Questions about a group's tiers, and lists of what is in all of them: quarantine, working and long-term memory."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, nodes
-from models.operations import backups, reads
+from models.operations import backups, numbers
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
 from models.queue import news, pending_work, ticks
@@ -112,16 +112,16 @@ def prune(run: Run) -> None:
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
-    ages |= {"retrievals": records.KEPT_DAYS, **reads.OTHER_AGES}
+    ages |= {"retrievals": records.KEPT_DAYS, **numbers.OTHER_AGES}
     for table, days in ages.items():
         if not days:
             continue
         before = run.now - timedelta(days=days)
         if run.dry:
             with run.transaction() as connection:
-                run.count(**{table: reads.count(connection, table, before)})
+                run.count(**{table: numbers.count_old(connection, table, before)})
             continue
-        deleted = run.repeat(partial(reads.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
@@ -135,8 +135,8 @@ def take_snapshot(run: Run) -> None:
     Safe to repeat because it only reads.
     """
     with run.transaction() as connection:
-        run.summary.update(reads.stored(connection))
-    run.summary.update(reads.queued())
+        run.summary.update(numbers.stored(connection))
+    run.summary.update(numbers.queued())
 
 
 @implements(preview_job)
@@ -186,7 +186,7 @@ def verify_backup(run: Run) -> None:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
-on_usage(reads.record_usage)
+on_usage(numbers.record_usage)
 
 
 @implements(show_llms)
@@ -194,7 +194,7 @@ def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
     """Safe to repeat because it only reads."""
     first_day = (datetime.now(UTC) - timedelta(days=request.days - 1)).date()
     with unit_of_work() as connection:
-        usage = reads.usage_since(connection, actor.group_id, first_day)
+        usage = numbers.usage_since(connection, actor.group_id, first_day)
     active = _active()
     vendors = [
         LLMVendor(

@@ -34,7 +34,7 @@ from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
 from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
-from models.operations import reads as operations
+from models.operations import numbers
 from models.queue import dead_letters, pending_work
 from models.queue.tables import PendingWork
 from models.reflection import actions
@@ -322,7 +322,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
     "related": lambda c, g, _: reads.related(c, MemoryRow, g, "klaus", ["x"], 1_000),
     "events": lambda c, g, _: events.exported(c, g, None, None, True, 1_000),
-    "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
+    "counts": lambda c, g, _: {k: v for k, v in numbers.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
     "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=limits.MAX_PAGE)),
@@ -391,11 +391,11 @@ def flatten(answer: Any) -> list[Any]:
 def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
     ours, theirs = groups
     with for_groups(ours), unit_of_work() as connection:
-        assert operations.totals(connection, theirs) == operations.Totals(0, 0)
+        assert numbers.totals(connection, theirs) == numbers.Totals(0, 0)
         assert agents.agent_row(connection, theirs, "klaus") is None
         assert theirs not in known_groups(connection)
         assert reads.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
-        assert operations.open_letters(connection, theirs) == 0
+        assert numbers.open_letters(connection, theirs) == 0
         assert [row.state for row in events.states(connection, theirs, [secrets[theirs]])] == ["unknown"]
         assert reads.archived_of(connection, theirs, "klaus", None, 10) == []
         assert agents.agent_names(connection, theirs, 10) == []

@@ -16,7 +16,7 @@ from jiyi.errors import ConfigError, InvalidRequest, NotFound
 from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.operations import reads
+from models.operations import numbers
 from models.stores import actions, rows
 from models.stores.saved_files import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
@@ -66,7 +66,7 @@ def test_stores_of_old_runs_are_pruned_and_the_groups_stay(kept: Kept) -> None:
     kept.apply({"name": "own", "type": "simple", "config": {}}, run_id="r1")
     with unit_of_work() as connection:
         connection.execute(text("UPDATE stores SET used_at = now() - interval '8 days' WHERE group_id = :g"), {"g": kept.group})
-        assert reads.delete(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
+        assert numbers.delete_old(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
         left = connection.execute(text("SELECT name FROM stores WHERE group_id = :g"), {"g": kept.group}).scalars().all()
     assert left == ["notes"]
 

@@ -19,7 +19,7 @@ from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.operations.reads import delete
+from models.operations.numbers import delete_old
 from models.queue import stream
 from models.tiers import actions, quarantine, quarantine_reads, questions, working
 from tests.integration.memory.test_inbox import rows, save
@@ -63,7 +63,7 @@ def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once
     screen()
     with unit_of_work() as connection:
         connection.execute(text("UPDATE events SET received_at = '2020-01-01' WHERE event_id = :id"), {"id": event.event_id})
-        delete(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
+        delete_old(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
     assert rows("SELECT 1 FROM events WHERE event_id = :id", id=event.event_id) == []
     save(event)
     assert screen() == 0

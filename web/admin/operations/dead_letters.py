@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
-from models.operations import reads
+from models.operations import numbers
 from models.queue import actions, dead_letters
 from web.admin import inputs
 from web.admin.acting import Part, action_form_route, perform
@@ -37,7 +37,7 @@ def some(connection: Connection, group: str) -> Context:
     return {
         **filters,
         "filters": filters,
-        "open": reads.open_letters(connection, group),
+        "open": numbers.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
         **listed("letters", dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, "letter_id"),
         "before": before,

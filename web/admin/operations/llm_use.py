@@ -9,7 +9,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.operations import reads
+from models.operations import numbers
 from web.admin import inputs
 from web.admin.frame import Page
 from web.admin.pages import Context, page
@@ -24,6 +24,6 @@ SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 @page(blueprint, "/llm-use", "llm_use.html", choices=DAYS)
 def used(connection: Connection, group: str) -> Context:
     days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
-    rows = reads.usage_since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
+    rows = numbers.usage_since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
     total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
     return {"days": days, "llm": get_settings().llm, "rows": rows, "total": total}

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from engine.operations.jobs import JOBS
 from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
-from models.operations import actions, reads
+from models.operations import actions, numbers
 from web.admin.acting import Part, action_form_route, checked, perform
 from web.admin.frame import Page
 from web.admin.pages import Context, page
@@ -26,7 +26,7 @@ DRY_RUN_TIMEOUT = 25.0
 @page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
 def listed(connection: Connection) -> Context:
     now = datetime.now(UTC)
-    return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
+    return {"jobs": [_shown(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
 
 
 action_form_route(blueprint, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")

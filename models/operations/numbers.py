@@ -1,4 +1,4 @@
-"""The service in numbers: counts of a group, dead letters, runs of scheduled jobs. The one place that counts them."""
+"""The service in numbers: counts of a group, dead letters, runs of jobs, what LLMs used; and old rows that nothing needs any more."""
 
 from __future__ import annotations
 
@@ -115,20 +115,20 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def count(connection: Connection, table: str, before: datetime) -> int:
+def count_old(connection: Connection, table: str, before: datetime) -> int:
     rows = table_of(table).alias("t")
     return int(connection.execute(select(func.count()).select_from(rows).where(text(_OLD[table])), {"before": before}).scalar_one())
 
 
-def delete(connection: Connection, table: str, before: datetime, limit: int) -> int:
+def delete_old(connection: Connection, table: str, before: datetime, limit: int) -> int:
     """Delete up to ``limit`` of them; returns how many.
 
     Safe to repeat because a row that is gone is not found.
     """
-    return connection.execute(_delete(table, _OLD[table]), {"before": before, "limit": limit}).rowcount
+    return connection.execute(_delete_batch(table, _OLD[table]), {"before": before, "limit": limit}).rowcount
 
 
-def _delete(name: str, old: str) -> Delete:
+def _delete_batch(name: str, old: str) -> Delete:
     """ANY(ARRAY(…)): the rows are found once, and then by their places."""
     rows = table_of(name, column("ctid")).alias("t")
     batch = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
