@@ -47,7 +47,6 @@ from models.queue import stream
 from models.stores import items, reads, rows
 from models.stores.backends import BACKENDS
 
-retrieve = by_worker("stores.retrieve")
 #: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
 RUNS_DAYS = 7
 
@@ -132,6 +131,9 @@ def load(context: Context, request: StoreName) -> StoreState:
     rows.touch(context.connection, store.store_id)
     context.audit(store.name, run_id=store.run_id)
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
+
+
+retrieve = by_worker("stores.retrieve")
 
 
 @action("stores.update")

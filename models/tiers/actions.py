@@ -38,7 +38,6 @@ from models.tiers.pieces import NewPiece
 from models.tiers.quarantine import INGRESS
 from models.tiers.quarantine_reads import EntryDetail
 
-make_digest = by_worker("digests.make")
 #: What is told of the memory-retrieval node's state.
 STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 
@@ -163,6 +162,9 @@ def check(context: Context, request: CheckBody) -> CheckedEntries:
         context.enqueue(INGRESS, [(entry_id, group_id) for entry_id in checked])
         context.audit("quarantine_logs", entry_ids=checked, verdict=request.verdict, reason=request.reason)
     return CheckedEntries(checked=checked)
+
+
+make_digest = by_worker("digests.make")
 
 
 def preview(connection: Connection, group_id: str, request: PromoteBody) -> Promoted:

@@ -34,7 +34,6 @@ from models.db.base import Timestamp
 from models.db.rows import ilike_pattern
 from models.tiers import digests, knowledge, quarantine, quarantine_reads, working
 
-build_context = by_worker("context.build")
 Place = tuple[datetime, UUID]
 LAYERS: tuple[Layer, ...] = ("quarantine", "working", "longterm")
 
@@ -128,6 +127,9 @@ def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
     if request.digest_id is not None and not rows:
         raise NotFound(f"digest_id: the group {context.group_id!r} has no digest {request.digest_id}")
     return DigestPage(rows=rows, next=rows[-1].digest_id if len(rows) == request.limit else None)
+
+
+build_context = by_worker("context.build")
 
 
 def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:

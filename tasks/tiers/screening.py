@@ -28,7 +28,7 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import actions, knowledge, quarantine, quarantine_reads, working
+from models.tiers import actions, knowledge, quarantine, working
 from models.tiers import query as memory
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.quarantine import INGRESS, Output
@@ -75,7 +75,7 @@ def _load(batches: list[Batch]) -> None:
     loaded: list[list[Output]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
-            loaded.append(quarantine_reads.flagged(connection, quarantine.load(connection, batch.subject_ids)))
+            loaded.append(quarantine.flagged(connection, quarantine.load(connection, batch.subject_ids)))
     with unit_of_work() as connection:
         model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
     for batch, outputs in zip(batches, loaded, strict=True):

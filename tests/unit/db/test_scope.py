@@ -120,7 +120,7 @@ def test_only_those_with_a_reason_look_across_groups_or_act_as_the_owner() -> No
     others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
     assert {name for name, tree in others if uses(tree, "scope", "whole_service")} == WHOLE_SERVICE.keys()
     assert [name for name, tree in others if widens(tree)] == []
-    assert {name for name, tree in others if uses(tree, "roles", "as_owner", "as_owner_within")} == AS_OWNER.keys()
+    assert {name for name, tree in others if uses(tree, "scope", "as_owner", "as_owner_within")} == AS_OWNER.keys()
 
 
 def test_only_actions_with_a_reason_look_across_groups() -> None:

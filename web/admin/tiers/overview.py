@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from models.db.bounded_reads import Reading, attempt, from_database
 from models.tiers import quarantine, quarantine_reads
-from models.tiers.quarantine_reads import Counts, Entry, RunningAway
+from models.tiers.quarantine import RunningAway
+from models.tiers.quarantine_reads import Counts, Entry
 from models.tiers.working import WM_ENTRIES, WM_HOURS
 from web.admin import inputs
 from web.admin.frame import Page
@@ -53,7 +54,7 @@ def gather(group: str) -> Context:
             counts=quarantine_reads.counts(connection, group),
             screened=quarantine_reads.outcomes(connection, group, since),
             waiting=quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
-            running_away=quarantine_reads.running_away(connection, group, datetime.now(UTC)),
+            running_away=quarantine.running_away(connection, group, datetime.now(UTC)),
         )
 
     stored, hot = attempt(lambda: from_database(question)), attempt(working.gather)
