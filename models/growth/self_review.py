@@ -25,9 +25,7 @@ from engine.growth.self_review import (
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.events import SessionEnded
-from jiyi.protocol.identity import OfAgent
-from jiyi.protocol.reflection import ReflectionAsked
-from jiyi.protocol.self_review import (
+from jiyi.protocol.growth import (
     ConfigureSelf,
     Finding,
     Findings,
@@ -41,6 +39,8 @@ from jiyi.protocol.self_review import (
     SelfState,
     SelfTrigger,
 )
+from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
 from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action

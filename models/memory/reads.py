@@ -16,8 +16,7 @@ from sqlalchemy.orm import aliased
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow
 from jiyi.protocol.recall import ListMemories
-from jiyi.text.tokens import tokens
-from jiyi.text.words import last_segment
+from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
 from models.memory.tables import MemoryNode, NodeAccess
 

@@ -22,8 +22,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
 from jiyi.stores.types import EmbeddingConfig
-from jiyi.text.tokens import tokens
-from jiyi.text.words import content_digest
+from jiyi.text.words import content_digest, tokens
 from models.operations.embedding_models import owes_vectors
 from models.stores import rows
 from models.stores.rows import StoreRecord

@@ -21,7 +21,7 @@ from jiyi.protocol.knowledge import Change
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.tier_requests import KnowledgeDetail
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, fetch_one, has_words
 from models.operations.embedding_models import TextWithoutVector, owes_vectors
 from models.tiers.quarantine_reads import Place
