@@ -15,10 +15,7 @@ from sqlalchemy import Connection, text
 
 from engine.memory.appraisal import brings_all, missing
 from engine.memory.nodes import depth_of, derive
-from jiyi.errors import InvalidEvent
-from jiyi.protocol import event_bodies
-from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved
-from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
+from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
@@ -28,14 +25,11 @@ from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, Prepared
 from models.memory.event_types import EventType, Owed, StoredBatch, registry
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
-from models.operations import embedding_models
 from models.queue import dead_letters, news, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
 
 Prepared = Mapping[EventKey, PreparedMemory]
-#: Where an event has its vector.
-FIELD = "payload.vector"
 
 
 class CollisionError(Exception):
@@ -61,7 +55,7 @@ class Stored:
     #: Events that were not stored, because their ids are those of others, which say something else.
     reused: list[Event] = field(default_factory=list)
     #: Events that were not stored, because their vectors are not of their models' sizes.
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[dead_letters.Misfit] = field(default_factory=list)
     #: Agents whose settings have changed.
     configured: list[AgentName] = field(default_factory=list)
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
@@ -166,7 +160,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [erased_row(event) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
-    if misfits := find(connection, fresh):
+    if misfits := dead_letters.find_misfits(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
         fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
@@ -304,53 +298,6 @@ class _Batch:
         if latest is not None and seen.node_type == "event":
             latest.appendleft((triple, ready.node_id))
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """An event whose vector cannot be one of its model's, and why, as a sentence."""
-
-    event: Event
-    reason: str
-
-
-class MisfitVectors(InvalidEvent):
-    """``misfits`` were not stored, nor was what came with them."""
-
-    def __init__(self, misfits: Sequence[Misfit]) -> None:
-        self.misfits = list(misfits)
-        super().__init__([f"{FIELD}: {misfit.reason}" for misfit in misfits])
-
-
-def find(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
-    """Those of the events whose vectors have another size than their models'."""
-    given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
-    if not given:
-        return []
-    sizes = embedding_models.known_sizes(connection)
-    return [Misfit(event, reason) for event in given if (reason := _problem(event, sizes)) is not None]
-
-
-def dead_letter(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
-    """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
-    return [
-        event.group_id
-        for event, reason in ((misfit.event, f"{FIELD}: {misfit.reason}") for misfit in misfits)
-        if dead_letters.add_message_once(connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id)
-    ]
-
-
-def _problem(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
-    vector, model = event.payload.vector, event.payload.embedding_model
-    assert vector is not None
-    assert model is not None, "they come together"
-    size, expected = len(vector) // BYTES_PER_VALUE, sizes.get(model)
-    if expected in (None, size):
-        return None
-    return (
-        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name the model that made it, or "
-        "leave out vector and embedding_model, and the service embeds the text"
-    )
 
 
 # A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.

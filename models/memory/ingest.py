@@ -34,9 +34,9 @@ from models.db.connection import tell_scope, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
-from models.memory.inbox import CollisionError, MisfitVectors, Prepared, Stored
+from models.memory.inbox import CollisionError, Prepared, Stored
 from models.queue import dead_letters
-from models.queue.dead_letters import ReusedIds
+from models.queue.dead_letters import MisfitVectors, ReusedIds
 from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
@@ -152,7 +152,7 @@ class Ingestor:
                     if done.misfits and not self.redelivers:
                         raise MisfitVectors(done.misfits)
                     done.refused += dead_letters.add_reused(connection, done.reused)
-                    done.refused += inbox.dead_letter(connection, done.misfits)
+                    done.refused += dead_letters.add_misfits(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

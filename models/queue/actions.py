@@ -149,7 +149,7 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
     letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
-        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{inbox.FIELD}: {misfit.reason}")
+        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
     for event in done.reused:
         refuse(letters[event.key], event_bodies.encode([event]).decode(), dead_letters.reason_of(event))
     return done

@@ -1,4 +1,4 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events with another event's id.
+"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events with another id or vector than they may have.
 
 Those of no known group (a message that is no event) are among every group's for whoever may see them: operators.
 """
@@ -14,17 +14,21 @@ from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, tex
 from uuid6 import uuid7
 
 from engine.conversations.memories import memory_of
-from jiyi.errors import IdReused
+from jiyi.errors import IdReused, InvalidEvent
 from jiyi.protocol import event_bodies
 from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
+from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
+from models.operations import embedding_models
 from models.queue import tables
 
 INTAKE = "intake"
 #: How the reason of an event begins whose id is another one's.
 ID_REUSED = "id_reused:"
+#: Where an event has its vector.
+VECTOR_FIELD = "payload.vector"
 _D = tables.DeadLetter
 #: Hexadecimal characters of a content that tell several refused ones of an id apart.
 TOLD_CHARS = 8
@@ -172,6 +176,53 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
         contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)
     return contents
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An event whose vector cannot be one of its model's, and why, as a sentence."""
+
+    event: Event
+    reason: str
+
+
+class MisfitVectors(InvalidEvent):
+    """``misfits`` were not stored, nor was what came with them."""
+
+    def __init__(self, misfits: Sequence[Misfit]) -> None:
+        self.misfits = list(misfits)
+        super().__init__([f"{VECTOR_FIELD}: {misfit.reason}" for misfit in misfits])
+
+
+def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
+    """Those of the events whose vectors have another size than their models'."""
+    given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
+    if not given:
+        return []
+    sizes = embedding_models.known_sizes(connection)
+    return [Misfit(event, reason) for event in given if (reason := _misfit(event, sizes)) is not None]
+
+
+def add_misfits(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
+    """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
+    return [
+        event.group_id
+        for event, reason in ((misfit.event, f"{VECTOR_FIELD}: {misfit.reason}") for misfit in misfits)
+        if add_message_once(connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id)
+    ]
+
+
+def _misfit(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
+    vector, model = event.payload.vector, event.payload.embedding_model
+    assert vector is not None
+    assert model is not None, "they come together"
+    size, expected = len(vector) // BYTES_PER_VALUE, sizes.get(model)
+    if expected in (None, size):
+        return None
+    return (
+        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name the model that made it, or "
+        "leave out vector and embedding_model, and the service embeds the text"
+    )
 
 
 _ADD_ONCE = text("""

@@ -21,9 +21,10 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.inbox import MisfitVectors, Stored
+from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
 from models.operations import embedding_models
+from models.queue.dead_letters import MisfitVectors
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.client.test_ways import over_http

@@ -12,9 +12,8 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory import inbox
-from models.memory.inbox import FIELD, MisfitVectors
 from models.memory.ingest import Kept, group_commit
-from models.queue.dead_letters import ReusedIds, reason_of
+from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from web.api.problems import Refused
 
 #: The database is away, gives no answer, or refuses a value, which is told apart when the request is answered.
@@ -50,4 +49,4 @@ def keep(events: Sequence[Event]) -> Kept:
 
 def _field(place: int, count: int) -> str:
     """Where a request with so many events has the vector of one of them."""
-    return FIELD if count == 1 else f"events.{place}.{FIELD}"
+    return VECTOR_FIELD if count == 1 else f"events.{place}.{VECTOR_FIELD}"
