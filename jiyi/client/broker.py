@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from jiyi.client.caller import Caller
 from jiyi.client.publishing import EventPublisher
+from jiyi.client.transport import PATIENCE_SECONDS
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
@@ -20,7 +21,7 @@ class BrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, settings.patience_seconds
+        self.group, self.patience = group, PATIENCE_SECONDS
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
 

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from jiyi.client.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, translate_broker_errors
 from jiyi.client.publishing import EventPublisher
+from jiyi.client.transport import PATIENCE_SECONDS
 from jiyi.client.turns import CALLS_AT_ONCE, AsyncTurns
 from jiyi.protocol.wire.api_keys import KeyText
 from jiyi.protocol.wire.calls import json_of
@@ -33,7 +34,7 @@ class AsyncBrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, settings.patience_seconds
+        self.group, self.patience = group, PATIENCE_SECONDS
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
         self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))

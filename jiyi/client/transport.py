@@ -8,6 +8,10 @@ from typing import Protocol
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 
+#: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again: longer than the minute over which the
+#: service counts.
+PATIENCE_SECONDS = 70.0
+
 
 class Transport(Protocol):
     """Carries events and calls. Implementations are thread-safe."""

@@ -206,7 +206,7 @@ class WriteMethods(Namespace[W]):
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
-        for message, body in list(wire.messages(events, self._settings)):
+        for message, body in list(wire.messages(events)):
             yield Message(body, message[0].type)
         ids = [event.event_id for event in events]
         if wait:

@@ -14,7 +14,7 @@ QUESTION_CHARS = 16_000
 #: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at most. Of a longer one the
 #: beginning and the end.
 EMBEDDED_QUESTION_CHARS = 1_000
-#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``JIYI_MAX_MESSAGE_BYTES``.
+#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``limits.MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
 #: Objects and lists in a body: an empty one takes two bytes to send and a hundred in memory.
 BODY_CONTAINERS = 100_000

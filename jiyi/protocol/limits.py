@@ -10,6 +10,8 @@ MAX_KEYWORDS = 64
 MAX_EVIDENCE = 1_000
 #: Events of one message; ``observe_many`` splits larger lists.
 MAX_EVENTS_PER_MESSAGE = 500
+#: Bytes of one message, and of a body over HTTP that may be large (events, imports, texts).
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: Focal texts of one retrieval, and characters of each.
 MAX_FOCAL_TEXTS, MAX_FOCAL_CHARS = 32, 8_000
 #: ``top_k`` of one retrieval.

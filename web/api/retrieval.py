@@ -14,6 +14,9 @@ from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.calls import caller
 
+#: Retrievals that may wait in a queue: each more would wait longer than its caller does.
+MOST_WAITING = 200
+
 
 @operation(
     "POST",
@@ -39,17 +42,15 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
     request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
     queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
-    shed_load(queue, settings.max_retrievals_waiting)
+    shed_load(queue)
     return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
 
 
 expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
 
 
-def shed_load(queue: str, most: int) -> None:
-    """503 if more than so many wait, where that is known: each of them would wait longer than its caller does."""
+def shed_load(queue: str) -> None:
+    """503 if more than :data:`MOST_WAITING` wait, where that is known."""
     waiting = ask("broker", lambda: broker_queues.waiting(queue))
-    if waiting is not None and waiting > most:
-        raise Refused(
-            503, f"{waiting:,} retrievals wait, which is more than {most:,} (JIYI_MAX_RETRIEVALS_WAITING).", Retry_After=str(RETRY_SECONDS)
-        )
+    if waiting is not None and waiting > MOST_WAITING:
+        raise Refused(503, f"{waiting:,} retrievals wait, which is more than {MOST_WAITING:,}.", Retry_After=str(RETRY_SECONDS))

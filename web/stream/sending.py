@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import redis
 
-from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
 from models.queue.stream_hub import Watcher
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 HEARTBEAT = 15.0
 #: Seconds of one wait: a client that has gone is noticed as soon, and one that may no longer watch.
 LOOK = 1.0
+#: Seconds after which a live stream whose client does not read is cut off.
+PATIENCE_SECONDS = 20.0
 #: Seconds between two looks whether a client has read what it was sent.
 UNREAD_POLL = 0.05
 #: Bytes that the kernel may hold for a client that does not read, and bytes sent at once, which fit in there.
@@ -123,7 +124,6 @@ class Client:
 
     def __init__(self, connection: Connection | None) -> None:
         self._connection = connection
-        self._patience = get_settings().stream_patience_seconds
         if connection is not None:
             with suppress(OSError):
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
@@ -136,7 +136,7 @@ class Client:
         """Whether what it was sent has left this process, at least soon; if not, the connection ends here."""
         if self._connection is None:
             return True
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + PATIENCE_SECONDS
         while self._connection.connected and self._connection.total_outbufs_len:
             if time.monotonic() > until:
                 with suppress(OSError):

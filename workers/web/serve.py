@@ -13,6 +13,7 @@ from types import FrameType
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.budget import REQUESTS_AT_ONCE
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
@@ -23,7 +24,7 @@ from models.db.scope import whole_service
 from web import create_app
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
-from web.stream import routes
+from web.stream import routes, sending
 from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
@@ -82,8 +83,8 @@ def serve(settings: Settings, sock: socket.socket) -> None:
         app,
         sock,
         threads=REQUESTS_AT_ONCE,
-        max_body=settings.max_message_bytes + ROOM_FOR_413,
-        patience=settings.stream_patience_seconds,
+        max_body=limits.MAX_MESSAGE_BYTES + ROOM_FOR_413,
+        patience=sending.PATIENCE_SECONDS,
         proxies=settings.web_proxies,
     )
 

@@ -374,7 +374,7 @@ def test_without_valkey_each_process_counts_by_itself_and_says_so_once(
 def signed_queue(database: Stack) -> Iterator[Settings]:
     """A queue of the test's own, on which signatures are required."""
     name = f"signed-{uuid4().hex[:8]}"
-    with environment(exchange=name, intake_queue=f"{name}.queue", intake_redelivery_seconds="60", require_signed_events="true"):
+    with environment(exchange=name, intake_queue=f"{name}.queue", work_lease_seconds="30", require_signed_events="true"):
         yield get_settings()
 
 
@@ -646,7 +646,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
         valkey.execute_command("ACL", "SETUSER", name, "reset", *rules)
         try:
             address = database.urls.broker_url.replace("://", f"://{name}:PASSWORD@", 1)
-            with environment(broker_url=address, publish_timeout="30"), Client(group, key=str(new_key())) as client:
+            with environment(broker_url=address, request_timeout="60"), Client(group, key=str(new_key())) as client:
                 open_source(Settings(broker_url=database.urls.broker_url)).close()  # the service has declared its queue
                 before = valkey.llen("memory.intake")
                 client.observe("a", "hello")

@@ -357,8 +357,7 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(api: Program) -> None:
-    limit = get_settings().max_message_bytes
-    body = b'{"agent_id": "a", "description": "' + b"x" * limit + b'"}'
+    body = b'{"agent_id": "a", "description": "' + b"x" * limits.MAX_MESSAGE_BYTES + b'"}'
     api.ask("POST", "/events", 413, data=body, content_type="application/json")
     many = {"events": [{"agent_id": "a", "description": "d"}] * (limits.MAX_EVENTS_PER_MESSAGE + 1)}
     assert "events" in api.post("/events", many, 422)["detail"]
@@ -415,14 +414,14 @@ def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
 def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
     client.delete("retrieval")
-    with other_settings(monkeypatch, max_retrievals_waiting="2"):
-        client.lpush("retrieval", *(["{}"] * 3))
-        try:
-            answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
-        finally:
-            client.delete("retrieval")
+    monkeypatch.setattr("web.api.retrieval.MOST_WAITING", 2)
+    client.lpush("retrieval", *(["{}"] * 3))
+    try:
+        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
+    finally:
+        client.delete("retrieval")
     assert answer.headers["Retry-After"] == "1"
-    assert "JIYI_MAX_RETRIEVALS_WAITING" in answer.json["detail"]
+    assert "3 retrievals wait, which is more than 2" in answer.json["detail"]
 
 
 def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from jiyi import Client
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import EMBED
@@ -284,8 +284,8 @@ def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, g
 
 
 def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = get_settings().model_copy(update={"stream_clients": 3, "stream_clients_per_key": 2})
-    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    monkeypatch.setattr(hubs, "STREAMS", 3)
+    monkeypatch.setattr(hubs, "PER_OWNER", 2)
     one, other = api_key(group, "read"), api_key(group, "read")
     client = web_app.test_client()
     kept = [get(client, "", one), get(client, "", one)]
@@ -327,6 +327,17 @@ def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch:
 # A real server
 
 
+@contextmanager
+def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
+    """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so many seconds."""
+    bounds = f"hubs.STREAMS, hubs.PER_OWNER, sending.PATIENCE_SECONDS = {streams}, 1, {seconds}"
+    modules = "from models.queue import stream_hub as hubs; from web.stream import sending; from workers.web import serve"
+    code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
+    monkeypatch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
+    with ephemeral.served(logs) as (port, _):
+        yield port
+
+
 def status_of_another(port: int, key: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
@@ -349,9 +360,11 @@ def connected(port: int, key: str) -> Iterator[socket.socket]:
         yield sock
 
 
-def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+def test_a_client_that_never_reads_is_cut_off_and_others_are_served(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deaf_key, key = api_key(group, "read"), api_key(group, "read")
-    with ephemeral.served(tmp_path, stream_clients="1", stream_patience_seconds="1") as (port, _), connected(port, deaf_key):
+    with served(tmp_path, monkeypatch, streams=1, seconds=1) as port, connected(port, deaf_key):
         await_true(lambda: status_of_another(port, key) == 503, "the deaf client has no stream")
         ids = [str(uuid4()) for _ in range(100)]
 
@@ -365,9 +378,11 @@ def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: ob
     assert "Traceback" not in (tmp_path / "web.log").read_text()
 
 
-def test_a_client_that_goes_makes_room_at_once(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+def test_a_client_that_goes_makes_room_at_once(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = api_key(group, "read")
-    with ephemeral.served(tmp_path, stream_clients_per_key="1", stream_patience_seconds="300") as (port, _):
+    with served(tmp_path, monkeypatch, streams=24, seconds=300) as port:
         with connected(port, key):
             await_true(lambda: status_of_another(port, key) == 429, "there is no stream")
         await_true(lambda: status_of_another(port, key) == 200, "it holds on to a client that has gone")
