@@ -34,7 +34,7 @@ from tests.integration.quick_web import share_templates, urls_built_late
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
 from web import actions, calls, create_app
 from web.accounts import rate_limits, sessions
-from web.admin.retrieval import playground as asking
+from web.admin import retrieval as asking
 from web.api.memory import storing
 from workers.embedded.stack import Stack
 

@@ -337,7 +337,7 @@ def test_a_digest_is_read_and_promoted_from(admin: Browser, group: str) -> None:
 
 
 def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.admin.tiers.digests.DIGEST_TIMEOUT", 0.2)
+    monkeypatch.setattr("web.admin.knowledge.DIGEST_TIMEOUT", 0.2)
     answer = admin.post("/digests", data={"days": "7"})
     assert answer.status_code == 503
     assert "reflection" in answer.text

@@ -1,6 +1,6 @@
-"""The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two settings.
+"""The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two settings; and past retrievals.
 
-It never touches what it finds: looking changes nothing. What is asked stands in the address, less what is as the agent
+The playground never touches what it finds: looking changes nothing. What is asked stands in the address, less what is as the agent
 has it, so that it can be sent to somebody.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from flask import Blueprint, Response, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 from flask_babel import gettext, lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -23,14 +23,14 @@ from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import Reading, attempt, from_database, source
 from models.memory import agent_reads
+from models.retrieval import records
 from web.admin import frame, inputs
-from web.admin.frame import Page, asked
-from web.admin.pages import Context, page
+from web.admin.frame import Page, Pages, asked
+from web.admin.pages import Context, listed, page
 from web.calls import caller
 
-blueprint = Blueprint("playground", __name__)
-blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")
-PAGES = (Page("memory", lazy_gettext("Retrieval"), "playground.page"),)
+playground_pages = Pages("playground", __name__, Page("memory", lazy_gettext("Retrieval"), "playground.page"))
+playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 MODES: tuple[str, ...] = get_args(Mode)
@@ -49,7 +49,7 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
 
 
 @page(
-    blueprint,
+    playground_pages,
     "/playground",
     "playground.html",
     types=NODE_TYPES,
@@ -91,7 +91,7 @@ def answered(group: str) -> Context:
     }
 
 
-@blueprint.get("/playground/answer")
+@playground_pages.get("/playground/answer")
 def found() -> Response:
     """What was found, for the page that is there already; its address becomes that of the question."""
     data = answered()
@@ -178,7 +178,7 @@ def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Cont
     return url_for("playground.page", **given)
 
 
-@blueprint.get("/playground/one/<name:group>/<uuid:node_id>")
+@playground_pages.get("/playground/one/<name:group>/<uuid:node_id>")
 def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
     focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
@@ -272,3 +272,16 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
         return Answer.model_validate_json(caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT, actor=NOBODY))
 
     return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)
+
+
+retrieval_pages = Pages("retrievals", __name__, Page("memory", lazy_gettext("Past retrievals"), "retrievals.page"))
+
+PER_PAGE = 30
+
+
+@page(retrieval_pages, "/retrievals", "retrievals.html", rows="_retrievals.html")
+def past_retrievals(connection: Connection, group: str) -> Context:
+    agent, settings = asked("agent"), get_settings()
+    rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
+    kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
+    return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}

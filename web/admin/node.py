@@ -20,9 +20,9 @@ from models.memory import actions, events, reads
 from models.reflection.reads import why
 from web.admin import frame
 from web.admin.acting import action_form_route
-from web.admin.memory.memories import blueprint
+from web.admin.memory import memory_pages
 from web.admin.pages import Context, page, reads_database
-from web.admin.retrieval.playground import FILTERS
+from web.admin.retrieval import FILTERS
 
 #: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
 DEPTH, MOST_REASONS = 5, 60
@@ -37,7 +37,7 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
 
 
 @page(
-    blueprint,
+    memory_pages,
     ADDRESS,
     "node.html",
     name="node",
@@ -88,10 +88,10 @@ def _why_address(node: Context) -> str:
 
 
 IDS = {"node_ids": "node_id"}
-action_form_route(blueprint, f"{ADDRESS}/archive", actions.archive, "memories.node", name="archive", field_names=IDS)
-action_form_route(blueprint, f"{ADDRESS}/restore", actions.restore, "memories.node", name="restore", field_names=IDS)
-action_form_route(blueprint, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
-action_form_route(blueprint, f"{ADDRESS}/correct", actions.update_memory, "memories.node", name="correct")
+action_form_route(memory_pages, f"{ADDRESS}/archive", actions.archive, "memories.node", name="archive", field_names=IDS)
+action_form_route(memory_pages, f"{ADDRESS}/restore", actions.restore, "memories.node", name="restore", field_names=IDS)
+action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
+action_form_route(memory_pages, f"{ADDRESS}/correct", actions.update_memory, "memories.node", name="correct")
 
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.

@@ -1,12 +1,13 @@
-"""Agents: the list, and one with its memories over time, its keywords, its settings and its next reflection."""
+"""Agents: the list; one with its memories over time, its keywords, its settings and its next reflection; what they thought about."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, get_args
+from uuid import UUID
 
-from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask import abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -15,21 +16,22 @@ from engine.reflection.reflect import with_progress
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
+from jiyi.protocol.reflection import State, Trigger
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import actions, agent_reads
 from models.memory.agent_reads import Span, TimelineSpan
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
+from models.reflection import reads as reflection_reads
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import action_form_route, checked, perform
-from web.admin.frame import Page, asked, storable, wants_fragment
+from web.admin.frame import Page, Pages, asked, storable, wants_fragment
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 
-blueprint = Blueprint("agents", __name__)
-PAGES = (Page("memory", lazy_gettext("Agents"), "agents.index"),)
+agent_pages = Pages("agents", __name__, Page("memory", lazy_gettext("Agents"), "agents.index"))
 
 AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
 #: Keywords that can be paged to; the weakest were met once each.
@@ -37,15 +39,15 @@ MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 
 
-@page(blueprint, "/agents", "agents.html", name="index")
-def index(connection: Connection, group: str) -> Context:
+@page(agent_pages, "/agents", "agents.html", name="index")
+def agents(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
     rows = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
     return {"after": after or None, **rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
 @page(
-    blueprint,
+    agent_pages,
     "/agents/<name:group>/<name:agent>",
     "agent.html",
     name="agent",
@@ -55,7 +57,7 @@ def index(connection: Connection, group: str) -> Context:
     form=lambda data: settings_fields(data["agent"].settings),
     saved=False,
 )
-def one(connection: Connection, group: str, agent: str) -> Context | None:
+def agent(connection: Connection, group: str, agent: str) -> Context | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
     state = agent_reads.agent(connection, group, agent)
     if state is None:
@@ -76,7 +78,7 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     }
 
 
-@blueprint.get("/agents/<name:group>/<name:agent>/memories")
+@agent_pages.get("/agents/<name:group>/<name:agent>/memories")
 def memories(group: str, agent: str) -> str:
     """The list by itself: another type, another time, the next page."""
     storable(group, agent)
@@ -84,7 +86,7 @@ def memories(group: str, agent: str) -> str:
     return render_template("_agent_memories.html", group=group, agent={"agent_id": agent}, **data)
 
 
-@blueprint.get("/agents/<name:group>/<name:agent>/keywords")
+@agent_pages.get("/agents/<name:group>/<name:agent>/keywords")
 def keywords(group: str, agent: str) -> str:
     """The next keywords, weaker ones."""
     storable(group, agent)
@@ -93,7 +95,7 @@ def keywords(group: str, agent: str) -> str:
     return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(strengths, offset))
 
 
-@blueprint.post("/agents/<name:group>/<name:agent>/settings")
+@agent_pages.post("/agents/<name:group>/<name:agent>/settings")
 def configure(group: str, agent: str) -> ResponseReturnValue:
     """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
     need("admin")
@@ -106,7 +108,7 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
 
 
 action_form_route(
-    blueprint,
+    agent_pages,
     "/agents/<name:group>/<name:agent>/reflect",
     reflection.request_reflection,
     "reflections.reflection",
@@ -254,3 +256,30 @@ def _next(unit: str, start: datetime) -> datetime:
     if unit == "month":
         return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
     return start + {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
+
+
+reflection_pages = Pages("reflections", __name__, Page("memory", lazy_gettext("Reflections"), "reflections.page"))
+
+REFLECTIONS_PER_PAGE = 30
+STATES: tuple[State, ...] = get_args(State)
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
+NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(group)s”.")
+
+
+@page(reflection_pages, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
+def reflections(connection: Connection, group: str) -> Context:
+    agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
+    reflections = reflection_reads.reflections(
+        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=REFLECTIONS_PER_PAGE + 1
+    )
+    return {
+        "filters": {"agent": agent, "state": state, "trigger": trigger},
+        "agents": agent_reads.names(connection, group),
+        **listed("reflections", reflections, REFLECTIONS_PER_PAGE, "created_at", "reflection_id"),
+    }
+
+
+@page(reflection_pages, "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", name="reflection", missing=NO_REFLECTION)
+def one_reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
+    reflection_ = reflection_reads.reflection(connection, group, reflection_id)
+    return None if reflection_ is None else {"reflection": reflection_}
