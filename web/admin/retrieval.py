@@ -24,10 +24,10 @@ from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import Reading, attempt, from_database, source
 from models.memory import agent_reads
 from models.retrieval import records
+from web.actions import caller
 from web.admin import frame, inputs
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
-from web.calls import caller
 
 playground_pages = Pages("playground", __name__, Page("memory", lazy_gettext("Retrieval"), "playground.page"))
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")

@@ -28,11 +28,11 @@ from models.tiers.quarantine_reads import Counts, Entry, EntryWithOrigin
 from models.tiers.working import WM_ENTRIES, WM_HOURS
 from models.tiers.working import Entry as CachedEntry
 from web.accounts.identity import who
+from web.actions import caller
 from web.admin import inputs
 from web.admin.frame import Page, Pages, asked
 from web.admin.knowledge import REASONS, digest_pages, knowledge_pages, promotion_pages, quarantine_pages
 from web.admin.pages import Context, page
-from web.calls import caller
 
 working_pages = Pages("working", __name__, Page("tiers", lazy_gettext("Working memory"), "working.page"))
 

@@ -18,17 +18,13 @@ from engine import subjects
 from jiyi.protocol.openapi.document import TAGS
 from jiyi.protocol.openapi.operations import PREFIX
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, commands, docs, erasure, operations, retrieval, tools
-from web.api.memory import events, memories
+from web.api import docs, memory, service
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (
-    *(events, retrieval, memories, commands, operations, erasure, actions, tools),
-    *(import_module(module) for subject in subjects.on() for module in subject.api),
-)
+MODULES = (memory, service, *(import_module(module) for subject in subjects.on() for module in subject.api))
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

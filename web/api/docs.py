@@ -12,7 +12,7 @@ from jiyi.once import once, once_each
 from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi.document import Json, not_null
-from web.accounts.rate_limits import limits
+from web.accounts.api_keys import limits
 from web.api.registry import OPERATIONS
 
 blueprint = Blueprint("api_docs", __name__)

@@ -50,11 +50,11 @@ from models.memory.looks import Looks
 from models.tiers import actions, knowledge_reads, news, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
-from web.api.memory.storing import keep
+from web.actions import caller
+from web.api.memory import keep
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.calls import caller
 
 log = logging.getLogger("jiyi.web")
 

@@ -21,10 +21,9 @@ from models.accounts import users
 from models.db.bounded_reads import one_line
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from web import create_app
+from web import create_app, stream
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
-from web.stream import routes, sending
 from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
@@ -84,13 +83,13 @@ def serve(settings: Settings, sock: socket.socket) -> None:
         sock,
         threads=REQUESTS_AT_ONCE,
         max_body=limits.MAX_MESSAGE_BYTES + ROOM_FOR_413,
-        patience=sending.PATIENCE_SECONDS,
+        patience=stream.PATIENCE_SECONDS,
         proxies=settings.web_proxies,
     )
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # told twice, it goes at once
-        routes.end_streams()
+        stream.end_streams()
         server.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):

@@ -317,7 +317,7 @@ def limited(web_app: Flask, monkeypatch: pytest.MonkeyPatch) -> Limited:
 
     def make(rate_limit: str, **settings: str) -> FlaskClient:
         changed = get_settings().model_copy(update={"rate_limit": rate_limit, **settings})
-        monkeypatch.setattr("web.accounts.rate_limits.get_settings", lambda: changed)
+        monkeypatch.setattr("web.accounts.api_keys.get_settings", lambda: changed)
         app = create_app()
 
         @app.get("/api/test/who", endpoint="who")
@@ -349,7 +349,7 @@ def test_a_key_that_asks_too_often_waits_and_is_told_how_long(limited: Limited, 
 
 
 def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.accounts.rate_limits.REFUSED", "2/hour")
+    monkeypatch.setattr("web.accounts.api_keys.REFUSED", "2/hour")
     browser = limited("")
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
     statuses = [browser.get("/api/test/who", headers=bearer(str(new_key()))).status_code for _ in range(4)]

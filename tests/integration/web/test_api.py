@@ -28,8 +28,8 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.queue import broker_queues, dead_letters
 from tests.integration.programs import Program
-from web import calls
-from web.api.memory.events import status_url
+from web import actions
+from web.api.memory import status_url
 
 AGENT = "林岚"
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("own_caller")
 @contextmanager
 def other_settings(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Iterator[None]:
     """For what the web asks the settings for; its database stays as it is."""
-    held = (get_settings, valkey, calls.caller)
+    held = (get_settings, valkey, actions.caller)
     with monkeypatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(f"JIYI_{name.upper()}", value)
@@ -414,7 +414,7 @@ def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
 def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
     client.delete("retrieval")
-    monkeypatch.setattr("web.api.retrieval.MOST_WAITING", 2)
+    monkeypatch.setattr("web.api.memory.MOST_WAITING", 2)
     client.lpush("retrieval", *(["{}"] * 3))
     try:
         answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})

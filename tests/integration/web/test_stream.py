@@ -30,8 +30,7 @@ from models.queue.pending_work import enqueue
 from models.queue.stream_hub import hub
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from web.stream import routes as pages
-from web.stream import sending
+from web import stream as web_stream
 from workers import ephemeral
 
 PATIENCE_SECONDS = 60.0
@@ -155,7 +154,7 @@ class Reader:
 @pytest.fixture
 def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     hub.cache_clear()
-    monkeypatch.setattr(sending, "LOOK", 0.05)
+    monkeypatch.setattr(web_stream, "LOOK", 0.05)
     yield
     hub.cache_clear()
 
@@ -188,7 +187,7 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..
     reader = watch()
     opened = reader.event()
     assert opened["event"] == "stream.opened"
-    assert reader.retry == str(pages.RETRY_MS)
+    assert reader.retry == str(web_stream.RETRY_MS)
     stream.publish_all((group, "work.done", {"n": n}) for n in (1, 2, 3))
     events = [reader.event() for _ in range(3)]
     assert [json.loads(event["data"])["n"] for event in events] == [1, 2, 3]
@@ -214,7 +213,7 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..
 def test_kinds_are_chosen_and_quiet_streams_have_heartbeats(
     watch: Callable[..., Reader], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "HEARTBEAT", 0.2)
+    monkeypatch.setattr(web_stream, "HEARTBEAT", 0.2)
     reader = watch("kinds=node.stored,letter.opened")
     reader.event()
     assert next(reader._chunks) == b":\n\n"
@@ -317,7 +316,7 @@ def test_too_many_from_one_address_are_turned_away_whoever_they_are(
 
 
 def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STREAM_SECONDS", 0.3)
+    monkeypatch.setattr(web_stream, "STREAM_SECONDS", 0.3)
     reader = watch()
     reader.event()
     with pytest.raises(StopIteration):
@@ -330,8 +329,8 @@ def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch:
 @contextmanager
 def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
     """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so many seconds."""
-    bounds = f"hubs.STREAMS, hubs.PER_OWNER, sending.PATIENCE_SECONDS = {streams}, 1, {seconds}"
-    modules = "from models.queue import stream_hub as hubs; from web.stream import sending; from workers.web import serve"
+    bounds = f"hubs.STREAMS, hubs.PER_OWNER, stream.PATIENCE_SECONDS = {streams}, 1, {seconds}"
+    modules = "from models.queue import stream_hub as hubs; from web import stream; from workers.web import serve"
     code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
     monkeypatch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
     with ephemeral.served(logs) as (port, _):

@@ -1,6 +1,6 @@
-"""``/metrics``: the service in numbers, for Prometheus (``docs/operations.md``).
+"""For whoever starts and watches the process: is it up, can it answer, and the service in numbers for Prometheus (``docs/operations.md``).
 
-Everything is asked when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
+``/metrics`` asks for everything when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
 rest is still told.
 """
 
@@ -17,20 +17,66 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+from sqlalchemy import Connection
 
+from engine.providers import health
+from jiyi.protocol.wire.outages import OF_VALKEY
 from jiyi.settings import get_settings
-from models.db.bounded_reads import Unanswered, reading, source
+from models.db.bounded_reads import Unanswered, attempt, from_database, reading, source
 from models.db.scope import whole_service
 from models.operations import servers
+from models.operations.embedding_models import active_model
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
 from models.operations.servers import ServerState
 from models.queue.stream_hub import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
+from web.answers import json_answer
+
+probes = Blueprint("probes", __name__)
+
+#: The answer of ``/healthz``. In production the HTTP server gives it, without a thread of the application.
+UP = b'{"status": "up"}\n'
+
+
+@probes.get("/healthz")
+def healthz() -> Response:
+    """This process is up; nothing else is asked."""
+    return Response(UP, mimetype="application/json")
+
+
+@probes.get("/readyz")
+def readyz() -> Response:
+    """Whether the service can do its work: the database answers, and Valkey and the broker take what is written to them.
+
+    By server ``ok`` or what is the matter: a word (``away``, ``full``, ``disk_full``, …), a colon, a sentence. The providers'
+    states stand beside them and change nothing: without them memories are stored, and found by words. Why one fails is for
+    those who may sign in (the overview), not for everybody.
+    """
+    settings, states = get_settings(), servers.begin()
+    database = attempt(lambda: from_database(_embedder))
+    providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
+    answers = states()
+    ready = all(server.state == "ok" for server in answers.values())
+    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}" for name, server in answers.items()}
+    parts |= {provider.name: provider.state for provider in attempt(providers).value or []}
+    return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
+
+
+def _said(server: servers.ServerState) -> str:
+    """What is the matter. Why a server is away, which names its socket or host, is for those who may sign in."""
+    return OF_VALKEY["away"] if server.state == "away" else server.reason
+
+
+def _embedder(connection: Connection) -> str:
+    """The spec of the embedder in use; empty while no memory was ever embedded."""
+    active = active_model(connection)
+    return "" if active is None else active.spec
+
 
 log = logging.getLogger("jiyi.web")
 
-blueprint = Blueprint("metrics", __name__)
+numbers = Blueprint("metrics", __name__)
 
 #: Headers that a proxy leaves: then "from this machine" says nothing about who asks.
 PROXIED = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
@@ -38,7 +84,7 @@ PROXIED = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 Part = Callable[[], list[Metric]]
 
 
-@blueprint.get("/metrics")
+@numbers.get("/metrics")
 def metrics() -> Response:
     if get_settings().metrics_open and not any(name in request.headers for name in PROXIED):
         operator_or_own_machine()
@@ -51,7 +97,8 @@ def metrics() -> Response:
 
 
 def register(app: Flask) -> None:
-    app.register_blueprint(blueprint)
+    app.register_blueprint(probes)
+    app.register_blueprint(numbers)
 
 
 class Service(Collector):
