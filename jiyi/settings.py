@@ -450,8 +450,8 @@ class _HomeSecret(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, object]:
         with suppress(OSError, UnicodeDecodeError):
-            if found := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
-                return {"secret_key": found}
+            if secret := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
+                return {"secret_key": secret}
         return {}
 
 

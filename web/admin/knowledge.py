@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import get_args
 from uuid import UUID
 
-from flask import Blueprint, abort, render_template, request, url_for
+from flask import abort, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import LazyString, lazy_gettext
 from flask_babel import gettext as _
@@ -32,63 +31,50 @@ from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page, reads_database, redirect_to
 from web.show import age, translated
 
-ENTRY_STATES: dict[str, LazyString] = {
-    "waiting": lazy_gettext("waits for the filters"),
-    "accepted": lazy_gettext("in working memory"),
-    "rejected": lazy_gettext("kept out"),
-    "expired": lazy_gettext("no longer in working memory"),
-    "promoted": lazy_gettext("promoted"),
+#: Template filter → what the tiers call in one word → the word for people.
+WORDS: dict[str, dict[str, LazyString]] = {
+    "entry_state": {
+        "waiting": lazy_gettext("waits for the filters"),
+        "accepted": lazy_gettext("in working memory"),
+        "rejected": lazy_gettext("kept out"),
+        "expired": lazy_gettext("no longer in working memory"),
+        "promoted": lazy_gettext("promoted"),
+    },
+    "reason_name": {
+        "low_confidence": lazy_gettext("low confidence"),
+        "too_short": lazy_gettext("too short"),
+        "duplicate": lazy_gettext("said before, word for word"),
+        "near_duplicate": lazy_gettext("says the same again"),
+        "inconsistent": lazy_gettext("contradicts itself"),
+        "claim_refuted": lazy_gettext("claim refuted"),
+        "runaway": lazy_gettext("from a runaway loop"),
+        "claim_pending": lazy_gettext("claim not checked"),
+    },
+    "flag_name": {
+        "unscored": lazy_gettext("no confidence given"),
+        "unverified": lazy_gettext("unverified"),
+        "verified": lazy_gettext("found consistent"),
+        "verify_pending": lazy_gettext("claim not checked"),
+        "refuted": lazy_gettext("claim refuted"),
+        "runaway": lazy_gettext("from a runaway loop"),
+        "recursion": lazy_gettext("nodes call each other too deep"),
+        "token_rate": lazy_gettext("too many words a second"),
+        "repetition": lazy_gettext("says the same again and again"),
+        "low_entropy": lazy_gettext("the same few words"),
+        "checked": lazy_gettext("checked and found true"),
+    },
+    "item_kind": {"statement": lazy_gettext("statement"), "verdict": lazy_gettext("verdict")},
+    "item_source": {"hot": lazy_gettext("working memory"), "cold": lazy_gettext("long-term memory"), "external": lazy_gettext("web")},
+    "tier_name": {
+        "quarantine": lazy_gettext("Quarantine"),
+        "working": lazy_gettext("Working memory"),
+        "longterm": lazy_gettext("Long-term memory"),
+        "web": lazy_gettext("Web search"),
+    },
+    "change_name": {"promoted": lazy_gettext("promoted"), "demoted": lazy_gettext("demoted"), "edited": lazy_gettext("edited")},
+    "tier_state": {"ok": lazy_gettext("answered"), "failed": lazy_gettext("failed"), "skipped": lazy_gettext("not asked")},
 }
-REASONS: dict[str, LazyString] = {
-    "low_confidence": lazy_gettext("low confidence"),
-    "too_short": lazy_gettext("too short"),
-    "duplicate": lazy_gettext("said before, word for word"),
-    "near_duplicate": lazy_gettext("says the same again"),
-    "inconsistent": lazy_gettext("contradicts itself"),
-    "claim_refuted": lazy_gettext("claim refuted"),
-    "runaway": lazy_gettext("from a runaway loop"),
-    "claim_pending": lazy_gettext("claim not checked"),
-}
-FLAGS: dict[str, LazyString] = {
-    "unscored": lazy_gettext("no confidence given"),
-    "unverified": lazy_gettext("unverified"),
-    "verified": lazy_gettext("found consistent"),
-    "verify_pending": lazy_gettext("claim not checked"),
-    "refuted": lazy_gettext("claim refuted"),
-    "runaway": lazy_gettext("from a runaway loop"),
-    "recursion": lazy_gettext("nodes call each other too deep"),
-    "token_rate": lazy_gettext("too many words a second"),
-    "repetition": lazy_gettext("says the same again and again"),
-    "low_entropy": lazy_gettext("the same few words"),
-    "checked": lazy_gettext("checked and found true"),
-}
-ITEM_KINDS: dict[str, LazyString] = {"statement": lazy_gettext("statement"), "verdict": lazy_gettext("verdict")}
-SOURCES: dict[str, LazyString] = {
-    "hot": lazy_gettext("working memory"),
-    "cold": lazy_gettext("long-term memory"),
-    "external": lazy_gettext("web"),
-}
-TIERS: dict[str, LazyString] = {
-    "quarantine": lazy_gettext("Quarantine"),
-    "working": lazy_gettext("Working memory"),
-    "longterm": lazy_gettext("Long-term memory"),
-    "web": lazy_gettext("Web search"),
-}
-ACTIONS: dict[str, LazyString] = {
-    "promoted": lazy_gettext("promoted"),
-    "demoted": lazy_gettext("demoted"),
-    "edited": lazy_gettext("edited"),
-}
-TIER_STATES: dict[str, LazyString] = {
-    "ok": lazy_gettext("answered"),
-    "failed": lazy_gettext("failed"),
-    "skipped": lazy_gettext("not asked"),
-}
-
-
-def word_of(words: Mapping[str, LazyString], name: str) -> str:
-    """The name itself if nobody has a word for it: a newer worker may know more than this process."""
-    return str(words.get(name, name.replace("_", " ")))
+REASONS = WORDS["reason_name"]
 
 
 def why(entry: Entry) -> str:
@@ -100,25 +86,12 @@ def time_left(until: datetime | None) -> str:
     return age(None if until is None else max(0.0, (until - datetime.now(UTC)).total_seconds()))
 
 
-def _register_filters(blueprint: Blueprint) -> None:
-    """As filters of all templates."""
-    named = {
-        "entry_state": ENTRY_STATES,
-        "reason_name": REASONS,
-        "flag_name": FLAGS,
-        "item_kind": ITEM_KINDS,
-        "item_source": SOURCES,
-        "tier_name": TIERS,
-        "tier_state": TIER_STATES,
-        "change_name": ACTIONS,
-    }
-    for name, words in named.items():
-        blueprint.add_app_template_filter(lambda value, words=words: word_of(words, value), name)
-    blueprint.add_app_template_filter(why, "why_rejected")
-    blueprint.add_app_template_filter(time_left, "time_left")
-
-
 quarantine_pages = Pages("quarantine", __name__, Page("tiers", lazy_gettext("Quarantine"), "quarantine.page"))
+quarantine_pages.add_app_template_filter(why, "why_rejected")
+quarantine_pages.add_app_template_filter(time_left, "time_left")
+for _filter, _words in WORDS.items():
+    # The name itself if nobody has a word for it: a newer worker may know more than this process.
+    quarantine_pages.add_app_template_filter(lambda name, words=_words: str(words.get(name, name.replace("_", " "))), _filter)
 
 ENTRIES_PER_PAGE = 30
 STATES: tuple[State, ...] = get_args(State)
@@ -130,10 +103,10 @@ ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least",
 
 @page(quarantine_pages, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=REASONS)
 def entries_page(connection: Connection, group: str) -> Context:
-    found = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.unpacked(), ENTRIES_PER_PAGE + 1)
+    entries = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.unpacked(), ENTRIES_PER_PAGE + 1)
     return {
         "filters": inputs.given(ENTRY_FILTERS),
-        **listed("entries", found, ENTRIES_PER_PAGE, "created_at", "entry_id"),
+        **listed("entries", entries, ENTRIES_PER_PAGE, "created_at", "entry_id"),
         **_offered(connection, group),
     }
 
@@ -142,8 +115,8 @@ def entries_page(connection: Connection, group: str) -> Context:
     quarantine_pages, "/quarantine/<uuid:entry_id>", "quarantined.html", name="one", missing=NO_ENTRY, like=lambda data: data["entry"].like
 )
 def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | None:
-    found = quarantine_reads.some_entries(connection, group, [entry_id])
-    return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
+    entries = quarantine_reads.some_entries(connection, group, [entry_id])
+    return {"entry": entries[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if entries else None
 
 
 def _chosen(fields: Context, _parts: Context) -> Context:
@@ -211,25 +184,25 @@ def _interval(_data: object) -> float:
 
 @page(digest_pages, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
 def digests_page(connection: Connection, group: str) -> Context:
-    found = digests.listed(connection, group, before=inputs.identifier("before"), limit=DIGESTS_PER_PAGE + 1)
-    return listed("digests", found, DIGESTS_PER_PAGE, "digest_id")
+    rows = digests.listed(connection, group, before=inputs.identifier("before"), limit=DIGESTS_PER_PAGE + 1)
+    return listed("digests", rows, DIGESTS_PER_PAGE, "digest_id")
 
 
 @page(digest_pages, "/digests/<uuid:digest_id>", "digest.html", name="one", missing=NO_DIGEST, shown=ENTRIES_SHOWN, most=MAX_IDS)
 def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context | None:
-    found = digests.listed(connection, group, digest_id)
-    if not found:
+    rows = digests.listed(connection, group, digest_id)
+    if not rows:
         return None
-    shown = list(dict.fromkeys(entry_id for item in found[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN]))
+    shown = list(dict.fromkeys(entry_id for item in rows[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN]))
     entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
-    return {"digest": found[0], "entries": {entry.entry_id: entry for entry in entries}}
+    return {"digest": rows[0], "entries": {entry.entry_id: entry for entry in entries}}
 
 
 @digest_pages.post("/digests")
 def make() -> ResponseReturnValue:
     """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
-    made = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
-    return redirect_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))
+    digest = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
+    return redirect_to(url_for("digests.one", digest_id=digest.digest_id, group=frame.group()))
 
 
 promotion_pages = Pages("promotion", __name__)
@@ -268,8 +241,8 @@ def preview(connection: Connection) -> str:
     """The pieces that would be stored. Changes nothing."""
     need("admin")
     body = _sent(connection).body()
-    found = None if body is None else actions.preview(connection, frame.group(), body)
-    return render_template("_pieces.html", group=frame.group(), preview=found)
+    pieces = None if body is None else actions.preview(connection, frame.group(), body)
+    return render_template("_pieces.html", group=frame.group(), preview=pieces)
 
 
 @promotion_pages.post("/promotion")
@@ -304,22 +277,22 @@ NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 @page(knowledge_pages, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
 def pieces_page(connection: Connection, group: str) -> Context:
-    found = knowledge_reads.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
+    pieces = knowledge_reads.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
     return {
         "filters": inputs.given(PIECE_FILTERS),
-        **listed("pieces", found, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
+        **listed("pieces", pieces, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
         "agents": knowledge_reads.agents_with_knowledge(connection, group),
     }
 
 
 @page(knowledge_pages, "/knowledge/<uuid:knowledge_id>", "piece.html", name="one", missing=NO_PIECE, longest=MOST_SIZE)
 def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
-    found = knowledge_reads.find(connection, group, knowledge_id)
-    if found is None:
+    piece = knowledge_reads.find(connection, group, knowledge_id)
+    if piece is None:
         return None
-    sources = quarantine_reads.some_entries(connection, group, found.entry_ids[:MAX_SOURCES])
-    history = knowledge_reads.whole_history(connection, group, found)
-    return {"piece": found, "sources": sources, "history": history, "replaces": found.replaces}
+    sources = quarantine_reads.some_entries(connection, group, piece.entry_ids[:MAX_SOURCES])
+    history = knowledge_reads.whole_history(connection, group, piece)
+    return {"piece": piece, "sources": sources, "history": history, "replaces": piece.replaces}
 
 
 def _edited(known: Context) -> str:
@@ -351,6 +324,3 @@ def _wanted_pieces() -> WantedKnowledge:
         session_id=asked("session"),
         demoted=inputs.choice("demoted", DEMOTED) or "without",  # type: ignore[arg-type]
     )
-
-
-_register_filters(quarantine_pages)

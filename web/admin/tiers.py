@@ -117,7 +117,7 @@ def three_tiers(group: str) -> Context:
         )
 
     stored, hot = attempt(lambda: from_database(question)), attempt(working_memory)
-    found = stored.value or _Stored()
+    known = stored.value or _Stored()
     entries, notes = (hot.value["entries"], hot.value["notes"]) if hot.value else (None, None)
     return {
         "days": days,
@@ -128,8 +128,8 @@ def three_tiers(group: str) -> Context:
         "entries": None if entries is None else entries[:WORKING_SHOWN],
         "in_working": None if entries is None else len(entries),
         "tiers": _states(stored, notes),
-        "outcomes": _outcomes(found.screened),
-        **vars(found),
+        "outcomes": _outcomes(known.screened),
+        **vars(known),
         "limits": {"entries": WM_ENTRIES, "hours": WM_HOURS},
     }
 

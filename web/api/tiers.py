@@ -146,8 +146,8 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     event = _event(asker.group_id, body)
     keep([event])
     entry_id, group_id = event.event_id, asker.group_id
-    found = _outcomes.wait(group_id, [entry_id], query.wait) or {}
-    return found.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
+    states = _outcomes.wait(group_id, [entry_id], query.wait) or {}
+    return states.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
 @operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
