@@ -18,8 +18,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from jiyi.polling import poll
-from jiyi.protocol.accounts import AddPerson, Role
-from jiyi.protocol.passwords import hash_password
+from jiyi.protocol.accounts import AddPerson, Role, hash_password
 from jiyi.settings import get_settings
 from models.accounts import users
 from models.accounts.actions import add_person

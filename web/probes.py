@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
 from engine.providers import health
-from jiyi.protocol.wire.outages import OF_VALKEY
+from jiyi.protocol.wire.calls import OF_VALKEY
 from jiyi.settings import get_settings
 from models.db.bounded_reads import Unanswered, attempt, from_database, reading, source
 from models.db.scope import whole_service

@@ -11,7 +11,7 @@ import numpy as np
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 

@@ -15,7 +15,7 @@ from engine.providers.embedder_specs import LOCAL, Embedder, chosen, complete, e
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
 from jiyi.text.words import normalise

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from jiyi.errors import SettingsError
-from jiyi.protocol.presets import ALIASES, PRESETS, Preset
+from jiyi.protocol.providers import ALIASES, PRESETS, Preset
 
 Purpose = Literal["embeddings", "chat", "rerank"]
 

@@ -18,7 +18,7 @@ from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import TooManyRequests, Unauthorized
 
-from jiyi.protocol.budget import ANONYMOUS
+from jiyi.protocol.limits import ANONYMOUS
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.known_keys import PresentedKeys

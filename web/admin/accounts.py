@@ -11,10 +11,9 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.accounts import ROLES, Key, NewKey
+from jiyi.protocol.accounts import ROLES, Key, NewKey, hash_password, make_password, password_problem
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.passwords import hash_password, make_password, password_problem
-from jiyi.protocol.wire.api_keys import SCOPES, KeyText, new_key
+from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key
 from models.accounts import actions, api_keys, audit, signing_in, users
 from models.accounts.users import User
 from models.erasure import actions as erasure_actions

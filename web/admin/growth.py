@@ -10,12 +10,11 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol import limits
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment
-from jiyi.protocol.growth.artifact_types import Status as ArtifactStatus
-from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
-from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
-from jiyi.protocol.growth.pains import ListPains
-from jiyi.protocol.growth.pains import Status as PainStatus
+from jiyi.protocol.artifacts import MAX_REASON_CHARS, ArtifactKind, Sentiment
+from jiyi.protocol.artifacts import Status as ArtifactStatus
+from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
+from jiyi.protocol.pains import ListPains
+from jiyi.protocol.pains import Status as PainStatus
 from models.conversations import entries
 from models.db.actions import Action
 from models.growth import artifacts, feedback, identity, identity_actions, pain_actions, pains, trajectories

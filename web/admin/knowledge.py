@@ -13,8 +13,8 @@ from flask_babel import gettext as _
 from sqlalchemy import Connection
 
 from engine.operations.jobs import HOUR, JOBS
-from jiyi.protocol.tiers.knowledge import MAX_IDS, MAX_REASON_CHARS
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tier_questions import Kind
 from jiyi.settings import get_settings
 from jiyi.text.splitting import MOST_SIZE, OVERLAP, SIZE
 from models.db.conditions import MAX_LISTED_CHARS, MAX_WORDS_CHARS

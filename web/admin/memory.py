@@ -12,10 +12,9 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.text import marking
-from jiyi.protocol.archive import MAX_RESTORED
-from jiyi.protocol.conversations.types import KINDS
-from jiyi.protocol.events import NodeType
-from jiyi.protocol.memory import ExportQuery
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import KINDS
+from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
 from models.conversations import entries, profiles
 from models.conversations import reads as conversation_reads
 from models.db.bounded_reads import attempt, from_database

@@ -13,11 +13,20 @@ from sqlalchemy import Connection
 from engine import subjects
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
+from jiyi.protocol.event_requests import (
+    MAX_STATES_GET,
+    Accepted,
+    EventsBody,
+    EventState,
+    SessionEnd,
+    ShortEvent,
+    StatesBody,
+    StatesQuery,
+    WaitQuery,
+)
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, MemoriesQuery, MemoryPage, Related, RelatedQuery
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.recall import RecallRequest, RetrievalsQuery, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem

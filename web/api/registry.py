@@ -18,11 +18,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.openapi import operations
-from jiyi.protocol.openapi.operations import Method
-from jiyi.protocol.queries import Rows
-from jiyi.protocol.rest import Cursor
-from jiyi.protocol.wire import cursors
+from jiyi.protocol.base import Rows
+from jiyi.protocol.openapi import document
+from jiyi.protocol.openapi.document import Method
+from jiyi.protocol.rest import Cursor, decode_cursor, encode_cursor
 from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.problems import Refused
@@ -38,7 +37,7 @@ Given = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(operations.Operation):
+class Operation(document.Operation):
     """What :func:`operation` was told."""
 
     handler: Handler
@@ -135,7 +134,7 @@ class Paging:
 
     def replace_cursor(self, given: MutableMapping[str, Any]) -> None:
         """Put the place where the query's cursor was. Raises :class:`jiyi.errors.InvalidRequest` if the cursor is not of this list."""
-        place = cursors.decode(given.pop("after", ""), self.form)
+        place = decode_cursor(given.pop("after", ""), self.form)
         if place is not None:
             given[self.place] = place if len(place) > 1 else place[0]
 
@@ -144,4 +143,4 @@ class Paging:
         beside = {name: getattr(found, name) for name in type(found).model_fields if name not in ("rows", "next")}
         following = found.next if found.next is None or isinstance(found.next, tuple) else (found.next,)
         rows = {next(iter(self.answer.model_fields)): list(map(present, found.rows))}
-        return self.answer.model_validate({**beside, **rows, "next": following and cursors.encode(*following)})
+        return self.answer.model_validate({**beside, **rows, "next": following and encode_cursor(*following)})

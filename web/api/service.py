@@ -12,12 +12,12 @@ from pydantic import RootModel, ValidationError
 from engine.operations.jobs import find as find_job
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import FOLDERS, name_of
-from jiyi.protocol.openapi.operations import Tag
+from jiyi.protocol.openapi.document import Tag
 from jiyi.protocol.openapi.tools import Tool, Tools, tools
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
-from jiyi.protocol.wire.api_keys import KeyScope
-from jiyi.protocol.wire.json_types import wrong_types
+from jiyi.protocol.wire.json_checks import wrong_types
+from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action
 from models.db.bounded_reads import source
