@@ -33,21 +33,13 @@ from web.api.problems import answer_to, problem
 from web.api.running import group_of
 
 programs, people = Blueprint("stream", __name__), Blueprint("live", __name__)
+programs.before_request(lambda: identify_by_key() and None)
+programs.register_error_handler(Exception, answer_to)
 
 #: Milliseconds after which a client that was cut off comes back.
 RETRY_MS = 2_000
 #: Seconds after which one that was turned away may try again.
 RETRY_AFTER = {429: 30, 503: 10}
-
-
-@programs.before_request
-def _identify() -> None:
-    identify_by_key()
-
-
-@programs.errorhandler(Exception)
-def _problem(error: Exception) -> Response:
-    return answer_to(error)
 
 
 @programs.get(f"{PREFIX}/stream")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+from typing import cast, get_args
 from uuid import UUID
 
 from flask import url_for
@@ -16,7 +16,6 @@ from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, Li
 from jiyi.protocol.pains import ListPains
 from jiyi.protocol.pains import Status as PainStatus
 from models.conversations import entries
-from models.db.actions import Action
 from models.growth import artifacts, feedback, identity, identity_actions, pain_actions, pains, trajectories
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.memory import agent_reads
@@ -95,10 +94,6 @@ def learned_by_agent(connection: Connection, group: str, agent: str) -> Context 
     }
 
 
-def _decision(parts: Context) -> Action[Any, Any]:
-    return ACTIONS[parts["which"]][parts["verb"]]
-
-
 def _decided(known: Context) -> str:
     which = known["which"]
     if known["verb"] == "delete":
@@ -108,7 +103,14 @@ def _decided(known: Context) -> str:
 
 ARTIFACT = "/growth/<any(skills, workflows):which>/<uuid:artifact_id>"
 VERBS = "<any(accept, decline, enable, disable, archive, delete):verb>"
-action_form_route(growth_pages, f"{ARTIFACT}/{VERBS}", _decision, _decided, name="decide", field_names={"id": "artifact_id"})
+action_form_route(
+    growth_pages,
+    f"{ARTIFACT}/{VERBS}",
+    lambda parts: ACTIONS[parts["which"]][parts["verb"]],
+    _decided,
+    name="decide",
+    field_names={"id": "artifact_id"},
+)
 action_form_route(
     growth_pages,
     f"{ARTIFACT}/vote",
@@ -157,7 +159,6 @@ identity_pages = Pages("identity", __name__, Page("growth", lazy_gettext("Identi
 PROPOSALS_PER_PAGE = 20
 #: Versions of a file, snapshots, and proposals that were decided on: the latest.
 VERSIONS_SHOWN, SNAPSHOTS_SHOWN, DECIDED_SHOWN = 20, 20, 20
-AGENT = {"agent_id": "agent"}
 
 
 @page(identity_pages, "/identity", "identities.html")
@@ -192,21 +193,11 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
     }
 
 
-def _identity_form(path: str, action: Action[Any, Any]) -> None:
-    action_form_route(
-        identity_pages,
-        f"/identity/<name:group>/<name:agent>/{path}",
-        action,
-        "identity.agent",
-        name=path,
-        field_names=AGENT,
-        kept_fields=["file"],
-    )
-
-
-_identity_form("propose", identity_actions.propose)
-_identity_form("snapshot", identity_actions.snapshot)
-_identity_form("rollback", identity_actions.rollback)
+IDENTITY = "/identity/<name:group>/<name:agent>"
+AGENT, FILE = {"agent_id": "agent"}, ["file"]
+for _verb in ("propose", "snapshot", "rollback"):
+    _action = getattr(identity_actions, _verb)
+    action_form_route(identity_pages, f"{IDENTITY}/{_verb}", _action, "identity.agent", name=_verb, field_names=AGENT, kept_fields=FILE)
 
 
 def _decided_on(known: Context) -> str:

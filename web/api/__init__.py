@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from flask import Blueprint, Flask, Response
-from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from engine import subjects
@@ -42,8 +41,8 @@ def register(app: Flask) -> None:
 
 def _blueprint() -> Blueprint:
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
-    blueprint.before_request(_identify)
-    blueprint.register_error_handler(Exception, _problem)
+    blueprint.before_request(lambda: identify_by_key() and None)
+    blueprint.register_error_handler(Exception, answer_to)
     for operation in OPERATIONS:
         blueprint.add_url_rule(operation.path, operation.id, _view(operation), methods=[operation.method])
     return blueprint
@@ -55,11 +54,3 @@ def _view(operation: Operation) -> Callable[..., Response]:
         return run(operation, **parts)
 
     return view
-
-
-def _identify() -> None:
-    identify_by_key()
-
-
-def _problem(error: Exception) -> ResponseReturnValue:
-    return answer_to(error)

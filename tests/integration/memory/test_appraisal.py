@@ -147,7 +147,7 @@ def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scr
 def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_that_something_is_idle(
     group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(derive="poignancy,triple")
+    configure(derive_triple="llm")
     events = [mute(group, description) for description in IMPORTANCE]
     save(*events)
     do(APPRAISE, appraise_memories)
@@ -165,7 +165,7 @@ def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_th
 
 
 def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
-    configure(derive="poignancy,triple,keywords")
+    configure(derive_triple="llm", derive_keywords="llm")
     own = {"subject": "Ann", "predicate": "sees", "object": "Bo", "keywords": ["Ann"], "poignancy": 2}
     complete = observed(group, "complete", **own)
     partly = observed(group, "partly", **{**own, "predicate": None})
@@ -181,7 +181,7 @@ def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure:
 def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
     before, after = mute(group, "Klaus proposes to Maria"), mute(group, "Klaus proposes to Maria")
     save(before)
-    configure(derive="")
+    configure(derive_poignancy="off")
     save(after)
     assert (kinds_owed(before), kinds_owed(after)) == ({APPRAISE}, {STRENGTHEN, ACCUMULATE})
     settle()

@@ -32,6 +32,7 @@ SEARCHES = """
 import sys
 from engine.providers.web_search import SearchOptions
 from engine.tiers.answer import Skipped
+from models.tiers import query
 query.SESSION_SEARCHES = 5
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
 for number in range(4):
