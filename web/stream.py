@@ -33,7 +33,7 @@ from web.api.problems import answer_to, problem
 from web.api.running import group_of
 
 programs, people = Blueprint("stream", __name__), Blueprint("live", __name__)
-programs.before_request(lambda: identify_by_key() and None)
+programs.before_request(identify_by_key)
 programs.register_error_handler(Exception, answer_to)
 
 #: Milliseconds after which a client that was cut off comes back.

@@ -15,7 +15,7 @@ from math import inf
 import httpx2
 from pydantic_core import from_json, to_json
 
-from jiyi.client.transport import PATIENCE_SECONDS
+from jiyi.client.steps import PATIENCE_SECONDS
 from jiyi.errors import (
     BY_CODE,
     BrokerUnavailable,
@@ -198,7 +198,7 @@ def _without_group(body: bytes) -> bytes:
 
 
 class HttpTransport:
-    """A :class:`jiyi.client.transport.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
+    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
 
     retries: tuple[float, ...] = RETRIES
 
@@ -235,7 +235,7 @@ class HttpTransport:
 
 
 class AsyncHttpTransport:
-    """A :class:`jiyi.client.transport.AsyncTransport` over the REST API."""
+    """A :class:`jiyi.client.steps.AsyncTransport` over the REST API."""
 
     retries: tuple[float, ...] = RETRIES
 

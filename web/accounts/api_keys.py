@@ -26,8 +26,8 @@ from web.accounts.identity import Identity, Scope, identify, need
 from web.security import LOOPBACK, is_loopback
 
 
-def identify_by_key() -> Identity:
-    """Who asks, by the key that came along; also known to ``web.accounts.identity.who()`` from now on.
+def identify_by_key() -> None:
+    """Tell who asks, by the key that came along: ``web.accounts.identity.who()`` knows it from now on.
 
     ``groups`` is the key's one group, or None for an operator's key, which may speak for any.
 
@@ -41,10 +41,8 @@ def identify_by_key() -> Identity:
         limits().count_refused(request.remote_addr or "")
         raise Unauthorized(key, www_authenticate=WWWAuthenticate("bearer", {"realm": "jiyi"}))
     limits().count(key.key_id)
-    identity = _identity_of(key)
-    identify(identity)
+    identify(_identity_of(key))
     _keys().note_use(key.key_id)
-    return identity
 
 
 def identify_again() -> Callable[[], Identity | None]:

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from jiyi.protocol import limits
 from jiyi.protocol.artifacts import MAX_REASON_CHARS, ArtifactKind, Sentiment
 from jiyi.protocol.artifacts import Status as ArtifactStatus
+from jiyi.protocol.growth import ListPains
+from jiyi.protocol.growth import Status as PainStatus
 from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
-from jiyi.protocol.pains import ListPains
-from jiyi.protocol.pains import Status as PainStatus
 from models.conversations import entries
 from models.growth import artifacts, feedback, identity, identity_actions, pain_actions, pains, trajectories
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS

@@ -41,7 +41,7 @@ def register(app: Flask) -> None:
 
 def _blueprint() -> Blueprint:
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
-    blueprint.before_request(lambda: identify_by_key() and None)
+    blueprint.before_request(identify_by_key)
     blueprint.register_error_handler(Exception, answer_to)
     for operation in OPERATIONS:
         blueprint.add_url_rule(operation.path, operation.id, _view(operation), methods=[operation.method])

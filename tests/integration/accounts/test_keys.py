@@ -199,7 +199,7 @@ def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> Non
 def program(web_app: Flask) -> FlaskClient:
     """The web with an operation that tells who asks."""
     blueprint = Blueprint("testing", __name__, url_prefix="/api/test")
-    blueprint.before_request(lambda: web_keys.identify_by_key() and None)
+    blueprint.before_request(web_keys.identify_by_key)
 
     @blueprint.get("/who")
     def tell() -> Any:
