@@ -30,7 +30,7 @@ from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
-from models.memory import agents as agents_
+from models.memory import agents as stored_agents
 from models.memory import events, reads
 from models.memory.agents import key_of, no_agent
 
@@ -126,7 +126,7 @@ def nodes(context: Context, request: NodesQuery) -> Page:
 @action("memory.keywords")
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
-    rows = agents_.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
+    rows = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
     if not rows and not request.offset:
         _must_exist(context, request.agent_id)
     return Page(rows=_dicts(rows), next=request.offset + request.limit if len(rows) == request.limit else None)
@@ -139,7 +139,7 @@ def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStre
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
     none.
     """
-    keywords = agents_.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
+    keywords = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
     return page(keywords, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 
@@ -180,7 +180,7 @@ def agents(context: Context, request: AgentsQuery) -> Page:
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
     """
-    return _page(agents_.agent_rows(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
+    return _page(stored_agents.agent_rows(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
 
 
 @read(scope="read")
@@ -189,7 +189,7 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
 
     Its settings, how many memories of which type it has, and how near its next reflection is.
     """
-    agent = agents_.agent_row(context.connection, context.group_id, request.agent_id)
+    agent = stored_agents.agent_row(context.connection, context.group_id, request.agent_id)
     if agent is None:
         raise no_agent(context.group_id, request.agent_id)
     return agent

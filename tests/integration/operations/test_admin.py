@@ -24,7 +24,7 @@ from models.queue import dead_letters
 from models.queue.pending_work import complete
 from tests.integration.conftest import PASSWORD, Browser, SignIn
 from tests.integration.web.markup import code_in_attributes
-from web.admin import MODULES
+from web.api import MODULES
 
 EVIL = "<script>alert('记')</script>\"' \u202etxt"
 PAGES = ["/", "/work", "/dead", "/account"]
