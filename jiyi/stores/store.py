@@ -55,7 +55,10 @@ class Written:
 
 
 class Store(Protocol):
-    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`."""
+    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`.
+
+    One with ``durable = True`` keeps what :meth:`update` took when it returns, and is saved at the end of a run; others after each update.
+    """
 
     def load(self) -> None:
         """Make ready for use. An error here is the graph's."""
