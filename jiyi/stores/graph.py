@@ -16,11 +16,10 @@ from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.providers import ALIASES, PRESETS
-from jiyi.stores.builtin import ServiceStore
 from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load, save
 from jiyi.stores.registry import BUILT_IN
-from jiyi.stores.store import Store, Surroundings
+from jiyi.stores.store import ServiceStore, Store, Surroundings
 from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a graph's file.
