@@ -228,7 +228,7 @@ def save(stores: Mapping[str, Store]) -> dict[str, str]:
 
 def _is_attachment(block: Mapping[str, Any]) -> bool:
     """Whether a block is more than text: an image, a file, anything with bytes or an address."""
-    return block.get("type", "text") != "text"
+    return bool(block.get("type", "text") != "text")
 
 
 def _snapshot(said: Said) -> Snapshot:
