@@ -1,4 +1,4 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events with another id or vector than they may have.
+"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events that are refused.
 
 Those of no known group (a message that is no event) are among every group's for whoever may see them: operators.
 """

@@ -21,6 +21,7 @@ from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
 from models.memory import archive
+from models.memory.agents import Span, TimelineSpan
 from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records
