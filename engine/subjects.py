@@ -64,7 +64,7 @@ GROWTH = Subject(
     name="growth",
     tables=("models.growth.tables", "models.appointments.tables"),
     always=("models.growth.erasure",),
-    handlers=("models.growth.trajectories", "models.growth.feedback", "models.growth.self_review_schedule", "models.growth.followup_work"),
+    handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review"),
     models=(
         *("models.growth.artifacts", "models.growth.trajectories", "models.growth.identity_actions", "models.growth.pain_actions"),
         *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),
@@ -74,10 +74,7 @@ GROWTH = Subject(
         *("tasks.growth.trajectories", "tasks.growth.evolution"),
     ),
     job_tasks=("tasks.appointments.due_scan",),
-    admin=(
-        *("web.admin.growth.skills", "web.admin.growth.pains", "web.admin.growth.identity"),
-        *("web.admin.appointments.schedules", "web.admin.appointments.heartbeats"),
-    ),
+    admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
     kinds=dict.fromkeys(
         ("aggregate", "compose", "weigh", "follow_profile", "merge_pains", "solve_pain", "fire_schedule", "heartbeat"), "growth"
@@ -94,7 +91,7 @@ GROWTH = Subject(
 STORES = Subject(
     name="stores",
     tables=("models.stores.tables",),
-    always=("models.stores.erasure", "models.stores.vectors"),
+    always=("models.stores.erasure", "models.stores.items"),
     models=("models.stores.actions",),
     tasks=("tasks.stores.embedding", "tasks.stores.search", "tasks.stores.mem0"),
     job_tasks=("tasks.stores.index_files",),
@@ -112,10 +109,7 @@ TIERS = Subject(
     models=("models.tiers.actions", "models.tiers.questions"),
     tasks=("tasks.tiers.context",),
     job_tasks=("tasks.tiers.digests", "tasks.tiers.screening"),
-    admin=(
-        *("web.admin.tiers.overview", "web.admin.tiers.quarantine", "web.admin.tiers.working", "web.admin.tiers.knowledge"),
-        *("web.admin.tiers.promotion", "web.admin.tiers.digests", "web.admin.tiers.recall"),
-    ),
+    admin=("web.admin.tiers",),
     api=("web.api.tiers",),
     kinds={"embed_knowledge": "embedding", "ingress": "embedding", "consistency": "reflection"},
     jobs=("digest", "expire_working_memory"),
@@ -127,7 +121,7 @@ TIERS = Subject(
 ITEMS = Subject(
     name="items",
     tables=("models.items.tables",),
-    always=("models.items.erasure", "models.items.searching"),
+    always=("models.items.storage",),
     models=("models.items.actions",),
     tasks=("tasks.items.searching",),
     job_tasks=("tasks.items.expiry",),

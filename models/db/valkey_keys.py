@@ -11,7 +11,7 @@
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
-| ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
+| ``jiyi:intake:alive:<intake>`` | string | intake | twice ``JIYI_WORK_LEASE_SECONDS`` |
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
 | ``jiyi:touched:<group>:<agent>`` | stream, accesses of the last five minutes | retrieval workers | an hour after the last |
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
@@ -31,10 +31,10 @@
 | ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | 5 min |
 | ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
-| ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
+| ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.signs_of_life``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
-| ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.heartbeats``) | Celery workers | for good; what is silent goes |
+| ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.signs_of_life``) | Celery workers | for good; what is silent goes |
 | ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``jiyi:probe`` | string: whether anything can be written | web | a minute |

@@ -27,9 +27,8 @@ from sqlalchemy import Connection
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.conflicts import is_conflict
 from models.db.connection import unit_of_work
-from models.db.outages import outage
+from models.db.errors import is_conflict, outage
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.db.valkey import valkey
 from models.operations import meters
@@ -39,7 +38,7 @@ from tasks.framework.renewal import lease_renewer
 
 #: Attempts after which work moves to the dead letters.
 MAX_ATTEMPTS = 8
-#: Longest wait between two attempts; the first is JIYI_WORK_BACKOFF_SECONDS, and it doubles.
+#: Longest wait between two attempts; the first is ``Settings.work_backoff_seconds``, and it doubles.
 MAX_BACKOFF_SECONDS = 600.0
 
 log = logging.getLogger(__name__)

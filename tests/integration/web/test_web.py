@@ -27,7 +27,7 @@ from models.db.bounded_reads import Unanswered, from_database
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from models.operations import health_checks as health
-from models.operations.heartbeats import Worker
+from models.operations.signs_of_life import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import complete
@@ -35,7 +35,7 @@ from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
 from web import show
-from web.admin.operations.overview import gather
+from web.admin.operations import gather
 from web.security import require_login_on_public_bind
 from workers import ephemeral
 from workers.embedded.stack import Stack
@@ -276,7 +276,7 @@ def test_every_answer_carries_the_security_headers(browser: FlaskClient) -> None
 
 
 def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.admin.operations.overview.gather", create_autospec(gather, side_effect=RuntimeError("hunter2")))
+    monkeypatch.setattr("web.admin.operations.gather", create_autospec(gather, side_effect=RuntimeError("hunter2")))
     for path in ("/", "/overview.json"):
         answer = browser.get(path)
         assert answer.status_code == 500
@@ -305,7 +305,7 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
 def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.operations.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.operations.servers.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.health_checks.valkey", lambda: nowhere)
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"
