@@ -70,10 +70,10 @@ GROWTH = Subject(
         *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),
     ),
     tasks=(
-        *("tasks.appointments.schedules", "tasks.appointments.heartbeats", "tasks.growth.self_review", "tasks.growth.pains"),
+        *("tasks.appointments.schedules", "tasks.appointments.schedules", "tasks.growth.self_review", "tasks.growth.pains"),
         *("tasks.growth.trajectories", "tasks.growth.evolution"),
     ),
-    job_tasks=("tasks.appointments.due_scan",),
+    job_tasks=("tasks.appointments.schedules",),
     admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
     kinds=dict.fromkeys(
@@ -123,8 +123,8 @@ ITEMS = Subject(
     tables=("models.items.tables",),
     always=("models.items.storage",),
     models=("models.items.actions",),
-    tasks=("tasks.items.searching",),
-    job_tasks=("tasks.items.expiry",),
+    tasks=("tasks.items.items",),
+    job_tasks=("tasks.items.items",),
     api=("web.api.items",),
     kinds={"embed_values": "embedding"},
     jobs=("expire_items",),

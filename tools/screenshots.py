@@ -26,7 +26,7 @@ from rich.console import Console
 from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from workers import bootstrap, ephemeral
+from workers import ephemeral, up
 from workers.demo import diary as demo
 from workers.migrate import CHECKOUT
 
@@ -68,7 +68,7 @@ class Pictures:
         self._browser, self._address, self._folder = browser, address, folder
         page = self._page()
         page.goto("/sign-in")
-        page.get_by_label("Name").fill(bootstrap.ADMIN)
+        page.get_by_label("Name").fill(up.ADMIN)
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/")
@@ -194,7 +194,7 @@ def main() -> int:
         home = Path(name)
         home.chmod(0o711)  # under root PostgreSQL has a user of its own
         with ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER), ephemeral.processes(home / "log"), whole_service():
-            password = bootstrap.create_admin() or ""
+            password = up.create_admin() or ""
             live(options.minutes)
             demo.play(console)
             send_broken()

@@ -25,8 +25,7 @@ from models.growth.evolution import WEIGH, Grown, KnownArtifact
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 #: A pattern is worth a skill when its experiences were used again so often together.
 MIN_REUSE = 3

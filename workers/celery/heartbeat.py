@@ -18,7 +18,7 @@ from celery import signals
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
 from models.operations import signs_of_life
-from tasks.erasure.forget import forget, forget_everything
+from tasks.erasure.outside import forget, forget_everything
 
 log = logging.getLogger("jiyi.heartbeat")
 
@@ -63,7 +63,7 @@ class Heartbeat:
                 return
 
 
-def install() -> None:
+def install_heartbeat() -> None:
     """Give the worker of this process a heartbeat, once it is ready."""
     begun: list[Heartbeat] = []
 

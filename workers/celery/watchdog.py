@@ -70,7 +70,7 @@ class Watchdog:
                 os._exit(EX_TEMPFAIL)  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
 
 
-def install() -> None:
+def install_watchdog() -> None:
     """Watch the worker of this process, once it is ready."""
     watchdog = Watchdog()
     # Kept by us: Celery's signals hold weak references.
