@@ -71,7 +71,7 @@ GROWTH = Subject(
     ),
     tasks=(
         *("tasks.appointments.schedules", "tasks.appointments.schedules", "tasks.growth.self_review", "tasks.growth.pains"),
-        *("tasks.growth.trajectories", "tasks.growth.evolution"),
+        *("tasks.growth.evolution", "tasks.growth.evolution"),
     ),
     job_tasks=("tasks.appointments.schedules",),
     admin=("web.admin.growth", "web.admin.appointments"),
@@ -93,7 +93,7 @@ STORES = Subject(
     tables=("models.stores.tables",),
     always=("models.stores.erasure", "models.stores.items"),
     models=("models.stores.actions",),
-    tasks=("tasks.stores.embedding", "tasks.stores.search", "tasks.stores.mem0"),
+    tasks=("tasks.stores.embedding", "tasks.stores.search", "tasks.stores.search"),
     job_tasks=("tasks.stores.index_files",),
     admin=("web.admin.stores",),
     kinds={"embed_items": "embedding", "index_file": "upkeep", "scan_files": "upkeep", "send_item": "upkeep"},

@@ -17,7 +17,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import maintenance
-from workers.celery import gc_tuning, heartbeat, watchdog, worker_setup
+from workers.celery import gc_tuning, worker_setup
 from workers.intake.sources import limit_kombu
 
 settings = get_settings()
@@ -110,8 +110,8 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
 
 
 log_redaction.install()
-watchdog.install_watchdog()
-heartbeat.install_heartbeat()
+worker_setup.install_watchdog()
+worker_setup.install_heartbeat()
 gc_tuning.install()
 worker_setup.install_meters()
 worker_setup.install_priority()
