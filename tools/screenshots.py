@@ -26,8 +26,7 @@ from rich.console import Console
 from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from workers import ephemeral, up
-from workers.demo import diary as demo
+from workers import demo, ephemeral, up
 from workers.migrate import CHECKOUT
 
 #: Nobody waits for a page with a larger one.
@@ -38,7 +37,7 @@ WAIT_SECONDS = 60
 MINUTES = 15.0
 #: Seconds between two looks at the agents' lives.
 STEP_SECONDS = 10.0
-#: So much importance never adds up: they reflect once, in the end (``workers.demo.diary``).
+#: So much importance never adds up: they reflect once, in the end (``workers.demo``).
 NEVER = "1000000"
 NEWS = (
     ("林岚", "小满从考场打来电话，说作文题目是渡船"),

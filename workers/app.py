@@ -59,18 +59,13 @@ for module in JOB_MODULES:
 app.conf.update(
     include=[
         "tasks.memory.upkeep",
-        "tasks.memory.upkeep",
         "tasks.operations.reembedding",
-        "tasks.memory.upkeep",
-        "tasks.reflection.reflect",
         "tasks.retrieval.retrieve",
-        "tasks.retrieval.indexes",
         "tasks.retrieval.context",
         "tasks.memory.access",
         "tasks.framework.rpc",
         "tasks.erasure.erase",
         "tasks.erasure.outside",
-        "tasks.operations.maintenance",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",

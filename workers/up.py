@@ -1,7 +1,4 @@
-"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker.
-
-python -m workers.up [--demo] [--once] [--verbose]
-"""
+"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker, with a secret and somebody who may sign in."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ from models.accounts.actions import add_person
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from workers import ephemeral
-from workers.demo import diary as demo
+from workers import demo, ephemeral
 from workers.embedded.stack import HomeInUse, Stack, StackError
 from workers.migrate import upgrade
 from workers.procfile import commands

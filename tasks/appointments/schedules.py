@@ -1,4 +1,4 @@
-"""Schedules: what a message asks of them is judged and done, and those that are due run, once for each time."""
+"""Appointments: what a message asks of them is judged and done; one scan a minute finds what is due, which runs once for each time."""
 
 from __future__ import annotations
 

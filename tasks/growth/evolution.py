@@ -1,4 +1,4 @@
-"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust."""
+"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes trust."""
 
 from __future__ import annotations
 

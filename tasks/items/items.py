@@ -1,4 +1,4 @@
-"""Items are searched, and their texts get their vectors."""
+"""Items are searched, their texts get their vectors, and those past their time are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new memory changes around it: keyword strengths, and the importance that calls for reflection."""
+"""What a new memory owes: its vector, what an LLM is asked for, keyword strengths, and the importance that calls for reflection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that keep the service itself in order."""
+"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last station of a retrieval: the answer, each memory with every component of its score."""
+"""The last stations of a retrieval: a reranker's order, where one is set up, and the answer with every component of the scores."""
 
 from __future__ import annotations
 

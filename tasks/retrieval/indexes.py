@@ -1,4 +1,4 @@
-"""Whether a large agent's search still finds what an exact one would."""
+"""Agent indexes are kept ready in the retrieval workers; and whether a large agent's search still finds what an exact one would."""
 
 from __future__ import annotations
 

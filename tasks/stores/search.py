@@ -1,4 +1,4 @@
-"""The answer to a question to a store, whatever its type."""
+"""The answer to a question to a store, whatever its type; what is written to a mem0 store is sent to it, what is asked, asked there."""
 
 from __future__ import annotations
 

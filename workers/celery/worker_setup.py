@@ -1,4 +1,4 @@
-"""What every Celery worker has besides its tasks: a broker tried again soon, its priority, what its log lists, meters of its tasks."""
+"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters, heartbeat, watchdog."""
 
 from __future__ import annotations
 
@@ -131,7 +131,11 @@ def install_meters() -> None:
 
 
 class Heartbeat:
-    """Beats from :meth:`start` to :meth:`stop`."""
+    """Beats from :meth:`start` to :meth:`stop`.
+
+    Celery's remote control does the same by broadcasts that anybody with the broker's address may send, and that can also shut
+    workers down; so it is off, and what workers have to say or to be told goes through Valkey.
+    """
 
     def __init__(self, name: str, queues: Sequence[str]) -> None:
         self._name, self._queues = name, list(queues)
@@ -189,7 +193,12 @@ def install_heartbeat() -> None:
 
 
 class Watchdog:
-    """Counts what the worker runs and remembers when it last received something."""
+    """Counts what the worker runs and remembers when it last received something.
+
+    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing (celery #8030,
+    #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it is idle while messages wait:
+    exactly that is what this looks for, on a connection of its own.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

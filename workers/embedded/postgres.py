@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL with pgvector, on a unix socket."""
+"""The embedded PostgreSQL with pgvector, on a unix socket; its data folder is made whole or not at all, and checked before use."""
 
 from __future__ import annotations
 

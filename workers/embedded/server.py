@@ -1,4 +1,4 @@
-"""What the embedded servers have in common: a process with a log, awaited until it answers."""
+"""What the embedded servers have in common: programs out of wheels, a process with a log, awaited until it answers."""
 
 from __future__ import annotations
 

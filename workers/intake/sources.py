@@ -4,6 +4,9 @@ kombu's consumer on Redis pops a message first and notes that it has it afterwar
 in between takes the message along (kombu #305; our smoke test met it). So on Redis the intake reads the list
 of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
 leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
+
+kombu itself would decompress whatever it delivers, however much that gives. After :func:`limit_kombu` it keeps to the limit, and after
+:func:`leave_to_intake` it leaves the bodies as they are, for the intake, which opens them one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demonstration: the sample diary through the broker, three questions in two languages, a debate, reflections."""
+"""The demonstration: the sample diary through the broker, questions in two languages, a debate, an agent that helps, reflections."""
 
 from __future__ import annotations
 
