@@ -30,7 +30,7 @@ from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from workers import ephemeral
-from workers.embedded import postgres, postgres_cluster
+from workers.embedded import postgres
 from workers.embedded.stack import Stack
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -65,7 +65,7 @@ def without_fsync() -> Iterator[Callable[[], None]]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
-        patch.setattr(postgres_cluster, "INITDB_OPTIONS", [*postgres_cluster.INITDB_OPTIONS, "--no-sync"])
+        patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
         yield patch.undo
 
 
