@@ -41,7 +41,7 @@ from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.wire.api_keys import KeyScope, new_key
+from jiyi.protocol.wire.signatures import KeyScope, new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from workers import ephemeral

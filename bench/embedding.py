@@ -32,7 +32,7 @@ from bench.support.service import machine, running
 from engine.providers.embedders import embedder
 from jiyi.polling import poll
 from jiyi.protocol import events
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.memory.work import EMBED

@@ -43,7 +43,7 @@ from engine.retrieval.ranking import best
 from engine.retrieval.relevance import Relevance, Words
 from engine.text.keywords import asked_tokens
 from jiyi.client.client import chunks
-from jiyi.protocol.retrieval import Message
+from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 from jiyi.text.tokens import tokens
@@ -141,7 +141,7 @@ def _key(embedder: str, kind: str, text: str) -> str:
 
 def dialogue_of(question: Question) -> tuple[Part, ...]:
     """The messages that are looked for together; none of a question that is no dialogue."""
-    parts = parts_of([Message.model_validate(one) for one in question.messages])
+    parts = parts_of([DialogueMessage.model_validate(one) for one in question.messages])
     return parts if len(parts) > 1 else ()
 
 

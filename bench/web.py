@@ -41,8 +41,8 @@ from bench.support.service import machine, running
 from engine.providers.embedders import embedder
 from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.events.rest import EventsBody
-from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.event_requests import EventsBody
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
 from models.db.actions import Actor

@@ -29,7 +29,7 @@ from rich.text import Text
 
 from examples.service import service
 from jiyi import Client
-from jiyi.protocol.tiers.query import Item, MemoryAnswer
+from jiyi.protocol.tier_questions import MemoryAnswer, TierItem
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 
@@ -134,7 +134,7 @@ def answer_to(speaker: str, said: str) -> str:
     return f"对于“{said[:24]}…”：薄杯子我同意一次烧成；厚杯子必须烧两次，否则星期五交出去的又是裂的。"
 
 
-def settled(debate: Debate, text: str) -> Item | None:
+def settled(debate: Debate, text: str) -> TierItem | None:
     """The entry of working memory with this text, as soon as it is there."""
     deadline = time.monotonic() + SETTLED_SECONDS
     while time.monotonic() < deadline:

@@ -23,7 +23,7 @@ from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments import zone_of
 
 AGENT, DAYS, TZ = "helper", 30, "Asia/Shanghai"
 #: Seconds that one kind of thing may take to grow, and between two looks.

@@ -15,7 +15,7 @@ from rich.console import Console
 from examples.service import service
 from jiyi import Client
 from jiyi.polling import poll
-from jiyi.protocol.tiers.query import ContextAnswer
+from jiyi.protocol.tier_questions import ContextAnswer
 
 SYSTEM = "You sit on the council of a pottery. Say what you would do, and why, in three sentences."
 QUESTION = "Shall the pottery fire its cups once or twice? 杯子烧一次还是两次？"

@@ -14,8 +14,7 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from jiyi.protocol.accounts import AddPerson, Role
-from jiyi.protocol.passwords import hash_password
+from jiyi.protocol.accounts import AddPerson, Role, hash_password
 from models.accounts import users
 from models.accounts.actions import add_person
 from models.accounts.users import User

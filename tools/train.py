@@ -6,12 +6,15 @@ trained on, each left out in turn; the shipped weights are of all of them. Needs
 two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` leaves out a writer's rows altogether, to measure the
 service on them with ``JIYI_HEADS_WEIGHTS=FILE``. ``--each`` also writes, for each writer, ``WRITER.npz`` of heads that saw no row of
 theirs: ``python -m bench.judgements --each FOLDER`` judges every writer by these.
+
+``--matrix …`` trains the matrix behind an embedder instead: what follows are the arguments of :mod:`tools.matrix`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +26,7 @@ from engine.heads import model
 from engine.heads.judgements import TOGETHER, centred
 from engine.heads.model import Features, Head, Weights, is_readable
 from engine.providers.local_embedders import LocalEmbedder
+from tools import matrix
 from tools.training import rows as labelled
 from tools.training.fitting import calibration, fit, least_probability, left_out
 from tools.training.judgements import TASKS, Task
@@ -92,6 +96,9 @@ def _share(of: Any) -> float:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--matrix"]:
+        matrix.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, help="folders of <judgement>_<writer>.jsonl")
     parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")

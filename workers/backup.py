@@ -16,7 +16,7 @@ from pathlib import Path
 from jiyi.cli import output
 from jiyi.cli.shell import Session, tell
 from jiyi.errors import JiyiError
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.settings import EMBEDDED_DATA, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service

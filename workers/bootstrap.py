@@ -8,10 +8,8 @@ from pathlib import Path
 
 from jiyi import Client
 from jiyi.errors import SettingsError
-from jiyi.protocol.accounts import AddPerson
-from jiyi.protocol.passwords import hash_password, make_password
-from jiyi.protocol.wire.api_keys import key_of
-from jiyi.protocol.wire.signatures import need_secret_key
+from jiyi.protocol.accounts import AddPerson, hash_password, make_password
+from jiyi.protocol.wire.signatures import key_of, need_secret_key
 from jiyi.settings import SECRET_FILE, get_settings
 from models.accounts import users
 from models.accounts.actions import add_person

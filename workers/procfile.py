@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from engine import subjects
 from engine.providers.embedder_specs import LOCAL, chosen
 from jiyi.errors import JiyiError, SettingsError
-from jiyi.protocol.budget import CALLS_IN_HAND
+from jiyi.protocol.limits import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.db.connection import engine

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from jiyi.protocol.appointments.cron import local
-from jiyi.protocol.appointments.heartbeats import Proactivity, Urgency
+from jiyi.protocol.appointments import Proactivity, Urgency, local
 from jiyi.text.words import Language
 
 #: First and last minute, in the agent's time zone.

@@ -20,7 +20,7 @@ from engine.times.clocks import Clock, Impossible, of_waking
 from engine.times.elements import Element, choose_elements, find_elements, window, without_end
 from engine.times.offsets import Offset
 from engine.times.recurring import Every, excepted
-from jiyi.protocol.appointments.cron import zone_of
+from jiyi.protocol.appointments import zone_of
 from jiyi.text.words import CJK, nfkc
 
 #: Characters of a message that are read.

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from jiyi.protocol.appointments.cron import next_run
-from jiyi.protocol.appointments.schedules import ScheduleKind
+from jiyi.protocol.appointments import ScheduleKind, next_run
 
 Target = Literal["reminder", "agent", "workflow"]
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from engine.conversations.cues import CALENDAR, EMPTY, NUMBERS
 from engine.text.changes import OVER
-from jiyi.protocol.conversations.types import Category
+from jiyi.protocol.conversations import Category
 from jiyi.text.sections import sections
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise

@@ -16,7 +16,7 @@ from engine.heads.judgements import Heads
 from engine.heads.retiring import said_of
 from engine.text.changes import CHANGE
 from engine.text.keywords import segmented, single_characters
-from jiyi.protocol.conversations.types import ExtractedMemory, KnownFact
+from jiyi.protocol.conversations import ExtractedMemory, KnownFact
 from jiyi.text.tokens import is_filler, stem, telling
 from jiyi.text.words import CJK
 

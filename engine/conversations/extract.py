@@ -24,7 +24,7 @@ from engine.rules.poignancy import weigh
 from engine.rules.triples import VERBS
 from engine.text.changes import CHANGE
 from engine.times.anchored import with_dates
-from jiyi.protocol.conversations.types import (
+from jiyi.protocol.conversations import (
     MAX_CONTENT_CHARS,
     MAX_EXPERIENCES,
     MAX_MEMORIES,

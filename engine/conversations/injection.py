@@ -13,7 +13,7 @@ from datetime import date, datetime
 from itertools import groupby
 from uuid import UUID
 
-from jiyi.protocol.conversations.types import KINDS, Kind
+from jiyi.protocol.conversations import KINDS, Kind
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.tokens import tokens

@@ -12,7 +12,7 @@ from functools import cache
 from typing import cast
 
 from engine.text.keywords import keywords_ranked, single_characters
-from jiyi.protocol.conversations.types import KINDS, Intent, Kind, QueryAnalysis
+from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import normalise
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from engine.providers.questions import Poignancy
 from engine.rules import poignancy
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import (
+from jiyi.protocol.conversations import (
     MAX_STEPS,
     OUTCOMES,
     PROFILE_ENTRIES,

@@ -11,7 +11,7 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.statements import READ_CHARS, statements
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
-from jiyi.protocol.conversations.types import PROFILE_ENTRIES, Message, Profile, ProfileSignals, Style
+from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, ProfileSignals, Style
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, stem

@@ -16,7 +16,7 @@ from engine.conversations import cues as cue
 from engine.conversations.attributes import attribute_of
 from engine.heads.judgements import FACTS, LASTING, Heads, Judged
 from engine.heads.retiring import is_vital, retires
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import CJK, Language, language_of

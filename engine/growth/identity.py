@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from engine.conversations.profiles import lines
 from jiyi.chat.secrets import masked
-from jiyi.protocol.conversations.types import Profile
-from jiyi.protocol.growth.identity import File, tidy
+from jiyi.protocol.conversations import Profile
+from jiyi.protocol.identity import File, tidy
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.words import Language, language_of

@@ -12,9 +12,9 @@ import numpy as np
 from engine.conversations import cues as cue
 from engine.text.likeness import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
-from jiyi.protocol.conversations.types import OUTCOMES, Message
-from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pains import (
+from jiyi.protocol.conversations import OUTCOMES, Message
+from jiyi.protocol.identity import override_in
+from jiyi.protocol.pains import (
     MAX_FOUND,
     MAX_STEP_CHARS,
     MAX_STEPS,

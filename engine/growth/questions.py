@@ -11,9 +11,9 @@ from engine.growth.self_review import SelfReflected, review
 from engine.growth.skills import draft_skill
 from engine.providers.questions import Question, speaker
 from engine.rules.provider import RULES
-from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.artifact_types import Pattern, SkillCandidate
-from jiyi.protocol.growth.pains import Category, FoundPains, KnownSolution, ProposedSolution
+from jiyi.protocol.artifacts import Pattern, SkillCandidate
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.pains import Category, FoundPains, KnownSolution, ProposedSolution
 
 
 class SkillDraft(Question[SkillCandidate]):

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, pattern_hash
-from jiyi.protocol.growth.artifact_types import (
+from jiyi.protocol.artifacts import (
     MAX_BODY_CHARS,
     MAX_DESCRIPTION_CHARS,
     MAX_EVIDENCE,
@@ -21,7 +21,7 @@ from jiyi.protocol.growth.artifact_types import (
     SkillCandidate,
     Status,
 )
-from jiyi.protocol.growth.overrides import override_in
+from jiyi.protocol.identity import override_in
 from jiyi.text.prompting import one_line
 from jiyi.text.tokens import tokens
 from jiyi.text.words import Language, content_digest, language_of

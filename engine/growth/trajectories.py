@@ -9,8 +9,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from engine.heads.judgements import SATISFACTION, Heads, Judged
-from jiyi.protocol.growth.steps import Step, in_order
-from jiyi.protocol.growth.trajectories import Completion, Link, RequestType, Satisfaction
+from jiyi.protocol.trajectories import Completion, Link, RequestType, Satisfaction, Step, in_order
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import normalise
 

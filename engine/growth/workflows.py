@@ -9,7 +9,7 @@ from uuid import UUID
 from engine.growth.skills import shorten
 from engine.growth.trajectories import Trajectory
 from jiyi.chat.pipelines import to_yaml
-from jiyi.protocol.growth.artifact_types import (
+from jiyi.protocol.artifacts import (
     MAX_BODY_CHARS,
     MAX_DESCRIPTION_CHARS,
     MAX_EVIDENCE,

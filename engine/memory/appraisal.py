@@ -15,7 +15,8 @@ from engine.providers.questions import Keywords, Poignancy, Question, Triple
 from engine.text.keywords import keywords_of
 from jiyi.client.perceive import IDLE_POIGNANCY
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import NodeType, Observation
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.events import Observation
 from jiyi.settings import Settings
 from jiyi.text.words import is_idle, language_of
 

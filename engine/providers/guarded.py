@@ -24,7 +24,7 @@ from engine.providers.public_addresses import PublicTransport
 from engine.providers.spec import Endpoint
 from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 
 #: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody sends
 #: so many here; more is no answer to what was asked.

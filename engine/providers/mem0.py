@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from engine.providers.web_engines import Address, fetch_json
 from jiyi.errors import ProviderUnavailable, SearchUnavailable
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 
 #: Seconds that one call may take.
 SECONDS = 10.0

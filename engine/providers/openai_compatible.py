@@ -19,8 +19,7 @@ from engine.providers.llm_usage import Usage, cost_of, report
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint
 from jiyi.errors import BadReply, LLMUnavailable, join_problems, problems_of
-from jiyi.protocol.events import unstorable
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
+from jiyi.protocol.base import JsonMapping, JsonObject, unstorable
 from jiyi.settings import Settings
 
 #: Answers that the LLM may give until one fits what was asked.

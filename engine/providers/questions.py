@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
 A = TypeVar("A", bound=BaseModel)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from jiyi.errors import SettingsError
-from jiyi.protocol.presets import ALIASES, PRESETS, Preset
+from jiyi.protocol.providers import ALIASES, PRESETS, Preset
 
 Purpose = Literal["embeddings", "chat", "rerank"]
 
@@ -24,9 +24,11 @@ class Spec:
     model: str = ""
     #: Asked of a model whose vectors may be cut; None for the model's own.
     dimensions: int | None = None
+    #: A trained matrix behind an embedder: a file's name, see ``engine.providers.embedder_matrix``.
+    matrix: str = ""
 
     def __str__(self) -> str:
-        return self.vendor + (f":{self.model_name}" if self.model else "")
+        return self.vendor + (f":{self.model_name}" if self.model else "") + (f"+{self.matrix}" if self.matrix else "")
 
     @property
     def model_name(self) -> str:

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.events import NOT_BLANK
-from jiyi.protocol.tiers.query import MAX_WEB_RESULTS, Domains, SearchType
+from jiyi.protocol.base import NOT_BLANK
+from jiyi.protocol.tier_questions import MAX_WEB_RESULTS, Domains, SearchType
 from jiyi.text.words import storable
 
 SETTING = "JIYI_WEB_SEARCH"

@@ -20,7 +20,8 @@ from engine.providers.questions import FocalPoints, Insights, Memo, Planning, Po
 from jiyi.client.perceive import IDLE_POIGNANCY
 from jiyi.protocol import events as wire
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import LATEST, Event
+from jiyi.protocol.base import LATEST
+from jiyi.protocol.events import Event
 from jiyi.protocol.memory import AgentState
 from jiyi.settings import Settings
 from jiyi.text.words import Language, is_idle, language_of

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.retrieval.ranking import MIN_NORM, Floats, length_of
 from engine.text.keywords import asked_tokens
-from jiyi.protocol.retrieval import Message
+from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 
@@ -106,7 +106,7 @@ class Part(NamedTuple):
     weight: float
 
 
-def parts_of(messages: Sequence[Message]) -> tuple[Part, ...]:
+def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
     """The messages that count, the leading one first; several that say the same count once. Empty without messages."""
     weights: dict[str, float] = {}
     weight = 1.0

@@ -22,7 +22,7 @@ from engine.rules.poignancy import one_line, quote, weigh, word_list
 from engine.rules.topics import topics
 from engine.rules.triples import triple
 from engine.text.keywords import keywords_ranked
-from jiyi.protocol.conversations.types import CombinedExtraction
+from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import tokens

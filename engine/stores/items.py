@@ -8,8 +8,8 @@ from itertools import chain
 
 import numpy as np
 
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.stores import AttachmentNote, Snapshot
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.snapshots import PREVIEW_CHARS
 from jiyi.stores.types import MAX_CONTENT_LENGTH, ChunkStrategy, EmbeddingParams

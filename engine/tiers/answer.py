@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 
 from engine.retrieval.thresholds import RELEVANT
 from jiyi.errors import JiyiError
-from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion, Tier, TierStatus
+from jiyi.protocol.tier_questions import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, MemoryQuestion, Tier, TierItem, TierStatus
 from jiyi.text.prompt import Section
 from jiyi.text.words import Language, content_digest
 
@@ -26,14 +26,14 @@ COLD_SHARE = COLD_LIMIT / (HOT_LIMIT + COLD_LIMIT)
 
 
 def merge(
-    hot: Sequence[Item],
-    cold: Sequence[Item],
+    hot: Sequence[TierItem],
+    cold: Sequence[TierItem],
     question: MemoryQuestion,
     now: datetime,
     *,
-    external: Sequence[Item] = (),
+    external: Sequence[TierItem] = (),
     default_threshold: float = RELEVANT,
-) -> list[Item]:
+) -> list[TierItem]:
     """The answer's items.
 
     Args:
@@ -54,7 +54,7 @@ def merge(
     return [*chosen, *external[: question.web_results]]
 
 
-def _fits(item: Item, question: MemoryQuestion, now: datetime) -> bool:
+def _fits(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
     return (
         _recent(item, question, now)
         and (item.expires_at is None or item.expires_at > now)
@@ -63,20 +63,20 @@ def _fits(item: Item, question: MemoryQuestion, now: datetime) -> bool:
     )
 
 
-def _recent(item: Item, question: MemoryQuestion, now: datetime) -> bool:
+def _recent(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
     """The time range is for working memory only: knowledge that was promoted long ago is a precedent."""
     since = question.since(now)
     return item.source != "hot" or since is None or item.created_at is None or item.created_at >= since
 
 
-def _relevant(item: Item, threshold: float) -> bool:
+def _relevant(item: TierItem, threshold: float) -> bool:
     """The threshold is for long-term memories only: working memory is there because it is new."""
     return math.isfinite(item.score) and (threshold <= NO_THRESHOLD or item.score >= threshold)
 
 
-def _without_repetition(warm: Iterable[Item], known: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+def _without_repetition(warm: Iterable[TierItem], known: Iterable[TierItem]) -> tuple[list[TierItem], list[TierItem]]:
     """What was promoted today is in both tiers: it is shown once, and as verified."""
-    promoted: dict[bytes, Item] = {}
+    promoted: dict[bytes, TierItem] = {}
     for item in known:
         promoted.setdefault(content_digest(item.content), item)
     said = [item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item for item in warm]
@@ -84,7 +84,7 @@ def _without_repetition(warm: Iterable[Item], known: Iterable[Item]) -> tuple[li
     return said, [item for digest, item in promoted.items() if digest not in repeated]
 
 
-def _by_tier(warm: list[Item], known: list[Item], question: MemoryQuestion) -> list[Item]:
+def _by_tier(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """Working memory first; what one tier leaves of its share the other may have."""
     if question.max_results is None:
         return [*warm, *known]
@@ -93,7 +93,7 @@ def _by_tier(warm: list[Item], known: list[Item], question: MemoryQuestion) -> l
     return [*warm, *known[: question.max_results - len(warm)]]
 
 
-def _by_score(warm: list[Item], known: list[Item], question: MemoryQuestion) -> list[Item]:
+def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """The most similar first; an entry whose similarity is not known keeps its 1.0."""
     measured = [
         item if item.similarity is None or not math.isfinite(item.similarity) else item.model_copy(update={"score": item.similarity})
@@ -107,7 +107,7 @@ log = logging.getLogger(__name__)
 #: Seconds that the tiers have together: the original's 10 for the whole request, less what the rest of it takes.
 SECONDS = 8.0
 
-Reader = Callable[[], Sequence[Item]]
+Reader = Callable[[], Sequence[TierItem]]
 
 
 class Skipped(Exception):  # noqa: N818 – its name says what happened
@@ -118,7 +118,7 @@ class Skipped(Exception):  # noqa: N818 – its name says what happened
 class Gathered:
     """What the tiers gave, each with its state."""
 
-    items: dict[Tier, list[Item]] = field(default_factory=dict)
+    items: dict[Tier, list[TierItem]] = field(default_factory=dict)
     tiers: dict[Tier, TierStatus] = field(default_factory=dict)
 
 
@@ -128,7 +128,7 @@ def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered
     A reader that is not done after ``seconds`` counts as failed. Nobody waits for it: it must have a time-out of its own.
     """
     begun = time.monotonic()
-    done: SimpleQueue[tuple[Tier, TierStatus, list[Item]]] = SimpleQueue()
+    done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]] = SimpleQueue()
     for tier, reader in readers.items():
         context = contextvars.copy_context()  # whose rows one may see is a context variable
         threading.Thread(target=context.run, args=(_read, tier, reader, done), name=f"tier-{tier}", daemon=True).start()
@@ -142,9 +142,9 @@ def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered
     return gathered
 
 
-def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, list[Item]]]) -> None:
+def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]]) -> None:
     begun = time.monotonic()
-    items: list[Item] = []
+    items: list[TierItem] = []
     try:
         items = list(reader())
         status = TierStatus(tier=tier, state="ok", found=len(items))

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.retrieval.ranking import MIN_NORM
 from engine.retrieval.thresholds import thresholds_of
-from jiyi.protocol.tiers.knowledge import CHECKED, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
+from jiyi.protocol.knowledge import CHECKED, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.translatable import Translatable
 from jiyi.text.words import content_digest

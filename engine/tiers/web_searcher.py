@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
 from engine.tiers.answer import Skipped
 from jiyi.errors import SearchUnavailable
-from jiyi.protocol.tiers.query import Item
+from jiyi.protocol.tier_questions import TierItem
 from jiyi.text.words import storable
 
 
@@ -61,10 +61,10 @@ class Searcher:
         return result
 
 
-def items_of(result: SearchResult) -> list[Item]:
+def items_of(result: SearchResult) -> list[TierItem]:
     """The results as items of an answer, marked as external; the engine's own answer is none, as nobody stands behind it."""
     return [
-        Item(
+        TierItem(
             item_id=hit.url,
             source="external",
             content=f"{hit.title}\n{hit.content}\n<{hit.url}>",

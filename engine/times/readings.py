@@ -13,8 +13,7 @@ from engine.times.elements import Element
 from engine.times.lexicon import add_months
 from engine.times.offsets import Lead, Offset
 from engine.times.recurring import Every
-from jiyi.protocol.appointments.cron import local
-from jiyi.protocol.appointments.schedules import ScheduleKind
+from jiyi.protocol.appointments import ScheduleKind, local
 
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
 #: A reading that is asked back is worth so much.

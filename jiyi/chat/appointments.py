@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.appointments.schedules import MAX_TEXT_CHARS, AskedSchedules
+from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import quoted_to_tokens
 

@@ -14,8 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
 from typing import Protocol, TypeVar
 
-from jiyi.protocol.conversations.compaction import ChatMessage
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.conversations import ChatMessage, Message
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 
 log = logging.getLogger(__name__)

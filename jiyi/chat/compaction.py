@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactionLimits, Threshold, Urgency
+from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, Threshold, Urgency
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.splitting import sentences

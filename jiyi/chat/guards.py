@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.tiers.knowledge import CHECKED, RUNAWAY
+from jiyi.protocol.knowledge import CHECKED, RUNAWAY
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.tokens import tokens
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.growth.artifact_types import ArtifactKind
+from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, language_of

@@ -25,10 +25,8 @@ from jiyi.chat.hint import HintStage
 from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import TrajectoryStage
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
-from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
-from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
-from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.steps import StepType
+from jiyi.protocol.conversations import BUDGET, ChatMessage, CompactionLimits, Format, InjectedContext, Message
+from jiyi.protocol.trajectories import StepType
 
 if TYPE_CHECKING:
     from jiyi.client.client import Client

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
 from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a workflow, and steps.

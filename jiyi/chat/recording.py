@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import TurnRecorded
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.text.words import storable
 
 #: Namespace of the ids of turns.

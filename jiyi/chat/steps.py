@@ -13,10 +13,9 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.conversations.compaction import ChatMessage
-from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.steps import StepType, summary
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
+from jiyi.protocol.base import JsonMapping, JsonObject
+from jiyi.protocol.conversations import ChatMessage, Message
+from jiyi.protocol.trajectories import StepType, summary
 from jiyi.text.words import storable
 
 #: Namespace of the ids of steps.

@@ -16,8 +16,8 @@ from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, ErasureRows, ErasureState
-from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0

@@ -16,7 +16,7 @@ from jiyi.cli.commands import Shown, shows
 from jiyi.cli.shell import NodeKind, given, moment
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
-from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.recall import RetrievalRecords
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode

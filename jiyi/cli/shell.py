@@ -113,7 +113,7 @@ Json = Annotated[
 
 
 class NodeKind(StrEnum):
-    """:data:`jiyi.protocol.events.NodeType` for options that may be repeated: typer has lists of enumerations only."""
+    """:data:`jiyi.protocol.base.NodeType` for options that may be repeated: typer has lists of enumerations only."""
 
     EVENT = "event"
     THOUGHT = "thought"

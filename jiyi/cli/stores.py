@@ -14,8 +14,8 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.stores import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
+from jiyi.protocol.base import DEFAULT_PAGE
+from jiyi.protocol.stores import AppliedGraph, FilePage, FoundStoreItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)
 
@@ -154,7 +154,7 @@ def try_store(
     return Shown(answer, lambda: _found(name, answer))
 
 
-def _found(name: str, answer: FoundItems) -> None:
+def _found(name: str, answer: FoundStoreItems) -> None:
     table = output.table(name, "score", "cosine", "item", right=["score", "cosine"], grow=["item"])
     for hit in answer.hits:
         numbers = ["" if value is None else f"{value:.3f}" for value in (hit.score, hit.cosine)]

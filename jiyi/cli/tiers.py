@@ -13,9 +13,9 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.cli.shell import Json, connect, given
 from jiyi.client.client import Client
-from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.tiers.knowledge import DigestState, IngestState, Knowledge, KnowledgePage, LayerFilter, Promoted, WorkingState
-from jiyi.protocol.tiers.query import Kind, MemoryAnswer, Order
+from jiyi.protocol.base import DEFAULT_PAGE
+from jiyi.protocol.knowledge import DigestState, IngestState, Knowledge, KnowledgePage, LayerFilter, Promoted, WorkingState
+from jiyi.protocol.tier_questions import Kind, MemoryAnswer, Order
 from jiyi.text.prompt import BUDGET
 
 #: Lines of an entry before it is cut.

@@ -22,9 +22,10 @@ from jiyi.protocol.accounts import (
     Role,
     RotateKey,
     SetPassword,
+    hash_password,
+    password_problem,
 )
-from jiyi.protocol.passwords import hash_password, password_problem
-from jiyi.protocol.wire.api_keys import KeyScope, new_key
+from jiyi.protocol.wire.signatures import KeyScope, new_key
 
 #: What a new key may, and how long a replaced one works on, unless told otherwise.
 DEFAULT_SCOPES: tuple[KeyScope, ...] = ("publish", "read")

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 from jiyi.client.arguments import AgentArguments
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import PageFetcher, Steps, rows, verb
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.memory import AgentsQuery, AgentState, ConfigureAgent
-from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 
 class Agents(Namespace[W]):

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import NodeType
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import Kind
 from jiyi.protocol.recall import AnyKind
-from jiyi.protocol.retrieval import Filters, Message
-from jiyi.protocol.tiers.query import Order, SearchType
+from jiyi.protocol.retrieval import DialogueMessage, Filters
+from jiyi.protocol.tier_questions import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
 
 #: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
@@ -89,7 +89,7 @@ class EndingArguments(EventArguments, total=False):
 class RetrievalArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.retrieval.Question`."""
 
-    messages: Sequence[Message | Mapping[str, str]]
+    messages: Sequence[DialogueMessage | Mapping[str, str]]
     top_k: int
     mode: Mode | None
     relevance: RelevanceMode | None
@@ -146,7 +146,7 @@ class UpdateArguments(TypedDict, total=False):
 
 
 class MemoryArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
+    """Of :class:`jiyi.protocol.tier_questions.MemoryQuestion`."""
 
     max_results: int | None
     order: Order
@@ -163,7 +163,7 @@ class MemoryArguments(TypedDict, total=False):
 
 
 class ContextArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.query.ContextBody`."""
+    """Of :class:`jiyi.protocol.tier_questions.ContextBody`."""
 
     system: str
     persona: str
@@ -179,7 +179,7 @@ class ContextArguments(TypedDict, total=False):
 
 
 class IngestArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.knowledge.IngestBody`."""
+    """Of :class:`jiyi.protocol.knowledge.IngestBody`."""
 
     agent_id: str | None
     session_id: str | None

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from jiyi.client.caller import Caller
 from jiyi.client.publishing import EventPublisher
-from jiyi.protocol.wire.api_keys import KeyText
-from jiyi.protocol.wire.calls import json_of
-from jiyi.protocol.wire.json_values import JsonMapping
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.wire.calls import News, json_of
+from jiyi.protocol.wire.signatures import KeyText
 from jiyi.settings import Settings
 
 

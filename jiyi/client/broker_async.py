@@ -17,10 +17,9 @@ from redis.asyncio import Redis
 from jiyi.client.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, translate_broker_errors
 from jiyi.client.publishing import EventPublisher
 from jiyi.client.turns import CALLS_AT_ONCE, AsyncTurns
-from jiyi.protocol.wire.api_keys import KeyText
-from jiyi.protocol.wire.calls import json_of
-from jiyi.protocol.wire.json_values import JsonMapping
-from jiyi.protocol.wire.stream import STREAM_KEY, News
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of
+from jiyi.protocol.wire.signatures import KeyText
 from jiyi.settings import Settings
 
 T = TypeVar("T")

@@ -20,13 +20,10 @@ from uuid6 import uuid7
 from jiyi.client.publishing import TaskMessages
 from jiyi.client.turns import CALLS_AT_ONCE, Turns, no_turn
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
-from jiyi.protocol.wire.api_keys import KeyText
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp
-from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
-from jiyi.protocol.wire.json_values import JsonMapping
-from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
-from jiyi.protocol.wire.signed_calls import signer_of
-from jiyi.protocol.wire.stream import STREAM_KEY, News
+from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of, open_reply, reply_key, sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.signatures import KeyText, signer_of
 from jiyi.settings import Settings
 
 #: Seconds of one blocking wait, below the socket's own time-out.

@@ -13,8 +13,7 @@ from pydantic_core import from_json
 from jiyi.client.steps import Call, Steps, run, run_async
 from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import InvalidRequest, problems_of
-from jiyi.protocol.queries import CHANGES, QUEUE
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import CHANGES, QUEUE, JsonObject
 from jiyi.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)

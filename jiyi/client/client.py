@@ -23,8 +23,8 @@ from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers
 from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import SettingsError
-from jiyi.protocol.wire.api_keys import key_of
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.wire.calls import News
+from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
 
 T = TypeVar("T")

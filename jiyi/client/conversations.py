@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
+from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 
 

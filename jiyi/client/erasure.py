@@ -9,8 +9,8 @@ from uuid import UUID
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol import erasure as protocol
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds for a preview, which looks through everything.
 PREVIEW_SECONDS = 60.0

@@ -6,9 +6,8 @@ from uuid import uuid4
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
-from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
+from jiyi.protocol.appointments import AskedSchedules, AskSchedules
+from jiyi.protocol.artifacts import ArtifactKind, GiveFeedback, GivenFeedback, Hint, HintQuery, Sentiment, Signal
 
 
 class Growth(Namespace[W]):

@@ -26,8 +26,8 @@ from jiyi.errors import (
     ServiceError,
     TooManyQuestions,
 )
-from jiyi.protocol.wire.json_values import JsonMapping
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.wire.calls import News
 from jiyi.settings import Settings
 
 API = "/api/v1"

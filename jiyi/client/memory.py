@@ -7,11 +7,22 @@ from uuid import UUID
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.archive import Archived, ArchivedQuery, ArchivedRow, ArchiveRequest, Restored, RestoreRequest
-from jiyi.protocol.events import NodeType
-from jiyi.protocol.events.states import EventState, EventStatesQuery
-from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
-from jiyi.protocol.queries import DEFAULT_PAGE, Page, Rows
+from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
+from jiyi.protocol.event_requests import EventState, EventStatesQuery
+from jiyi.protocol.memory import (
+    Archived,
+    ArchivedQuery,
+    ArchivedRow,
+    ArchiveRequest,
+    ExportQuery,
+    KeywordsQuery,
+    KeywordStrength,
+    MemoryRow,
+    NodesQuery,
+    RelatedQuery,
+    Restored,
+    RestoreRequest,
+)
 from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 
 Found = dict[str, list[MemoryRow]]
@@ -27,7 +38,7 @@ class Memory(Namespace[W]):
     ) -> Steps[list[EventState]]:
         """What became of these events (at most 1,000), in their order.
 
-        ``digests`` of what they say (:func:`jiyi.protocol.events.content.digest`) make sure that it is these events that the
+        ``digests`` of what they say (:func:`jiyi.protocol.event_bodies.digest`) make sure that it is these events that the
         answer is about: ``id_reused`` where an id is another event's.
         """
         known = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}

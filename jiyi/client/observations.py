@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from jiyi.errors import InvalidEvent, unknown_option
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.events import Event
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 
 #: What many call poignancy.
 IMPORTANCE = "importance"

@@ -8,6 +8,7 @@ from pydantic import RootModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.operations import (
     DeadLetter,
     DeadLetterPage,
@@ -29,9 +30,7 @@ from jiyi.protocol.operations import (
     Tick,
     TickRequest,
 )
-from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep
+from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
@@ -162,7 +161,7 @@ class Embeddings(Namespace[W]):
         cancel: bool = False,
         timeout: float = STEP_SECONDS,
     ) -> Steps[MoveState]:
-        """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.reembedding.ReembeddingStep`).
+        """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.providers.ReembeddingStep`).
 
         Repeat it until its ``phase`` is ``done``.
 

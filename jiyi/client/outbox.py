@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from uuid6 import uuid7
 
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.text.words import is_idle, language_of, last_segment
 
 #: How many of the things seen come to attention, and how many latest events they are compared with (``scratch.py``).

@@ -18,11 +18,18 @@ from kombu.transport.virtual import Channel as VirtualChannel
 
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
-from jiyi.protocol.wire.api_keys import KeyText
-from jiyi.protocol.wire.bindings import NotBoundError, read_bindings_only
-from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
-from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
-from jiyi.protocol.wire.signatures import key_headers, service_headers
+from jiyi.protocol.wire.broker import (
+    AMQP_TIMEOUTS,
+    CONNECT_RETRY,
+    NotBoundError,
+    exchange,
+    intake_queue,
+    read_bindings_only,
+    restore_binding,
+    stamp,
+)
+from jiyi.protocol.wire.calls import sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.signatures import KeyText, key_headers, service_headers
 from jiyi.settings import Settings
 
 #: Seconds between two looks for the queue of events.

@@ -19,7 +19,7 @@ from jiyi.protocol.memory import MemoryDetail
 from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest, Updated, UpdateMemory
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.calls import retrieval_queue
 
 Page = list[MemoryRow]
@@ -187,7 +187,7 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[MemoryAnswer]:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`: ``max_results``, ``order``,
+        ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.MemoryQuestion`: ``max_results``, ``order``,
         ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
 
         Raises:

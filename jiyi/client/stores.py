@@ -10,7 +10,7 @@ from uuid import UUID
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import stores as protocol
-from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.stores import Snapshot
 
 
@@ -83,7 +83,7 @@ class Stores(Namespace[W]):
         search: str | None = None,
         run_id: str = "",
         timeout: float | None = None,
-    ) -> Steps[protocol.FoundItems]:
+    ) -> Steps[protocol.FoundStoreItems]:
         """The items of a store that fit a question best, with the parts of their scores.
 
         ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
@@ -98,7 +98,7 @@ class Stores(Namespace[W]):
             similarity_threshold=similarity_threshold,
             search=search,
         )
-        return self._ask("stores.retrieve", request, protocol.FoundItems, timeout)
+        return self._ask("stores.retrieve", request, protocol.FoundStoreItems, timeout)
 
     @verb
     def update(

@@ -10,8 +10,8 @@ from pydantic import RootModel
 from jiyi.client.arguments import ContextArguments
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
-from jiyi.protocol.queries import DEFAULT_PAGE, Rows
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
+from jiyi.protocol.knowledge import (
     Change,
     CheckBody,
     CheckedEntries,
@@ -35,7 +35,7 @@ from jiyi.protocol.tiers.knowledge import (
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.query import ContextAnswer, ContextBody, Kind
+from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, Kind
 
 #: What a digest may take, in seconds: twenty questions to an LLM.
 DIGEST_SECONDS = 120.0
@@ -125,7 +125,7 @@ class Tiers(Namespace[W]):
         limit: int = DEFAULT_PAGE,
         offset: int = 0,
     ) -> Steps[KnowledgePage]:
-        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.tiers.knowledge.KnowledgeFilter`)."""
+        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.knowledge.KnowledgeFilter`)."""
         query = checked(KnowledgeFilter, layer=layer, session_id=session_id, q=q, reason=reason, limit=limit, offset=offset)
         return self._ask("knowledge.list", query, KnowledgePage)
 
@@ -154,7 +154,7 @@ class Tiers(Namespace[W]):
     def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> Steps[ContextAnswer]:
         """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.ContextBody`: ``system``, ``persona``, ``budget``
+        ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.ContextBody`: ``system``, ``persona``, ``budget``
         (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`jiyi.Client.query_memory` does.
         """
         return self._ask("context.build", checked(ContextBody, proposal=proposal, **options), ContextAnswer, timeout)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
-from jiyi.protocol.wire.json_values import JsonMapping
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.wire.calls import News
 
 
 class Transport(Protocol):
@@ -18,7 +18,7 @@ class Transport(Protocol):
     patience: float
 
     def publish(self, body: bytes, routing_key: str) -> None:
-        """Hand over one message of events (:func:`jiyi.protocol.events.messages`), durably.
+        """Hand over one message of events (:func:`jiyi.protocol.event_bodies.messages`), durably.
 
         Raises:
             BrokerUnavailable: nothing was published.

@@ -15,13 +15,14 @@ from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.client.steps import Message, Steps, polled, verb
 from jiyi.client.tiers import Tiers
 from jiyi.errors import EventRejected, IdReused, join_problems
+from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import Role
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.conversations import Role
+from jiyi.protocol.event_bodies import digests_of
+from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.content import digests_of
-from jiyi.protocol.events.states import EventState
-from jiyi.protocol.tiers.knowledge import IngestBody, IngestState, ingest_event
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.knowledge import IngestBody, IngestState, ingest_event
 
 #: Ids in one question about states.
 STATES_A_CALL = 500
@@ -182,7 +183,7 @@ class WriteMethods(Namespace[W]):
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.tiers.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
                 Give an ``event_id`` of your own, and the call may be repeated whatever it raised: the text is taken once.
 
         Raises:
@@ -206,7 +207,7 @@ class WriteMethods(Namespace[W]):
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
-        for message, body in list(wire.messages(events, self._settings)):
+        for message, body in list(event_bodies.messages(events, self._settings)):
             yield Message(body, message[0].type)
         ids = [event.event_id for event in events]
         if wait:

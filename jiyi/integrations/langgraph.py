@@ -28,7 +28,7 @@ from jiyi.client.client import AsyncClient, Client
 from jiyi.client.items import Items
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import items as wire
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
 
 T = TypeVar("T")
 

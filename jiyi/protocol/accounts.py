@@ -1,4 +1,4 @@
-"""API keys and people: what their actions are asked with, and answer. No secret and no password travels.
+"""API keys, people and their passwords: what their actions are asked with, and answer. No secret and no password travels.
 
 Whoever may put such a request on the broker is an operator: the broker is for the service, producers get a user of their own
 there (``docs/tenants.md``).
@@ -6,21 +6,54 @@ there (``docs/tenants.md``).
 
 from __future__ import annotations
 
+import hashlib
 import re
+import secrets
+import string
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self, get_args
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, model_validator
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.passwords import PASSWORD_HASH
-from jiyi.protocol.queries import Request
-from jiyi.protocol.wire.api_keys import KeyScope, KeyText
+from jiyi.protocol.base import Name, Request
+from jiyi.protocol.wire.signatures import KeyScope, KeyText
 
 MAX_GROUPS = 1_000
 #: An old key works on for so long after a rotation, at most.
 MAX_GRACE = timedelta(days=90)
+
+
+#: Of werkzeug.security, which checks them: 32 MB and about 60 ms a password.
+SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**15, 8, 1
+SCRYPT_MEMORY = 132 * SCRYPT_N * SCRYPT_R * SCRYPT_P
+SALT_CHARS = 16
+PASSWORD_HASH = r"^scrypt:32768:8:1\$[A-Za-z0-9]{16}\$[0-9a-f]{128}$"  # noqa: S105
+#: Long enough that guessing at the sign-in page, a few times an hour, does not get there.
+MIN_PASSWORD, MAX_PASSWORD = 10, 1_000
+GENERATED_PASSWORD = 20
+
+
+def hash_password(password: str) -> str:
+    """In werkzeug's form, so that its ``check_password_hash`` checks it; made here, because the client has no werkzeug."""
+    salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(SALT_CHARS))
+    hashed = hashlib.scrypt(password.encode(), salt=salt.encode(), n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY)
+    return f"scrypt:{SCRYPT_N}:{SCRYPT_R}:{SCRYPT_P}${salt}${hashed.hex()}"
+
+
+def password_problem(password: str) -> str:
+    """Why it cannot be a password; empty if it can."""
+    if len(password) < MIN_PASSWORD:
+        return f"a password has at least {MIN_PASSWORD} characters"
+    if len(password) > MAX_PASSWORD:
+        return f"a password has at most {MAX_PASSWORD:,} characters"
+    return ""
+
+
+def make_password() -> str:
+    """About 116 random bits, without characters that look alike."""
+    letters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+    return "".join(secrets.choice(letters) for _ in range(GENERATED_PASSWORD))
 
 
 def _is_user_name(text: str) -> str:

@@ -16,29 +16,25 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, ListPeople, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
-from jiyi.protocol.appointments.heartbeats import (
+from jiyi.protocol.appointments import (
     AcknowledgeAlerts,
     Acknowledged,
     Alerts,
+    AskedSchedules,
+    AskSchedules,
     ConfigureHeartbeat,
     CorrectAgent,
+    CreatedSchedule,
+    CreateSchedule,
+    Deleted,
     Health,
     HealthRequest,
     HeartbeatConfig,
     HeartbeatState,
     ListAlerts,
-    ListTicks,
-    TickResult,
-    Ticks,
-)
-from jiyi.protocol.appointments.schedules import (
-    AskedSchedules,
-    AskSchedules,
-    CreatedSchedule,
-    CreateSchedule,
-    Deleted,
     ListRuns,
     ListSchedules,
+    ListTicks,
     ParseSchedule,
     ScheduleDetails,
     ScheduleId,
@@ -46,9 +42,30 @@ from jiyi.protocol.appointments.schedules import (
     ScheduleRuns,
     Schedules,
     ScheduleState,
+    TickResult,
+    Ticks,
 )
-from jiyi.protocol.archive import Archived, ArchivedQuery, ArchiveRequest, Restored, RestoreRequest
-from jiyi.protocol.conversations.commands import (
+from jiyi.protocol.artifacts import (
+    ArtifactId,
+    ArtifactRows,
+    ArtifactsQuery,
+    ArtifactState,
+    Deciding,
+    EvolutionQuery,
+    EvolutionRows,
+    GiveFeedback,
+    GivenFeedback,
+    Hint,
+    HintQuery,
+    PatternRows,
+    PatternsQuery,
+    TrustQuery,
+    TrustRows,
+    VoteRows,
+    VotesQuery,
+)
+from jiyi.protocol.base import CHANGES, QUEUE, Page
+from jiyi.protocol.conversation_commands import (
     AddResource,
     AgentId,
     AgentWithProfile,
@@ -86,30 +103,19 @@ from jiyi.protocol.conversations.commands import (
     Tokens,
     TreeOptions,
 )
-from jiyi.protocol.conversations.compaction import CheckThreshold, Compacted, CompactMessages, CountMessages, Threshold
-from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectRequest
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.events.states import EventState, EventStatesQuery
-from jiyi.protocol.growth.artifacts import (
-    ArtifactId,
-    ArtifactRows,
-    ArtifactsQuery,
-    ArtifactState,
-    Deciding,
-    EvolutionQuery,
-    EvolutionRows,
-    GiveFeedback,
-    GivenFeedback,
-    Hint,
-    HintQuery,
-    PatternRows,
-    PatternsQuery,
-    TrustQuery,
-    TrustRows,
-    VoteRows,
-    VotesQuery,
+from jiyi.protocol.conversations import (
+    CheckThreshold,
+    Compacted,
+    CompactMessages,
+    ContextRequest,
+    CountMessages,
+    InjectedContext,
+    InjectRequest,
+    Threshold,
 )
-from jiyi.protocol.growth.identity import (
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
+from jiyi.protocol.event_requests import EventState, EventStatesQuery
+from jiyi.protocol.identity import (
     ChangedFiles,
     ComposedPrompt,
     ComposePrompt,
@@ -127,106 +133,16 @@ from jiyi.protocol.growth.identity import (
     ProposalPage,
     ProposeChange,
     Rollback,
-    Snapshot,
     SnapshotPage,
+    SnapshotState,
     TakeSnapshot,
+    Tallies,
+    TallyQuery,
     UpdateUser,
     VersionPage,
 )
-from jiyi.protocol.growth.pains import (
-    ListPains,
-    PainChanged,
-    PainDetail,
-    PainId,
-    PainPage,
-    ProposalAsked,
-    ProposeSolution,
-    ReportPain,
-    ResolvePain,
-)
-from jiyi.protocol.growth.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, LookPage, SelfState
-from jiyi.protocol.growth.tracking import Tallies, TallyQuery
-from jiyi.protocol.growth.trajectories import StepRows, StepsQuery, TrajectoriesQuery, TrajectoryId, TrajectoryRows, TrajectoryState
-from jiyi.protocol.items import FoundItems as ValueFoundItems
-from jiyi.protocol.items import GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
-from jiyi.protocol.memory import (
-    AgentsQuery,
-    AgentState,
-    ConfigureAgent,
-    ExportQuery,
-    KeywordsQuery,
-    MemoryDetail,
-    MemoryRow,
-    NodesQuery,
-    RelatedQuery,
-)
-from jiyi.protocol.operations import (
-    DeadLetter,
-    DeadLetterPage,
-    EmbeddersRequest,
-    JobsRequest,
-    JobState,
-    LetterRequest,
-    LettersRequest,
-    LLMsRequest,
-    ResolveBody,
-    Resolved,
-    Retried,
-    RetryWork,
-    RunJob,
-    ServiceStats,
-    StatsRequest,
-    Tick,
-    TickRequest,
-)
-from jiyi.protocol.operations import RecallRequest as CheckRecall
-from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
-from jiyi.protocol.queries import CHANGES, QUEUE, Page
-from jiyi.protocol.recall import (
-    AddedMemory,
-    AddMemory,
-    ListMemories,
-    MemoryRequest,
-    MemoryRows,
-    RecalledContext,
-    RecallRequest,
-    RetrievalRecords,
-    RetrievalsQuery,
-    Updated,
-    UpdateMemory,
-)
-from jiyi.protocol.reembedding import MoveState, ReembeddingStep
-from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
-from jiyi.protocol.stores import (
-    AppliedGraph,
-    ApplyGraph,
-    AttachmentBytes,
-    AttachmentQuery,
-    DeletedStore,
-    FilePage,
-    FilesQuery,
-    ItemPage,
-    ItemsQuery,
-    LoggedOperation,
-    LogOperation,
-    MapQuery,
-    OperationPage,
-    OperationsQuery,
-    ReindexedStore,
-    RetrieveItems,
-    SavedStore,
-    SchemaQuery,
-    StoreMap,
-    StoreName,
-    StorePage,
-    StoreSchema,
-    StoresQuery,
-    StoreState,
-    UpdateStore,
-    WrittenItem,
-)
-from jiyi.protocol.stores import FoundItems as StoreFoundItems
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
+from jiyi.protocol.knowledge import (
     Change,
     CheckBody,
     CheckedEntries,
@@ -250,8 +166,101 @@ from jiyi.protocol.tiers.knowledge import (
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.query import ContextAnswer, ContextBody
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.memory import (
+    AgentsQuery,
+    AgentState,
+    Archived,
+    ArchivedQuery,
+    ArchiveRequest,
+    ConfigureAgent,
+    ExportQuery,
+    KeywordsQuery,
+    MemoryDetail,
+    MemoryRow,
+    NodesQuery,
+    RelatedQuery,
+    Restored,
+    RestoreRequest,
+)
+from jiyi.protocol.operations import (
+    DeadLetter,
+    DeadLetterPage,
+    EmbeddersRequest,
+    JobsRequest,
+    JobState,
+    LetterRequest,
+    LettersRequest,
+    LLMsRequest,
+    ResolveBody,
+    Resolved,
+    Retried,
+    RetryWork,
+    RunJob,
+    ServiceStats,
+    StatsRequest,
+    Tick,
+    TickRequest,
+)
+from jiyi.protocol.operations import RecallRequest as CheckRecall
+from jiyi.protocol.pains import (
+    ListPains,
+    PainChanged,
+    PainDetail,
+    PainId,
+    PainPage,
+    ProposalAsked,
+    ProposeSolution,
+    ReportPain,
+    ResolvePain,
+)
+from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
+from jiyi.protocol.recall import (
+    AddedMemory,
+    AddMemory,
+    ListMemories,
+    MemoryRequest,
+    MemoryRows,
+    RecalledContext,
+    RecallRequest,
+    RetrievalRecords,
+    RetrievalsQuery,
+    Updated,
+    UpdateMemory,
+)
+from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
+from jiyi.protocol.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, LookPage, SelfState
+from jiyi.protocol.stores import (
+    AppliedGraph,
+    ApplyGraph,
+    AttachmentBytes,
+    AttachmentQuery,
+    DeletedStore,
+    FilePage,
+    FilesQuery,
+    FoundStoreItems,
+    ItemPage,
+    ItemsQuery,
+    LoggedOperation,
+    LogOperation,
+    MapQuery,
+    OperationPage,
+    OperationsQuery,
+    ReindexedStore,
+    RetrieveItems,
+    SavedStore,
+    SchemaQuery,
+    StoreMap,
+    StoreName,
+    StorePage,
+    StoreSchema,
+    StoresQuery,
+    StoreState,
+    UpdateStore,
+    WrittenItem,
+)
+from jiyi.protocol.tier_questions import ContextAnswer, ContextBody
+from jiyi.protocol.trajectories import StepRows, StepsQuery, TrajectoriesQuery, TrajectoryId, TrajectoryRows, TrajectoryState
+from jiyi.protocol.wire.signatures import KeyScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,7 +485,7 @@ _ROWS = (
     change("identity.approve", DecideProposal, IdentityFile, scope="admin"),
     change("identity.reject", DecideProposal, IdentityProposal, scope="admin"),
     change("identity.update_user", UpdateUser, IdentityFile, scope="publish"),
-    change("identity.snapshot", TakeSnapshot, Snapshot, scope="publish"),
+    change("identity.snapshot", TakeSnapshot, SnapshotState, scope="publish"),
     change("identity.rollback", Rollback, ChangedFiles, scope="admin"),
     read("identity.list", OfAgent, FileStates),
     read("identity.get", GetFile, IdentityFile),
@@ -536,7 +545,7 @@ _ROWS = (
     read(
         "stores.retrieve",
         RetrieveItems,
-        StoreFoundItems,
+        FoundStoreItems,
         large=True,
         doc="""Search a store.
 
@@ -562,7 +571,7 @@ _ROWS = (
     """,
     ),
     change("items.put", PutItems, ItemsWritten, scope="publish", large=True),
-    read("items.get", GetItems, ValueFoundItems),
+    read("items.get", GetItems, FoundItems),
     read("items.namespaces", ListNamespaces, Namespaces),
     # The service.
     read("keys.list", ListKeys, list[Key], scope="admin", across_groups=True),

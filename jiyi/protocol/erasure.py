@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
 #: A single character is part of too many words.
 MIN_NAME_CHARS = 2

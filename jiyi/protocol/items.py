@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_json
 
-from jiyi.protocol.events import MAX_NAME_CHARS, plain_json
-from jiyi.protocol.queries import PageSize, Request
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import MAX_NAME_CHARS, JsonObject, PageSize, Request, plain_json
 
 #: Parts of a namespace, and characters of a key.
 MAX_LABELS, MAX_KEY_CHARS = 16, 500

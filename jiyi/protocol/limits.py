@@ -1,4 +1,9 @@
-"""Limits of what events, requests and answers may hold, the same in every client and service."""
+"""Limits: what events, requests and answers may hold, and how much of the service one caller and one group may take.
+
+The latter keep one key, or one group with many keys, from stopping the others. Who is over such a bound is refused at once, with status
+429 (over the broker the error ``too_many_questions``), and told when to ask again. What each is for, and how it was measured, is in
+``docs/tenants.md`` and ``docs/benchmarks.md``.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +25,54 @@ MAX_PAGE = 500
 MAX_VECTOR_DIMENSIONS = 4_096
 #: Characters of each file that says who an agent is.
 MAX_IDENTITY_CHARS = 20_000
+
+
+# What one request may hold
+
+#: Characters of all focal texts of one retrieval together, as sent and after Unicode normalisation, which makes up to 18 of one.
+QUESTION_CHARS = 16_000
+#: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at most. Of a longer one the
+#: beginning and the end.
+EMBEDDED_QUESTION_CHARS = 1_000
+#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``JIYI_MAX_MESSAGE_BYTES``.
+BODY_BYTES = 1024 * 1024
+#: Objects and lists in a body: an empty one takes two bytes to send and a hundred in memory.
+BODY_CONTAINERS = 100_000
+#: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out. A body takes about ten times
+#: as much memory while it is looked at.
+BODIES_BYTES = 16 * 1024 * 1024
+SMALL_BODY_BYTES = 64 * 1024
+#: Seconds that a request waits until others' bodies leave room for its own.
+BODY_PATIENCE = 5.0
+
+# What a group may compute
+
+#: Calls of one group that wait for their turn in one worker. A client has a
+#: hundred under way at a time, and turns are dealt by group: a line that is long delays its own group only.
+WAITING_CALLS = 110
+#: The share of a worker's time that a group may use without being put behind the others. It counts only while others ask, too.
+WORK_SHARE = 0.5
+#: Seconds over which the share is taken: what was used so long ago counts a third.
+MEMORY_SECONDS = 10.0
+#: Seconds for which a group that has asked counts as one of those that ask.
+ASKING_SECONDS = 10.0
+#: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn can be decided.
+CALLS_IN_HAND = 240
+
+# What a caller may hold of the web
+
+#: Requests at a time of one web process, and of them those of one caller: a key, a session, or else an address.
+REQUESTS_AT_ONCE = 96
+REQUESTS_OF_CALLER = 16
+#: Requests of one caller that wait for a thread; more are refused.
+REQUESTS_WAITING = 64
+#: Requests at a time of all keys of one group.
+REQUESTS_OF_GROUP = 48
+#: Requests to the API's documents by one address without a key.
+ANONYMOUS = "120/minute"
+#: Seconds after which whoever was refused should ask again.
+RETRY_SECONDS = 1
+#: Seconds for which the refusal of a caller who asks again before that is held back, so that asking at once gains nothing; and how many
+#: are held back at a time. They take no thread.
+REFUSAL_PAUSE = 1.0
+REFUSALS_HELD = 256

@@ -1,6 +1,8 @@
-"""Memories and the agents whose they are: the questions about them over the broker and over REST, and the answers.
+"""Memories, the agents whose they are, and the archive: questions over the broker and over REST, and their answers.
 
-Lists over the broker go on after a row's number or name, those over REST after a cursor.
+Every list, retrieval and page of a memory has the fields of :class:`MemoryFields`. A field that is a column of ``memory_nodes`` is read
+by each SELECT whose rows have it, see docs/architecture.md. Lists over the broker go on after a row's number or name, those over REST
+after a cursor.
 """
 
 from __future__ import annotations
@@ -12,14 +14,48 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import Keyword, Moment, Name, NodeType
-from jiyi.protocol.memory_fields import MemoryFields, MemoryStatement
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Position, Request, TimeAndId
+from jiyi.protocol.base import DEFAULT_PAGE, JsonObject, Keyword, Moment, Name, NodeType, Number, PageSize, Position, Request, TimeAndId
+from jiyi.protocol.conversations import Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
-from jiyi.protocol.wire.json_values import JsonObject
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500
+
+
+class MemoryBrief(BaseModel):
+    """A memory as another one's evidence or neighbour."""
+
+    node_id: UUID
+    agent_id: str
+    type: NodeType
+    created_at: datetime
+    description: str
+    poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
+    depth: int = Field(description="Of a thought: how many levels of evidence it rests on.")
+
+
+class MemoryFields(MemoryBrief):
+    """A memory as an answer of its own."""
+
+    session_id: str | None
+    node_count: int = Field(description="Its number within its agent, from 1.")
+    expires_at: datetime | None
+    keywords: list[str]
+    kind: Kind | None = Field(None, description="Of what was taken from conversations: which kind it is.")
+    uri: str | None = Field(None, description="Its address, if it has a kind.")
+    superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
+    superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
+
+
+class MemoryStatement(MemoryFields):
+    """With its triple, and what was said or what it rests on."""
+
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    embedding_key: str
+    filling: list[Any] = Field(description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs.")
+    provenance: dict[str, Any]
 
 
 class NodesQuery(Request):
@@ -197,3 +233,63 @@ class Related(BaseModel):
 
     events: list[RelatedMemory]
     thoughts: list[RelatedMemory]
+
+
+#: Most memories that one request archives or restores.
+MAX_RESTORED = 1_000
+
+
+class ArchivedQuery(Request):
+    """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
+
+    agent_id: Name
+    before: Number | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ArchivedRow(BaseModel):
+    """A memory of the archive."""
+
+    node_id: UUID
+    agent_id: str
+    node_count: int
+    type: str
+    created_at: datetime
+    expires_at: datetime | None
+    archived_at: datetime
+    archived_reason: str
+    poignancy: float | None
+    description: str
+    last_accessed: datetime | None
+
+
+class ArchiveRequest(Request):
+    """Memories that are to be archived."""
+
+    node_ids: list[UUID] = Field(min_length=1, max_length=MAX_RESTORED)
+
+
+class Archived(BaseModel):
+    """How many memories were archived that were not before."""
+
+    archived: int
+
+
+class RestoreRequest(Request):
+    """Archived memories that are to come back: those named, or (at most a thousand at a time) all of an agent's."""
+
+    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
+    agent_id: Name | None = None
+
+    @model_validator(mode="after")
+    def _names_some(self) -> Self:
+        if bool(self.node_ids) == (self.agent_id is not None):
+            raise ValueError("give either node_ids or agent_id")
+        return self
+
+
+class Restored(BaseModel):
+    """How many memories came back, of all agents and of each."""
+
+    restored: int
+    agents: dict[str, int]

@@ -9,11 +9,22 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import POIGNANCY, Description, Keyword, Moment, Name, NodeType, Part, few_enough_keywords, small_enough
-from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory
-from jiyi.protocol.memory_fields import MemoryBrief
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import (
+    DEFAULT_PAGE,
+    POIGNANCY,
+    Description,
+    Keyword,
+    Moment,
+    Name,
+    NodeType,
+    PageSize,
+    Part,
+    Request,
+    few_enough_keywords,
+    small_enough,
+)
+from jiyi.protocol.conversations import Kind
+from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
 from jiyi.protocol.retrieval import FocalText
 
 #: Tokens of a context unless told otherwise, and at most.

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.memory_fields import MemoryBrief
-from jiyi.protocol.queries import Request, TimeAndId
+from jiyi.protocol.base import Name, Request, TimeAndId
+from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.rest import Cursor
 
 #: Levels of evidence that are shown, and memories of them all, unless asked otherwise.

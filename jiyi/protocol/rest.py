@@ -1,19 +1,23 @@
-"""What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``.
+"""What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``, and the cursors of its lists.
 
 The group is never part of them: it belongs to the key. Models of the other modules of :mod:`jiyi.protocol` are used as they are.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.base import DEFAULT_PAGE, PageSize, unstorable
 from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobState, Kind, LetterState, WorkOwed
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize
 
 MAX_CURSOR_CHARS = 1_000
 NOT_OF_THIS_LIST = "after: is no cursor of this list; give `next` of the page before"
@@ -147,3 +151,30 @@ class JobRun(BaseModel):
     state: str = "waiting"
     seconds: float | None = None
     summary: dict[str, Any] = {}
+
+
+T = TypeVar("T")
+
+TIME_AND_ID: TypeAdapter[tuple[AwareDatetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
+
+
+def encode_cursor(*place: Any) -> str:
+    return base64.urlsafe_b64encode(to_json(place)).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, form: TypeAdapter[T]) -> T | None:
+    """The place, or None for the first page.
+
+    Raises:
+        InvalidRequest: the cursor is not of this list.
+    """
+    if not cursor:
+        return None
+    try:
+        content = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
+        place = form.validate_json(content)
+    except (binascii.Error, ValueError, ValidationError):
+        place = None
+    if place is None or any(True for _ in unstorable(place)):
+        raise InvalidRequest([NOT_OF_THIS_LIST])
+    return place

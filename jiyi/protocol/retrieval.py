@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticSerializationError
 
 from jiyi.protocol import limits
-from jiyi.protocol.budget import QUESTION_CHARS
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
-from jiyi.protocol.memory_fields import MemoryStatement
+from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.conversations import Kind
+from jiyi.protocol.limits import QUESTION_CHARS
+from jiyi.protocol.memory import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
 from jiyi.text.words import nfkc
@@ -22,8 +20,6 @@ from jiyi.text.words import nfkc
 DEFAULT_TOP_K = 30
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
 MAX_TIMEOUT = 60.0
-
-M = TypeVar("M", bound=BaseModel)
 
 #: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in the group.
 #: A question that cannot be answered has no status; it is raised as an error.
@@ -76,23 +72,12 @@ def _within_top_k(top_k: int) -> int:
     return top_k
 
 
-def all_storable(request: M) -> M:
-    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
-    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
-        if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
-            return request
-    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
-    if problems:
-        raise ValueError("; ".join(problems))
-    return request
-
-
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
 FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
-class Message(BaseModel):
+class DialogueMessage(BaseModel):
     """One message of a dialogue."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -107,7 +92,7 @@ class Message(BaseModel):
         return f"{self.name}: {self.content}" if self.name else self.content
 
 
-def _few_enough_messages(messages: list[Message]) -> list[Message]:
+def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessage]:
     limit = limits.MAX_FOCAL_TEXTS
     if len(messages) > limit:
         raise ValueError(f"{len(messages):,} messages are more than {limit:,}; give the latest ones")
@@ -119,7 +104,7 @@ def _few_enough_messages(messages: list[Message]) -> list[Message]:
     return messages
 
 
-Messages = Annotated[list[Message], AfterValidator(_few_enough_messages)]
+Messages = Annotated[list[DialogueMessage], AfterValidator(_few_enough_messages)]
 
 
 class Filters(BaseModel):

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Position, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Position, Request
 
 #: Characters of a snapshot's text, and blocks of a snapshot, at most.
 MAX_TEXT, MAX_BLOCKS = 200_000, 200
@@ -210,7 +209,7 @@ class RetrieveItems(StoreName):
     )
 
 
-class FoundItems(BaseModel):
+class FoundStoreItems(BaseModel):
     """What was found, best first; a blackboard's oldest first."""
 
     hits: list[Hit]

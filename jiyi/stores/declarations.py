@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
 
 from jiyi.errors import ConfigError
-from jiyi.protocol.events import Name
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject, Name
 from jiyi.stores.registry import StoreType, store_type, store_types, type_names
 from jiyi.stores.types import Config, checked, joined
 

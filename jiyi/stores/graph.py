@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.stores.builtin import ServiceStore
 from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load

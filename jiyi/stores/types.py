@@ -21,8 +21,8 @@ from pydantic import (
 )
 
 from jiyi.errors import ConfigError, readable_part
-from jiyi.protocol.events import Name
-from jiyi.protocol.presets import ALIASES, PRESETS
+from jiyi.protocol.base import Name
+from jiyi.protocol.providers import ALIASES, PRESETS
 
 M = TypeVar("M", bound=BaseModel)
 #: What a validator of several fields says: the field first.

@@ -20,8 +20,8 @@ from pydantic_core import to_json
 
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
 from jiyi.errors import InvalidEvent, problems_of, unknown_option
-from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted, small_enough, unstorable
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject, small_enough, unstorable
+from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted
 from jiyi.text.words import storable
 
 log = logging.getLogger(__name__)

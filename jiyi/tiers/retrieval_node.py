@@ -20,19 +20,19 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
 from jiyi.protocol import limits
-from jiyi.protocol.tiers.query import (
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.tier_questions import (
     MAX_DAYS,
     MAX_RESULTS,
     MAX_WEB_RESULTS,
     Days,
     Domains,
-    Item,
     MemoryAnswer,
     Order,
     SearchType,
     Threshold,
+    TierItem,
 )
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.words import Language, storable
@@ -82,7 +82,7 @@ class MemoryRetriever(Protocol):
     """Whoever can ask the memory; :class:`jiyi.Client` is one."""
 
     def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
-        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
+        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.MemoryQuestion`."""
         ...
 
 
@@ -203,12 +203,12 @@ def query_of(inputs: Mapping[str, Any]) -> str:
     return storable(text).strip()[: limits.MAX_FOCAL_CHARS]
 
 
-def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:
+def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "") -> str:
     """The history as Markdown; empty without items."""
     return fitting_history(items, None, language, heading)[0]
 
 
-def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
+def fitting_history(items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
     """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
 
     Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`). What nobody has

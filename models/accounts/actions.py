@@ -18,7 +18,7 @@ from jiyi.protocol.accounts import (
     RotateKey,
     SetPassword,
 )
-from jiyi.protocol.wire.api_keys import SCOPES, KeyScope
+from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 from models.accounts import api_keys, login_attempts, users
 from models.accounts.api_keys import ApiKey
 from models.db.actions import Context, action

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.protocol.wire.api_keys import parse, recognises
+from jiyi.protocol.wire.signatures import parse_key, recognises
 from models.accounts import api_keys
 from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, USED_SECONDS, ApiKey
 from models.accounts.lookup_cache import LookupCache
@@ -34,7 +34,7 @@ class PresentedKeys:
 
     def recognise(self, text: str, now: datetime) -> ApiKey | str:
         """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
-        given = parse(text)
+        given = parse_key(text)
         if given is None:
             return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
         key = self.known.get(given.key_id)

@@ -13,7 +13,7 @@ import redis
 from sqlalchemy import Connection
 from werkzeug.security import check_password_hash
 
-from jiyi.protocol.passwords import MAX_PASSWORD
+from jiyi.protocol.accounts import MAX_PASSWORD
 from jiyi.text.translatable import Translatable
 from models.accounts import login_attempts, users
 from models.accounts.login_attempts import LoginAttempt

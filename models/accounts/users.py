@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
 from jiyi.protocol.accounts import Person, Role
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.wire.signatures import KeyScope
 from models.accounts import audit, tables
 from models.db.rows import columns, fetch
 

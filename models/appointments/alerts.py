@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, insert, select, text
 from uuid6 import uuid7
 
-from jiyi.protocol.appointments.heartbeats import AlertState, Channel, Urgency
+from jiyi.protocol.appointments import AlertState, Channel, Urgency
 from models.appointments.tables import Alert
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.appointments.heartbeats import Health
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
+from jiyi.protocol.appointments import Health
+from jiyi.protocol.base import JsonMapping, JsonObject
 
 
 def of_group(connection: Connection, group_id: str, agent_id: str | None, now: datetime) -> Health:

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.appointments.heartbeats import (
+from jiyi.protocol.appointments import (
     AcknowledgeAlerts,
     Acknowledged,
     Alerts,
@@ -24,8 +24,8 @@ from jiyi.protocol.appointments.heartbeats import (
     TickResult,
     Ticks,
 )
-from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import alerts, health, heartbeats
 from models.db.actions import Context, action
 from models.memory import agents

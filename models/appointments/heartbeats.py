@@ -10,9 +10,8 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, insert, select, text, update
 
 from engine.appointments.heartbeat import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
-from jiyi.protocol.appointments.cron import zone_of
-from jiyi.protocol.appointments.heartbeats import HeartbeatConfig, HeartbeatState, TickState
-from jiyi.protocol.appointments.heartbeats import QuietHours as Quiet
+from jiyi.protocol.appointments import HeartbeatConfig, HeartbeatState, TickState, zone_of
+from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.appointments import alerts
 from models.appointments.alerts import NewAlert

@@ -15,8 +15,7 @@ from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedul
 from engine.times.clocks import Impossible
 from engine.times.offsets import Lead
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments.cron import zone_of
-from jiyi.protocol.appointments.schedules import (
+from jiyi.protocol.appointments import (
     AskedSchedules,
     AskSchedules,
     Certainty,
@@ -34,6 +33,7 @@ from jiyi.protocol.appointments.schedules import (
     Schedules,
     ScheduleState,
     Target,
+    zone_of,
 )
 from models.accounts import audit
 from models.appointments import heartbeats, schedules

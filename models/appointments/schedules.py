@@ -10,8 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
-from jiyi.protocol.appointments.cron import next_runs
-from jiyi.protocol.appointments.schedules import ScheduleRunState, ScheduleState, Target
+from jiyi.protocol.appointments import ScheduleRunState, ScheduleState, Target, next_runs
 from models.appointments.tables import Schedule, ScheduleRun
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.agents import AgentName

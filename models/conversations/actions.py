@@ -16,7 +16,7 @@ from uuid6 import uuid7
 from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.commands import (
+from jiyi.protocol.conversation_commands import (
     AddResource,
     AgentId,
     AgentWithProfile,
@@ -47,8 +47,7 @@ from jiyi.protocol.conversations.commands import (
     Tokens,
     TreeOptions,
 )
-from jiyi.protocol.conversations.compaction import CheckThreshold, CountMessages, Threshold
-from jiyi.protocol.conversations.types import uri_of
+from jiyi.protocol.conversations import CheckThreshold, CountMessages, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens

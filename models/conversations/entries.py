@@ -16,8 +16,8 @@ from uuid6 import uuid7
 from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
-from jiyi.protocol.conversations.types import MemoryUri, parse_uri, uri_of
+from jiyi.protocol.conversation_commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
+from jiyi.protocol.conversations import MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.words import content_digest
 from models.memory.inbox import Stored, store

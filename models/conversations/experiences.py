@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, select
 
 from engine.conversations.memories import Source, StoredExperience, experience_event, merged, pattern_hash, text_of
-from jiyi.protocol.conversations.types import ExtractedExperience
+from jiyi.protocol.conversations import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience
 from models.db.rows import columns, upsert

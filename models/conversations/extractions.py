@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from jiyi.protocol.conversations.types import KnownFact, Message
+from jiyi.protocol.conversations import KnownFact, Message
 from models.memory.agents import AgentName
 
 #: Earlier turns of a session that the new ones are understood by.

@@ -11,8 +11,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
-from jiyi.protocol.conversations.types import Kind
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.conversations import Kind
 from models.conversations import follow_ups
 from models.memory.agents import AgentName
 

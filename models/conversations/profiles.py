@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, select
 
 from engine.conversations.profiles import merged
-from jiyi.protocol.conversations.types import Profile, ProfileSignals
+from jiyi.protocol.conversations import Profile, ProfileSignals
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
 from models.memory.agents import AgentName

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from jiyi.protocol.conversations.types import Kind
+from jiyi.protocol.conversations import Kind
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
 from models.memory.tables import MemoryNode

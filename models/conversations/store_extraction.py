@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from engine.conversations.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedMemory
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory
 from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, follow_ups, profiles
 from models.conversations.extractions import StoredTurn

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, InvalidRequest, JiyiError
-from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
+from jiyi.protocol.wire.calls import OF_VALKEY, State, state_of_valkey
 from jiyi.text.translatable import Translatable
 
 #: PostgreSQL's codes for what passes, or for what an operator has to mend.

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
 from sqlalchemy.dialects.postgresql import Insert, insert
 
-from jiyi.protocol.queries import Rows
+from jiyi.protocol.base import Rows
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)

@@ -46,7 +46,7 @@ from __future__ import annotations
 import hashlib
 from uuid import UUID
 
-from jiyi.protocol.wire.stream import STREAM_KEY
+from jiyi.protocol.wire.calls import STREAM_KEY
 
 #: Of every key but kombu's and Flask-Limiter's own.
 PREFIX = "jiyi:"

@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.erasure.names import Whom, hash_of
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
-from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
 from models.db.rows import columns, fetch, fetch_one
 from models.erasure.tables import ErasureRow

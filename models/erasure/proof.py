@@ -19,8 +19,8 @@ from pydantic_core import from_json
 from sqlalchemy import Connection
 
 from engine.erasure.names import Whom
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import BackupsLeft
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver

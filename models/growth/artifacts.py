@@ -13,14 +13,15 @@ from uuid6 import uuid7
 
 from jiyi.chat.hint import hint
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.events import Vote
-from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, Status
-from jiyi.protocol.growth.artifacts import (
+from jiyi.protocol.artifacts import (
     ArtifactId,
+    ArtifactKind,
     ArtifactRows,
     ArtifactsQuery,
     ArtifactState,
     Deciding,
+    EvolutionEvent,
+    EvolutionKind,
     EvolutionQuery,
     EvolutionRows,
     GiveFeedback,
@@ -31,14 +32,16 @@ from jiyi.protocol.growth.artifacts import (
     PatternsQuery,
     PatternState,
     PendingHint,
+    Status,
     TrustQuery,
     TrustRows,
     TrustState,
+    Vote,
     VoteRows,
     VotesQuery,
     VoteState,
 )
-from jiyi.protocol.growth.tracking import Tallies, TallyQuery
+from jiyi.protocol.identity import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
 from models.db.conditions import equal_if_given
 from models.db.rows import columns

@@ -16,7 +16,7 @@ from engine.conversations.memories import StoredExperience
 from engine.growth.skills import LivedExperience, PriorDecision, next_status
 from engine.growth.trajectories import Trajectory
 from engine.growth.workflows import TrajectoryRun
-from jiyi.protocol.growth.artifact_types import ArtifactKind, EvolutionEvent, EvolutionKind, GateReport, Pattern, SkillCandidate, Status
+from jiyi.protocol.artifacts import ArtifactKind, EvolutionEvent, EvolutionKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth import feedback
 from models.memory.agents import AgentName, bind_name
 

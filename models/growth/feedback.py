@@ -11,10 +11,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.events import FeedbackGiven, Vote
-from jiyi.protocol.growth.artifact_types import KINDS, PREFIX, EvolutionEvent, Trust
-from jiyi.protocol.growth.artifacts import EvolutionRow
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.artifacts import KINDS, PREFIX, EvolutionEvent, EvolutionRow, Trust, Vote
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.events import FeedbackGiven
 from models.accounts import audit
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, register_event

@@ -15,7 +15,7 @@ from uuid6 import uuid7
 from engine.growth.identity import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
-from jiyi.protocol.growth.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, Snapshot, VersionBrief
+from jiyi.protocol.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief
 from models.conversations import profiles
 from models.db.conditions import equal_if_given
 from models.db.rows import columns, fetch, fetch_one
@@ -190,31 +190,31 @@ _SUGGESTIONS = text("""
 """)
 
 
-def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:
+def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> SnapshotState:
     """Note what is in force. Call it under the agent's lock."""
     now = {file: current.version for file, current in current_files(connection, name).items()}
     fields = {"id": uuid7(), "group": name[0], "agent": name[1], "name": called, "versions": now, "author": author}
     connection.execute(_TAKE, fields)
-    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
+    snapshot = fetch_one(connection, SnapshotState, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
     assert snapshot is not None  # it was just stored
     return snapshot
 
 
-def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) -> Snapshot | None:
-    snapshot = fetch_one(connection, Snapshot, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
+def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) -> SnapshotState | None:
+    snapshot = fetch_one(connection, SnapshotState, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
     return snapshot if snapshot is not None and snapshot.agent_id == name[1] else None
 
 
-def snapshot_page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[Snapshot]:
+def snapshot_page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[SnapshotState]:
     """The agent's, the latest first."""
     wanted = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
     if before is not None:
         wanted = wanted.where(_S.snapshot_id < before)
-    return fetch(connection, Snapshot, wanted.order_by(_S.snapshot_id.desc()).limit(limit))
+    return fetch(connection, SnapshotState, wanted.order_by(_S.snapshot_id.desc()).limit(limit))
 
 
 _S = IdentitySnapshot
-_SHOWN_SNAPSHOT = select(*columns(Snapshot, _S))
+_SHOWN_SNAPSHOT = select(*columns(SnapshotState, _S))
 _ONE_SNAPSHOT = _SHOWN_SNAPSHOT.where(_S.group_id == bindparam("group"), _S.snapshot_id == bindparam("id"))
 _TAKE = text("""
     INSERT INTO identity_snapshots (snapshot_id, group_id, agent_id, name, versions, author)

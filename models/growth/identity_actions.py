@@ -7,7 +7,7 @@ from uuid import UUID
 from engine.growth.identity import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import limits
-from jiyi.protocol.growth.identity import (
+from jiyi.protocol.identity import (
     FILES,
     ChangedFiles,
     ComposedPrompt,
@@ -27,8 +27,8 @@ from jiyi.protocol.growth.identity import (
     ProposalPage,
     ProposeChange,
     Rollback,
-    Snapshot,
     SnapshotPage,
+    SnapshotState,
     TakeSnapshot,
     UpdateUser,
     VersionPage,
@@ -193,7 +193,7 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
 
 
 @action("identity.snapshot")
-def snapshot(context: Context, request: TakeSnapshot) -> Snapshot:
+def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
     """Take a snapshot of the files.
 
     Notes which version of each is in force, to go back to it with identity.rollback.

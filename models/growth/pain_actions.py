@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 from engine.growth.pains import category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.growth.pains import (
+from jiyi.protocol.identity import override_in
+from jiyi.protocol.pains import (
     FoundPain,
     ListPains,
     PainChanged,

@@ -11,8 +11,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
-from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.growth.self_review import (
+from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.reflection import ReflectionAsked
+from jiyi.protocol.self_review import (
     ConfigureSelf,
     Finding,
     Findings,
@@ -25,7 +26,6 @@ from jiyi.protocol.growth.self_review import (
     SelfSettings,
     SelfState,
 )
-from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
 from models.db.actions import Context, action
 from models.growth import identity, self_review_schedule, tracking

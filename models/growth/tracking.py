@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.growth.tracking import Tally
+from jiyi.protocol.identity import Tally
 from models.db.rows import fetch
 from models.memory.agents import AgentName
 

@@ -14,8 +14,8 @@ from uuid6 import uuid7
 from engine.growth.trajectories import Trajectory
 from jiyi.errors import NotFound
 from jiyi.protocol.events import SessionEnded, StepRecorded
-from jiyi.protocol.growth.steps import Step
-from jiyi.protocol.growth.trajectories import (
+from jiyi.protocol.trajectories import (
+    Step,
     StepRows,
     StepsQuery,
     StepState,

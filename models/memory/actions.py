@@ -13,9 +13,8 @@ from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.archive import MAX_RESTORED, Archived, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.memory import AgentState, ConfigureAgent
+from jiyi.protocol.memory import MAX_RESTORED, AgentState, Archived, ArchiveRequest, ConfigureAgent, Restored, RestoreRequest
 from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
 from models.conversations import versions
 from models.db.actions import Context, action

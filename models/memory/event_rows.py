@@ -11,8 +11,8 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
 
 from engine.memory.nodes import Derived
+from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, MemoryObserved, Observation
-from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.wire.vectors import to_array
 from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector
 from models.memory.tables import MemoryNode

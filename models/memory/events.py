@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
 
-from jiyi.protocol.events.content import content, digest
-from jiyi.protocol.events.states import EventState
+from jiyi.protocol.event_bodies import content, digest
+from jiyi.protocol.event_requests import EventState
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, StoredEvent
 from models.queue.dead_letters import ID_REUSED

@@ -26,6 +26,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.operations.log_redaction import fields_in
 from jiyi.once import once
+from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from models.db import scope as tenancy
@@ -119,7 +120,7 @@ class Ingestor:
         if is_transient(error):
             raise error
         reason, trace = f"the database refused it: {error}", "".join(traceback.format_exception(error))
-        letters = [Rejected(wire.encode([event]).decode(), reason, trace) for event in part.events]
+        letters = [Rejected(event_bodies.encode([event]).decode(), reason, trace) for event in part.events]
         return self._store_together([], letters, None)
 
     def _keep_reused(self, events: Sequence[Event]) -> Stored:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.memory.appraisal import Appraisal, Unappraised
 from engine.memory.nodes import searchable
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events.content import APPRAISED
+from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
 from models.memory.work import owed_when_complete
 from models.queue import pending_work

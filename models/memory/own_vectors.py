@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidEvent
-from jiyi.protocol import events as wire
+from jiyi.protocol import event_bodies
 from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
 from models.operations import embedding_models
@@ -53,7 +53,7 @@ def dead_letter(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
     return [
         event.group_id
         for event, reason in ((misfit.event, f"{FIELD}: {misfit.reason}") for misfit in misfits)
-        if dead_letters.add_message_once(connection, wire.encode([event]).decode(), reason, event.event_id, event.group_id)
+        if dead_letters.add_message_once(connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id)
     ]
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from jiyi.errors import NotFound
-from jiyi.protocol.archive import ArchivedQuery
-from jiyi.protocol.events.states import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
+from jiyi.protocol.base import JsonObject, Page, Rows
+from jiyi.protocol.event_requests import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
 from jiyi.protocol.memory import (
     AgentRequest,
     AgentsQuery,
     AgentState,
+    ArchivedQuery,
     ExportQuery,
     KeywordsQuery,
     KeywordStrength,
@@ -25,9 +26,7 @@ from jiyi.protocol.memory import (
     RelatedMemory,
     RelatedQuery,
 )
-from jiyi.protocol.queries import Page, Rows
 from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows
-from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page

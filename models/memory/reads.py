@@ -14,9 +14,7 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
 from sqlalchemy.orm import aliased
 
-from jiyi.protocol.archive import ArchivedRow
-from jiyi.protocol.memory import MemoryDetail, MemoryRow
-from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.memory import ArchivedRow, MemoryBrief, MemoryDetail, MemoryRow
 from jiyi.text.words import last_segment
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, NodeAccess

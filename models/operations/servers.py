@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import kombu
 import redis
 
-from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
+from jiyi.protocol.wire.calls import OF_VALKEY, State, state_of_valkey
 from jiyi.settings import Settings, get_settings
 from models.accounts import reads
 from models.db import valkey_keys

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Delete, any_, bindparam, column, func, select
 from sqlalchemy import delete as delete_from
 from sqlalchemy import table as table_of
 
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError
 
 from jiyi.errors import NotFound
-from jiyi.protocol import events as wire
+from jiyi.protocol import event_bodies
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
 from jiyi.settings import get_settings
@@ -117,16 +117,20 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
         if len(body) > limit:
             refuse(letter, letter.body or "", f"a message of {len(body):,} bytes is larger than {limit:,} (JIYI_MAX_MESSAGE_BYTES)")
             continue
-        decoded = wire.decode(body)
+        decoded = event_bodies.decode(body)
         for text, reason in decoded.rejected:
             refuse(letter, text, reason)
         for event in decoded.events:
             if reason := refusal(event):
-                refuse(letter, wire.encode([event]).decode(), reason)
+                refuse(letter, event_bodies.encode([event]).decode(), reason)
             elif event.group_id == group_id:
                 good.append(_Event(event, letter))
             else:
-                refuse(letter, wire.encode([event]).decode(), f"replayed for the group {group_id!r}, but of the group {event.group_id!r}")
+                refuse(
+                    letter,
+                    event_bodies.encode([event]).decode(),
+                    f"replayed for the group {group_id!r}, but of the group {event.group_id!r}",
+                )
     done = _store_all(connection, good, refuse)
     done.refused += refused
     return done
@@ -141,13 +145,13 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
             try:
                 done.add(_store(connection, [letter.event]))
             except (DataError, psycopg.DataError) as error:
-                refuse(letter.letter, wire.encode([letter.event]).decode(), f"the database refused it: {error}")
+                refuse(letter.letter, event_bodies.encode([letter.event]).decode(), f"the database refused it: {error}")
     letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
-        refuse(letters[event.key], wire.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
+        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
     for event in done.reused:
-        refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
+        refuse(letters[event.key], event_bodies.encode([event]).decode(), reused_ids.reason_of(event))
     return done
 
 

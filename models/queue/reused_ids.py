@@ -12,9 +12,9 @@ from sqlalchemy import Connection, text
 
 from engine.conversations.memories import memory_of
 from jiyi.errors import IdReused
-from jiyi.protocol import events as wire
+from jiyi.protocol import event_bodies
+from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
-from jiyi.protocol.events.content import Content, content, content_of, digest, is_export
 from models.queue import dead_letters
 from models.queue.dead_letters import ID_REUSED
 
@@ -53,7 +53,9 @@ def dead_letter(connection: Connection, events: Iterable[Event]) -> list[str]:
     return [
         event.group_id
         for event in events
-        if dead_letters.add_message_once(connection, wire.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
+        if dead_letters.add_message_once(
+            connection, event_bodies.encode([event]).decode(), reason_of(event), event.event_id, event.group_id
+        )
     ]
 
 

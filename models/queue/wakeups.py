@@ -12,10 +12,10 @@ from celery import Celery, current_app
 from engine import subjects
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, BROKER_ERRORS, CONNECT_RETRY, stamp
-from jiyi.protocol.wire.json_values import JsonObject
-from jiyi.protocol.wire.outages import sentence_of_valkey
-from jiyi.protocol.wire.signed_calls import signer_of
+from jiyi.protocol.wire.calls import sentence_of_valkey
+from jiyi.protocol.wire.signatures import signer_of
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey

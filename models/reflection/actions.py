@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
-from jiyi.protocol.queries import Rows
+from jiyi.protocol.base import Rows
 from jiyi.protocol.reflection import (
     Reasons,
     ReflectionAsked,

@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
 from engine.retrieval.ranking import Floats
-from jiyi.protocol.conversations.types import Kind
+from jiyi.protocol.conversations import Kind
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
 

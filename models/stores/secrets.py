@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 

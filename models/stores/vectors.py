@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from engine.providers.embedders import declaration_problem
 from engine.providers.public_addresses import check_public
 from jiyi.errors import ConfigError
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.stores.types import EmbeddingConfig

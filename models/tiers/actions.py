@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from engine.tiers.promotion import PlannedPiece, knowledge_id
 from jiyi.errors import NotFound
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.knowledge import (
     CheckBody,
     CheckedEntries,
     CurrentVersion,

@@ -12,7 +12,7 @@ from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from engine.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
-from jiyi.protocol.tiers.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
+from jiyi.protocol.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
 from models.accounts import audit
 from models.accounts.tables import Group
 from models.db.rows import columns, fetch, names

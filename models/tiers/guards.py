@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
-from jiyi.protocol.tiers.knowledge import RUNAWAY
+from jiyi.protocol.knowledge import RUNAWAY
 from models.tiers.quarantine import Output
 
 #: Calls between nodes, one within the other, above which a session counts as a runaway loop.

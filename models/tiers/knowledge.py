@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
-from jiyi.protocol.tiers.query import Item, MemoryQuestion
+from jiyi.protocol.tier_questions import MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 from models.db.conditions import equal_if_given
@@ -27,7 +27,7 @@ EMBED_KNOWLEDGE = "embed_knowledge"
 MAX_BY_WORDS = 500
 
 
-def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[Item]:
+def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[TierItem]:
     """The pieces most like a question, exactly, of those with a vector of the same model.
 
     No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
@@ -43,7 +43,7 @@ def nearest(connection: Connection, group_id: str, question: MemoryQuestion, que
     return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
 
 
-def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[Item], int]:
+def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[TierItem], int]:
     """Pieces without a vector of the model (None: all) that share a word with the question, and how many such there are.
 
     An item's score is the share of the question's words that it has, those that are rare among these pieces counting more.
@@ -90,8 +90,8 @@ def _in_force(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement
         yield _K.kind != "verdict"
 
 
-def _item(row: Any, score: float, similarity: float | None) -> Item:
-    return Item(
+def _item(row: Any, score: float, similarity: float | None) -> TierItem:
+    return TierItem(
         item_id=str(row.knowledge_id),
         source="cold",
         content=row.content,

@@ -11,9 +11,9 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
-from jiyi.protocol.tiers.knowledge import Change
-from jiyi.protocol.tiers.query import Kind
-from jiyi.protocol.tiers.rest import KnowledgeDetail
+from jiyi.protocol.knowledge import Change
+from jiyi.protocol.tier_questions import Kind
+from jiyi.protocol.tier_requests import KnowledgeDetail
 from models.db.conditions import MAX_LISTED_CHARS, has_words
 from models.db.rows import columns, fetch, fetch_one
 from models.tiers.quarantine_reads import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from jiyi.protocol.tiers.knowledge import Promoted
+from jiyi.protocol.knowledge import Promoted
 from jiyi.tiers.retrieval_node import NodeEvent
 from models.queue import stream
 from models.queue.stream import News

@@ -17,8 +17,8 @@ from uuid6 import uuid7
 
 from engine.tiers.promotion import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.tiers.knowledge import PromoteBody
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.tier_questions import Kind
 from jiyi.text.tokens import tokens
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 

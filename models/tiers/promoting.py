@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.tiers.knowledge import MAX_IDS, PromoteBody
+from jiyi.protocol.knowledge import MAX_IDS, PromoteBody
 from models.tiers import digests, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import EntryDetail
 

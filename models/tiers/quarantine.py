@@ -18,10 +18,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.tiers.screening import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.tiers.knowledge import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
-from jiyi.protocol.tiers.query import Kind, kind_of
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.knowledge import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
+from jiyi.protocol.tier_questions import Kind, kind_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.text.words import content_digest

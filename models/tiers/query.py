@@ -27,7 +27,7 @@ from engine.tiers.answer import SECONDS, Gathered, Reader, Skipped, gather, merg
 from engine.tiers.web_searcher import Searcher, items_of
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.once import once
-from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
+from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import rate_limits, valkey_keys
@@ -123,7 +123,7 @@ def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
     return MemoryAnswer(results=results, tiers=tiers, web_answer=asked.web_answer)
 
 
-def _working(asked: _TierQuery) -> list[Item]:
+def _working(asked: _TierQuery) -> list[TierItem]:
     try:
         found = working.read(asked.query.group_id)
     except redis.RedisError as error:
@@ -146,7 +146,7 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
         ) from error
 
 
-def _longterm(asked: _TierQuery) -> list[Item]:
+def _longterm(asked: _TierQuery) -> list[TierItem]:
     question = asked.query
     try:
         with unit_of_work() as connection:
@@ -154,7 +154,7 @@ def _longterm(asked: _TierQuery) -> list[Item]:
         _embed(asked, used)
         with snapshot() as connection:  # else a piece that gets its vector, or other words, between the two is found by neither
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
-            found: list[Item] = []
+            found: list[TierItem] = []
             if asked.vector is not None and asked.model is not None:
                 limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot, too, is shown once
                 near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
@@ -178,18 +178,18 @@ def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
         asked.note = "the embedder is away"
 
 
-def _is_near(item: Item, question: MemoryQuestion, model: str) -> bool:
+def _is_near(item: TierItem, question: MemoryQuestion, model: str) -> bool:
     least = question.relevance_threshold
     least = thresholds_of(model).relevant if least is None else least
     return least <= NO_THRESHOLD or item.score >= least
 
 
-def _has_words(item: Item, question: MemoryQuestion) -> bool:
+def _has_words(item: TierItem, question: MemoryQuestion) -> bool:
     least = question.relevance_threshold
     return (least is not None and least <= NO_THRESHOLD) or item.score >= RELEVANT_BY_WORDS
 
 
-def _with_similarities(asked: _TierQuery, items: Sequence[Item]) -> list[Item]:
+def _with_similarities(asked: _TierQuery, items: Sequence[TierItem]) -> list[TierItem]:
     """Cosines of the entries whose vectors are of the question's model."""
     vector = asked.vector
     if vector is None:
@@ -205,7 +205,7 @@ def _cosine(entry: Entry, vector: Float32, model: str | None) -> float | None:
     return float(entry.vector @ vector) / lengths if lengths > MIN_NORM else None
 
 
-def _web(asked: _TierQuery) -> list[Item]:
+def _web(asked: _TierQuery) -> list[TierItem]:
     query = asked.query
     options = SearchOptions(max_results=query.web_results, search_type=query.search_type, domains=query.domains)
     session_id = query.asking_session or query.session_id or NO_SESSION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiyi.errors import NotAllowed, NotFound
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.knowledge import (
     Change,
     DigestPage,
     DigestsQuery,
@@ -19,7 +19,7 @@ from jiyi.protocol.tiers.knowledge import (
     WorkingMemoryQuery,
     WorkingState,
 )
-from jiyi.protocol.tiers.rest import KnowledgeDetail
+from jiyi.protocol.tier_requests import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, Double, RowMapping, Text, Uuid, case, column, func, literal, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from jiyi.protocol.tiers.knowledge import VERIFIED, Knowledge, KnowledgeFilter, KnowledgePage, Layer
+from jiyi.protocol.knowledge import VERIFIED, Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from models.db.base import Timestamp
 from models.db.conditions import ilike_pattern
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
-from jiyi.protocol.tiers.query import HOT_SCORE, Item, Kind
+from jiyi.protocol.tier_questions import HOT_SCORE, Kind, TierItem
 from jiyi.protocol.wire.vectors import WIRE_TYPE, Float32, to_array, to_text
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -58,9 +58,9 @@ class Entry:
     vector: Annotated[NDArray[np.float32] | None, PlainValidator(_unpacked), PlainSerializer(_packed)] = None
     model: str | None = None
 
-    def item(self, expires_at: datetime | None = None) -> Item:
+    def item(self, expires_at: datetime | None = None) -> TierItem:
         """As an answer has it."""
-        return Item(
+        return TierItem(
             item_id=str(self.entry_id),
             source="hot",
             content=self.content,

@@ -9,7 +9,7 @@ from functools import partial
 from engine.appointments.parse import judge_request
 from engine.appointments.schedule import MAKE_GOOD, Firing, firing
 from engine.heads.local import heads
-from jiyi.protocol.appointments.schedules import AskedSchedules, AskSchedules, ScheduleState
+from jiyi.protocol.appointments import AskedSchedules, AskSchedules, ScheduleState
 from models.appointments import alerts, heartbeats, schedule_actions, schedules
 from models.appointments.alerts import NewAlert
 from models.appointments.due import AHEAD, FIRE

@@ -13,7 +13,7 @@ from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
-from jiyi.protocol.conversations.commands import (
+from jiyi.protocol.conversation_commands import (
     ConfigureEmbedding,
     ConfigureSummaries,
     DriverState,
@@ -26,9 +26,8 @@ from jiyi.protocol.conversations.commands import (
     SearchOptions,
     SessionMemories,
 )
-from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
-from jiyi.protocol.conversations.types import KINDS, ExtractedMemory, Kind, parse_uri, uri_of
-from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.conversations import KINDS, ChatMessage, Compacted, CompactMessages, ExtractedMemory, Kind, parse_uri, uri_of
+from jiyi.protocol.providers import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens

@@ -13,7 +13,7 @@ from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
 from engine.rules.provider import SUMMARY_SENTENCES, Rules
 from jiyi.errors import BadReply, LLMUnavailable, ProviderUnavailable
-from jiyi.protocol.conversations.types import CombinedExtraction
+from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences

@@ -11,8 +11,7 @@ from engine.conversations import intents, profiles
 from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.text.topics import topics_of
 from jiyi.protocol import limits
-from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
-from jiyi.protocol.conversations.types import KINDS, QueryAnalysis
+from jiyi.protocol.conversations import KINDS, ContextRequest, InjectedContext, InjectedMemory, InjectRequest, QueryAnalysis
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of

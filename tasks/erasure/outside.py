@@ -11,8 +11,8 @@ from typing import Any, cast
 from sqlalchemy import Connection, text
 
 from jiyi.polling import poll
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import ErasureReport
-from jiyi.protocol.wire.json_values import JsonMapping
 from models.db import roles
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import cache_invalidation, ledger, proof

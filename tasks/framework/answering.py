@@ -23,10 +23,10 @@ from redis.client import Pipeline
 from engine.operations.deadlines import deadline
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
-from jiyi.protocol.budget import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.wire.signatures import KeyScope
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.outages import outage, refused_value

@@ -14,10 +14,8 @@ from typing import Any
 
 from jiyi.errors import NotAllowed
 from jiyi.once import once
-from jiyi.protocol.wire.api_keys import ID, KeyScope
 from jiyi.protocol.wire.calls import NOBODY
-from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
-from jiyi.protocol.wire.signed_calls import AT_HEADER, call_signature, service_call_key
+from jiyi.protocol.wire.signatures import AT_HEADER, ID, KEY_HEADER, SERVICE, SIGNATURE_HEADER, KeyScope, call_signature, service_call_key
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.audit import OPERATOR

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, text
 
 from engine.operations.jobs import JOBS, Job
 from jiyi.errors import JiyiError, NotAllowed
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

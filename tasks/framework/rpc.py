@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from engine import subjects
 from engine.subjects import Subject
 from jiyi.protocol.actions import ALIASES_OF
-from jiyi.protocol.events import Name
-from jiyi.protocol.wire.api_keys import KeyScope
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import JsonMapping, Name
+from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action, Actor
 from models.db.scope import for_groups

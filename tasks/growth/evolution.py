@@ -16,7 +16,7 @@ from engine.providers import llms
 from engine.providers.embedders import embedder
 from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Pattern, SkillCandidate
+from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work

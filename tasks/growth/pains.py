@@ -15,8 +15,8 @@ from engine.providers.llm_prompts import signature
 from engine.providers.questions import A, Question
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
-from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.pains import FoundPains, KnownSolution
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.pains import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions

@@ -14,8 +14,7 @@ from engine.providers.llm_usage import on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
-from jiyi.protocol.presets import PRESETS
-from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
+from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor

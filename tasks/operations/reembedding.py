@@ -12,8 +12,7 @@ from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.operations import EmbeddersRequest
-from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay
-from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, MoveState, ReembeddingStep, ReembeddingUnderWay
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.accounts import audit

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.providers.mem0 import Mem0
 from jiyi.errors import ProviderUnavailable
-from jiyi.protocol.stores import FoundItems, Hit, MemoryItem, RetrieveItems
+from jiyi.protocol.stores import FoundStoreItems, Hit, MemoryItem, RetrieveItems
 from jiyi.stores.types import Mem0MemoryConfig
 from models.db.connection import unit_of_work
 from models.stores import rows
@@ -43,13 +43,13 @@ def send_items(batch: Batch) -> None:
         forget_sent(connection, done)
 
 
-def search(store: StoreRecord, request: RetrieveItems) -> FoundItems:
+def search(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """What mem0 finds; nothing, and why, if it does not answer."""
     try:
         found = _account(store).search(request.query, request.top_k, request.similarity_threshold)
     except ProviderUnavailable as error:
-        return FoundItems(hits=[], notes=[str(error)])
-    return FoundItems(hits=[_hit(row) for row in found[: request.top_k]])
+        return FoundStoreItems(hits=[], notes=[str(error)])
+    return FoundStoreItems(hits=[_hit(row) for row in found[: request.top_k]])
 
 
 def _account(store: StoreRecord) -> Mem0:

@@ -14,7 +14,7 @@ from engine.stores.items import key_content
 from engine.stores.scoring import Scores, Search, best, score
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.stores import FoundItems, Hit, RetrieveItems
+from jiyi.protocol.stores import FoundStoreItems, Hit, RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @implements(actions.retrieve)
-def retrieve(actor: Actor, request: RetrieveItems) -> FoundItems:
+def retrieve(actor: Actor, request: RetrieveItems) -> FoundStoreItems:
     """Search a store. Safe to repeat because it only notes that the store is used."""
     with unit_of_work() as connection:
         store = rows.need(connection, actor.group_id, request.name, request.run_id)
@@ -37,34 +37,34 @@ def retrieve(actor: Actor, request: RetrieveItems) -> FoundItems:
     return search(store, request)
 
 
-def search(store: StoreRecord, request: RetrieveItems) -> FoundItems:
+def search(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """What a store has for a question, in the scope of its group."""
     return _SEARCHES[store.type](store, request)
 
 
-def _latest(store: StoreRecord, request: RetrieveItems) -> FoundItems:
+def _latest(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """A blackboard's latest ``top_k``, oldest first, whatever is asked."""
     with reading() as connection:
         latest = items.latest(connection, store, request.top_k)
-        return FoundItems(hits=[Hit(item=items.item_of(connection, row)) for row in reversed(latest)])
+        return FoundStoreItems(hits=[Hit(item=items.item_of(connection, row)) for row in reversed(latest)])
 
 
-def _search_items(store: StoreRecord, request: RetrieveItems) -> FoundItems:
+def _search_items(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """A simple store's items that fit best, by the part of the question that counts."""
     if store.config.fidelity == "devall":
         return _search_index(store, request, devall.query_text(request.query), "dense")
     return _search_index(store, request, key_content(request.query, store.config.max_content_length), "hybrid")
 
 
-def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundItems:
+def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """The chunks of a store of files that fit best."""
     text = request.query[: limits.MAX_FOCAL_CHARS]
     if not text.strip():  # nothing is asked, and any chunk would be as near as any other
-        return FoundItems(hits=[])
+        return FoundStoreItems(hits=[])
     return _search_index(store, request, text, request.search or store.config.search)
 
 
-def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Search) -> FoundItems:
+def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Search) -> FoundStoreItems:
     """The items that fit best, best first. While the embedder is away words alone count, and a note says so."""
     embedder, query, notes = _query(store, text, by)
     with unit_of_work() as connection:
@@ -82,7 +82,7 @@ def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Sea
         else:
             chosen = best(index.items, scores, request.top_k, request.similarity_threshold)
             hits = _hits(connection, store, index, scores, chosen)
-    return FoundItems(hits=hits, skipped=index.skipped, pending=index.pending, notes=notes)
+    return FoundStoreItems(hits=hits, skipped=index.skipped, pending=index.pending, notes=notes)
 
 
 def _query(store: StoreRecord, text: str, by: Search) -> tuple[StoreEmbedder | None, Float32 | None, list[str]]:
@@ -134,7 +134,7 @@ def _cosine(index: StoreIndex, scores: Scores, row: int) -> float | None:
 
 
 #: Type → what searches its stores. Each opens connections of its own.
-_SEARCHES: Mapping[str, Callable[[StoreRecord, RetrieveItems], FoundItems]] = {
+_SEARCHES: Mapping[str, Callable[[StoreRecord, RetrieveItems], FoundStoreItems]] = {
     "simple": _search_items,
     "blackboard": _latest,
     "file": _search_files,

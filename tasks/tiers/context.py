@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
 from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from jiyi.protocol.tiers.query import ContextAnswer, ContextBody, MemoryQuery
+from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryQuery
 from jiyi.settings import get_settings
 from jiyi.text.prompt import build_context
 from jiyi.text.words import language_of

@@ -11,7 +11,7 @@ from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
 from engine.tiers.digest import Cluster, Digest, digest
 from jiyi.errors import JiyiError
-from jiyi.protocol.tiers.knowledge import DigestBody, DigestState
+from jiyi.protocol.knowledge import DigestBody, DigestState
 from jiyi.text.words import language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -16,8 +16,8 @@ from engine.providers.llms import ForGroup, llm
 from engine.providers.questions import Consistency
 from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol.tiers.knowledge import UNVERIFIED, VERIFIED
-from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.text.words import content_digest, language_of

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.wire.signatures import new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -22,7 +22,7 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
-from jiyi.protocol.wire.api_keys import KeyScope, new_key
+from jiyi.protocol.wire.signatures import KeyScope, new_key
 from models.accounts.actions import create_key
 from models.db import bounded_reads as sources
 from models.db.actions import Actor

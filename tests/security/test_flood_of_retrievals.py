@@ -18,7 +18,7 @@ from engine.operations.deadlines import check_deadline, deadline
 from engine.providers import local_embedders as local
 from jiyi import Client
 from jiyi.errors import NoAnswer, TooManyQuestions
-from jiyi.protocol import budget
+from jiyi.protocol import limits
 from jiyi.protocol.retrieval import RetrievalRequest, RetrieveBody
 from jiyi.text.words import nfkc
 from tasks.framework import answering
@@ -75,7 +75,7 @@ def test_a_question_is_cut_before_the_model_sees_it(text: str, monkeypatch: pyte
     monkeypatch.setattr(local, "_engine", Engine)
     embedder = local.LocalEmbedder()
     embedder.query(text), embedder.queries([text])
-    assert all(len(nfkc(one)) <= budget.EMBEDDED_QUESTION_CHARS + 1 for one in seen)
+    assert all(len(nfkc(one)) <= limits.EMBEDDED_QUESTION_CHARS + 1 for one in seen)
     seen.clear()
     embedder.passages([text])
     assert len(nfkc(seen[0])) <= local.MAX_CHARS
@@ -157,8 +157,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_another_groups_call_begins_at_once_whatever_one_group_sends(threads: ThreadPoolExecutor) -> None:
     turns = Turns(8)
-    with flood(turns, threads, "flooding", budget.WAITING_CALLS) as flooding:
-        until(lambda: turns.waiting("flooding") == budget.WAITING_CALLS - 6)
+    with flood(turns, threads, "flooding", limits.WAITING_CALLS) as flooding:
+        until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS - 6)
         with turns.turn("other", time.monotonic() + SOON):
             pass
         assert not any(call.done() for call in flooding.calls)
@@ -166,9 +166,9 @@ def test_another_groups_call_begins_at_once_whatever_one_group_sends(threads: Th
 
 def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(threads: ThreadPoolExecutor) -> None:
     turns = Turns(4)
-    with flood(turns, threads, "flooding", 2 + budget.WAITING_CALLS) as flooding:
-        until(lambda: turns.waiting("flooding") == budget.WAITING_CALLS)
-        refused = pytest.raises(TooManyQuestions, match=f"{budget.WAITING_CALLS} calls of this group wait")
+    with flood(turns, threads, "flooding", 2 + limits.WAITING_CALLS) as flooding:
+        until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS)
+        refused = pytest.raises(TooManyQuestions, match=f"{limits.WAITING_CALLS} calls of this group wait")
         with refused, turns.turn("flooding", time.monotonic() + PATIENCE):
             pytest.fail("it was begun")
         with turns.turn("other", time.monotonic() + SOON):
@@ -179,13 +179,13 @@ def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(threa
 
 def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_others_ask(threads: ThreadPoolExecutor) -> None:
     turns = Turns(8)
-    turns._group("flooding", time.monotonic()).use(budget.MEMORY_SECONDS, time.monotonic())
+    turns._group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
     with ExitStack() as stack:
         stack.enter_context(flood(turns, threads, "flooding", 6))
         until(lambda: turns.running == 6)  # alone it may
     turns = Turns(8)
     with turns.turn("other", time.monotonic() + SOON):
-        turns._group("flooding", time.monotonic()).use(budget.MEMORY_SECONDS, time.monotonic())
+        turns._group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
         with flood(turns, threads, "flooding", 6):
             until(lambda: turns.waiting("flooding") == 5)
             assert turns.running == 2

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol import budget
+from jiyi.protocol import limits
 from tests.integration.programs import Program
 from web import create_app
 from web.api.running import REQUESTS
@@ -61,7 +61,7 @@ def test_one_key_that_waits_keeps_nobody_from_the_web(port: int, group: str, api
     """It sends more waiting requests than there are threads; probes, and the other group's requests, are answered while they wait."""
     waiting, other = api_key(group, "publish"), api_key(f"{group}-other", "publish", "read")
     with ExitStack() as stack:
-        many = [stack.enter_context(connected(port)) for _ in range(budget.REQUESTS_AT_ONCE + 32)]
+        many = [stack.enter_context(connected(port)) for _ in range(limits.REQUESTS_AT_ONCE + 32)]
         for one in many:
             _send(one, waiting, "/api/v1/events?wait=30")
         # Those for which there is no room are refused, which tells that all the others have come before.
@@ -84,11 +84,11 @@ def test_all_keys_of_one_group_together_leave_threads_to_others(program: Callabl
     first, second, other = program(group, "publish"), program(group, "publish"), program(f"{group}-other", "publish")
     event = {"agent_id": "klaus", "description": "Klaus waits."}
     with ExitStack() as under_way:
-        for _ in range(budget.REQUESTS_OF_GROUP):
+        for _ in range(limits.REQUESTS_OF_GROUP):
             under_way.enter_context(REQUESTS.one_of(group))
         for one in (first, second):
             answer = one.ask("POST", "/events", 429, json=event)
-            assert f"{budget.REQUESTS_OF_GROUP} requests of this group are being answered" in answer.json["detail"]
+            assert f"{limits.REQUESTS_OF_GROUP} requests of this group are being answered" in answer.json["detail"]
             assert int(answer.headers["Retry-After"]) > 0
         other.post("/events", event)
     first.post("/events", event)
@@ -167,7 +167,7 @@ def test_whoever_asks_again_too_early_is_refused_later_and_without_a_thread() ->
     assert again.requests[0].error.code == 429
     assert 0 < again.requests[0].error.seconds <= 3_600
     assert not dispatchers.loop.due()
-    assert 0 < dispatchers.loop.seconds(60) <= budget.REFUSAL_PAUSE
+    assert 0 < dispatchers.loop.seconds(60) <= limits.REFUSAL_PAUSE
     for one in (other, _connection("a", path="/api/v1/agents")):
         dispatchers.add_task(one)
         assert one.requests[0].error is None
@@ -175,7 +175,7 @@ def test_whoever_asks_again_too_early_is_refused_later_and_without_a_thread() ->
 
 def test_of_refusals_that_are_held_back_so_many_at_a_time() -> None:
     loop = Loop()
-    for _ in range(budget.REFUSALS_HELD):
+    for _ in range(limits.REFUSALS_HELD):
         loop.add(_connection("a"), 3_600)
     assert not loop.due()
     loop.add(one := _connection("a"), 3_600)

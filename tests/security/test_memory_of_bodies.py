@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jiyi.protocol import budget
+from jiyi.protocol import limits
 from jiyi.settings import get_settings
 from tests.integration.programs import Program
 from web.api import bodies
@@ -28,7 +28,7 @@ def unparsed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("address", ["/retrieve", "/actions/agents.list", "/memory/query", "/agents/klaus/settings"])
 def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(api: Program, address: str, unparsed: Callable[[], bool]) -> None:
-    body = b'{"x": [' + b"{}," * (5 * budget.BODY_BYTES) + b"{}]}"
+    body = b'{"x": [' + b"{}," * (5 * limits.BODY_BYTES) + b"{}]}"
     method = "PATCH" if address.endswith("settings") else "POST"
     answer = api.ask(method, address, 413, data=body, content_type="application/json")
     assert "more than 1,048,576 bytes" in answer.json["detail"]
@@ -40,7 +40,7 @@ def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(api: P
 def test_a_body_of_many_small_objects_is_refused_before_they_are_made(
     api: Program, address: str, piece: bytes, unparsed: Callable[[], bool]
 ) -> None:
-    body = b'{"x": [' + b",".join([piece] * budget.BODY_CONTAINERS) + b"]}"
+    body = b'{"x": [' + b",".join([piece] * limits.BODY_CONTAINERS) + b"]}"
     assert len(body) < get_settings().max_message_bytes
     answer = api.ask("POST", address, 413, data=body, content_type="application/json")
     assert "more than" in answer.json["detail"]
@@ -96,7 +96,7 @@ def test_without_room_a_large_body_is_refused_and_a_small_one_is_not(api: Progra
 
 
 def test_room_is_given_back_whatever_happens(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(budget.BODIES_BYTES)
+    room = Room(limits.BODIES_BYTES)
     monkeypatch.setattr(bodies, "ROOM", room)
     events = [{"agent_id": "klaus", "description": "tea " * 4_000}] * 10
     for body, status in (({"events": events}, 202), ({"events": [*events, {}]}, 422), ({"events": 3, "x": "x" * 100_000}, 422)):

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from flask import Flask
 
-from jiyi.protocol.passwords import PASSWORD_HASH
+from jiyi.protocol.accounts import PASSWORD_HASH
 from models.accounts import signing_in
 from tests.services import PASSWORD, somebody
 

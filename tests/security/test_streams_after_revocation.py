@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 
 from jiyi.protocol.accounts import PersonRequest, RevokeKey
-from jiyi.protocol.wire.api_keys import parse
+from jiyi.protocol.wire.signatures import parse_key
 from models.accounts.actions import disable_person, revoke_key
 from models.db.actions import Actor
 from tests.integration.conftest import Browser, SignIn
@@ -35,7 +35,7 @@ def test_a_stream_ends_with_its_key(port: int, group: str, api_key: Callable[...
         response = connection.getresponse()
         assert response.status == 200
         assert response.readline().startswith(b"retry:")
-        given = parse(key)
+        given = parse_key(key)
         assert given is not None
         revoke_key.perform(Actor(group, "test", operator=True), RevokeKey(key_id=given.key_id))
         response.read()  # to its end; a stream that went on would run into the connection's time-out

@@ -67,7 +67,7 @@ def test_importing_jiyi_loads_no_database_no_provider_no_celery_and_reads_no_set
     code = (
         "import os, sys; os.environ['JIYI_WEB_PORT'] = 'no'; from jiyi import Client;"
         f"print([name for name in {HEAVY} if name in sys.modules]);"
-        "import jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.queries"
+        "import jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.base"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == "[]"

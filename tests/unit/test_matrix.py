@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.providers.embedder_matrix import load
-from tools import matrix
+from tools import matrix, train
 from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 
 SIZE = 8
@@ -95,3 +95,22 @@ def test_a_matrix_without_each_writer_can_be_kept(tmp_path: Path, monkeypatch: p
     assert sorted(path.name for path in each.iterdir()) == ["ada.npz", "bo.npz"]
     assert load(each / "ada.npz").about["without"] == "ada"
     assert load(out).matrix.shape == load(each / "bo.npz").matrix.shape == (SIZE, SIZE)
+
+
+def test_a_matrix_for_another_embedder_names_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["Bo moved to Bergen.", "Ada keeps bees.", "Kit sold the boat.", "Lin sings."]
+    memories = [{"key": str(number), "text": text, "at": "2026-01-01T00:00:00+00:00"} for number, text in enumerate(texts)]
+    questions = [{"text": f"Who? {text}", "evidence": [str(number)], "kind": "k"} for number, text in enumerate(texts)]
+    for writer in ("a", "b"):
+        agents = [{"agent_id": writer, "memories": memories, "questions": questions}]
+        (tmp_path / f"conv_{writer}_1.json").write_text(json.dumps(agents), encoding="utf-8")
+    out = tmp_path / "mine.npz"
+    monkeypatch.setattr(
+        "sys.argv", ["train", "--matrix", *map(str, tmp_path.glob("*.json")), "--embedder", "hashing:16", "--out", str(out)]
+    )
+    train.main()
+    made = load(out, "hashing-16")
+    assert (made.matrix.shape, made.about["embedder"]) == ((16, 16), "hashing-16")
+    monkeypatch.setattr("sys.argv", ["train", "--matrix", "--embedder", "hashing:16"])
+    with pytest.raises(SystemExit):  # it would write over the packaged one
+        train.main()

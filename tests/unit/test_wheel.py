@@ -22,10 +22,7 @@ from tools.install import EDITABLE
 ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
 INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
-BROKER = {
-    *(f"jiyi.client.{name}" for name in ("broker", "broker_async", "caller", "publishing")),
-    *(f"jiyi.protocol.wire.{name}" for name in ("bindings", "broker", "redis_transport")),
-}
+BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "broker_async", "caller", "publishing")), "jiyi.protocol.wire.broker"}
 IMPORT_ALL = """
 import importlib, json, pkgutil
 import jiyi

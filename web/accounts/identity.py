@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flask import abort, g
 from flask_babel import gettext as _
 
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.wire.signatures import KeyScope
 
 Scope = KeyScope
 

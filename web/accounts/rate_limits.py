@@ -14,7 +14,7 @@ from flask import Flask, Response, current_app, g, request
 from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.exceptions import TooManyRequests
 
-from jiyi.protocol.budget import ANONYMOUS
+from jiyi.protocol.limits import ANONYMOUS
 from jiyi.settings import get_settings
 
 #: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.

@@ -6,7 +6,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.conversations.types import KINDS
+from jiyi.protocol.conversations import KINDS
 from models.conversations import entries, profiles, reads
 from models.memory import agent_reads
 from web.admin import inputs

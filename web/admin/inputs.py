@@ -9,7 +9,7 @@ from uuid import UUID
 from flask import abort, request
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.wire import cursors
+from jiyi.protocol import rest
 from web.admin.frame import asked
 
 #: PostgreSQL's ``integer`` and ``bigint``.
@@ -83,11 +83,11 @@ def given(names: Sequence[str]) -> dict[str, str]:
 
 def packed(at: datetime, id_: UUID) -> str:
     """A place in a list that is ordered by a time and an id, for an address."""
-    return cursors.encode(at, id_)
+    return rest.encode_cursor(at, id_)
 
 
 def unpacked(name: str = "before") -> tuple[datetime, UUID] | None:
     try:
-        return cursors.decode(asked(name, 200) or "", cursors.TIME_AND_ID)
+        return rest.decode_cursor(asked(name, 200) or "", rest.TIME_AND_ID)
     except InvalidRequest:
         abort(400, f"{name}: must be what the page before it gave.")

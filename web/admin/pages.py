@@ -22,7 +22,7 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.wire import cursors
+from jiyi.protocol import rest
 from models.db.bounded_reads import from_database
 from web.admin import frame
 from web.admin.forms import refusal
@@ -124,7 +124,7 @@ def listed(name: str, fetched: Sequence[Any], size: int, *place: str) -> Context
     if len(fetched) <= size:
         return {name: rows, "before": before, "next": None}
     last = [getattr(rows[-1], field) for field in place]
-    return {name: rows, "before": before, "next": last[0] if len(last) == 1 else cursors.encode(*last)}
+    return {name: rows, "before": before, "next": last[0] if len(last) == 1 else rest.encode_cursor(*last)}
 
 
 def redirect_to(address: str) -> ResponseReturnValue:

@@ -15,8 +15,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from engine import subjects
-from jiyi.protocol.openapi.document import TAGS
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, commands, docs, erasure, operations, retrieval, tools
 from web.api.memory import events, memories

@@ -8,7 +8,7 @@ from pydantic import RootModel, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import name_of
-from jiyi.protocol.wire.json_types import wrong_types
+from jiyi.protocol.wire.json_checks import wrong_types
 from models.actions import ACTIONS, REFUSED
 from web.accounts.identity import need
 from web.actions import perform

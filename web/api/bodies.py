@@ -17,11 +17,11 @@ from pydantic_core import from_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from jiyi.protocol.actions import TABLE, name_of
-from jiyi.protocol.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
-from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
-from jiyi.protocol.openapi.problems import field_problem
-from jiyi.protocol.wire.json_keys import repeated_key, sentence
-from jiyi.protocol.wire.json_types import wrong_types
+from jiyi.protocol.base import NUL_ESCAPE, unstorable
+from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
+from jiyi.protocol.openapi.document import field_problem
+from jiyi.protocol.wire.json_checks import repeated_key, sentence, wrong_types
 from jiyi.settings import get_settings
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation

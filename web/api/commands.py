@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jiyi.protocol.actions import FOLDERS
-from jiyi.protocol.openapi.operations import Tag
+from jiyi.protocol.openapi.document import Tag
 from models.actions import ACTIONS
 from models.db.actions import Action
 from web.api.registry import expose

@@ -9,8 +9,9 @@ from flask import Blueprint, Response, abort, current_app, render_template, requ
 from markupsafe import Markup, escape
 
 from jiyi.once import once, once_each
-from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi import document as problems
+from jiyi.protocol.openapi import tools
 from jiyi.protocol.openapi.document import Json, not_null
 from web.accounts.rate_limits import limits
 from web.api.registry import OPERATIONS
@@ -60,7 +61,7 @@ def _here(made: bytes, root: str) -> bytes:
 
 @once_each(len(FORMS))
 def _written(form: str) -> bytes:
-    document_ = dify.document(ROOT, OPERATIONS) if form == "dify" else _document()
+    document_ = tools.document(ROOT, OPERATIONS) if form == "dify" else _document()
     return (json.dumps(document_, ensure_ascii=False, indent=2) + "\n").encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage
 from models.erasure import actions
 from web.api.registry import expose

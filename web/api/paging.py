@@ -14,9 +14,9 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 
-from jiyi.protocol.queries import Rows
+from jiyi.protocol import rest
+from jiyi.protocol.base import Rows
 from jiyi.protocol.rest import Cursor
-from jiyi.protocol.wire import cursors
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Paging:
 
     def replace_cursor(self, given: MutableMapping[str, Any]) -> None:
         """Put the place where the query's cursor was. Raises :class:`jiyi.errors.InvalidRequest` if the cursor is not of this list."""
-        place = cursors.decode(given.pop("after", ""), self.form)
+        place = rest.decode_cursor(given.pop("after", ""), self.form)
         if place is not None:
             given[self.place] = place if len(place) > 1 else place[0]
 
@@ -49,4 +49,4 @@ class Paging:
         beside = {name: getattr(found, name) for name in type(found).model_fields if name not in ("rows", "next")}
         following = found.next if found.next is None or isinstance(found.next, tuple) else (found.next,)
         rows = {next(iter(self.answer.model_fields)): list(map(present, found.rows))}
-        return self.answer.model_validate({**beside, **rows, "next": following and cursors.encode(*following)})
+        return self.answer.model_validate({**beside, **rows, "next": following and rest.encode_cursor(*following)})

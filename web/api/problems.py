@@ -14,10 +14,9 @@ from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
 from engine import subjects
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
-from jiyi.protocol.openapi.operations import PREFIX
-from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLES, field_problem
+from jiyi.protocol.openapi.document import MEANINGS, MEDIA_TYPE, PREFIX, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
-from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
+from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
 from models.db.bounded_reads import Unanswered
 from models.db.outages import refused_value, sentence_of
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.openapi import operations
-from jiyi.protocol.openapi.operations import Method
+from jiyi.protocol.openapi import document
+from jiyi.protocol.openapi.document import Method
 from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.paging import Paging
@@ -29,7 +29,7 @@ Given = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(operations.Operation):
+class Operation(document.Operation):
     """What :func:`operation` was told."""
 
     handler: Handler

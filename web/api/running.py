@@ -14,10 +14,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import TooManyRequests
 
-from jiyi.protocol.budget import REQUESTS_OF_GROUP, RETRY_SECONDS
-from jiyi.protocol.events import CONTENT_TYPE, unstorable
-from jiyi.protocol.openapi.operations import GROUP_HEADER
-from jiyi.protocol.openapi.problems import field_problem
+from jiyi.protocol.base import unstorable
+from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.protocol.limits import REQUESTS_OF_GROUP, RETRY_SECONDS
+from jiyi.protocol.openapi.document import GROUP_HEADER, field_problem
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need, who

@@ -13,9 +13,7 @@ from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.rest import FOREIGN_GROUP, Cursor, FieldProblem
-from jiyi.protocol.retrieval import MAX_TIMEOUT
-from jiyi.protocol.tiers.knowledge import (
+from jiyi.protocol.knowledge import (
     CheckBody,
     CurrentVersion,
     DemoteBody,
@@ -27,8 +25,10 @@ from jiyi.protocol.tiers.knowledge import (
     PromoteBody,
     ingest_event,
 )
-from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
-from jiyi.protocol.tiers.rest import (
+from jiyi.protocol.rest import FOREIGN_GROUP, Cursor, FieldProblem
+from jiyi.protocol.retrieval import MAX_TIMEOUT
+from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.protocol.tier_requests import (
     QUERY_SECONDS,
     DigestRows,
     GroupKnowledgeParameters,
@@ -36,11 +36,14 @@ from jiyi.protocol.tiers.rest import (
     KnowledgeDetail,
     KnowledgeParameters,
     KnowledgeRows,
+    NodeBody,
+    NodeDescription,
+    NodeDescriptionParameters,
+    NodeRun,
     QuarantineParameters,
     QueryBody,
     WorkingMemory,
 )
-from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from jiyi.protocol.openapi.tools import Tool, Tools, tools
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.wire.signatures import KeyScope
 from web.api.registry import OPERATIONS, operation
 from web.api.running import Asker
 

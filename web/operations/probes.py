@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from sqlalchemy import Connection
 
 from engine.providers import health
-from jiyi.protocol.wire.outages import OF_VALKEY
+from jiyi.protocol.wire.calls import OF_VALKEY
 from jiyi.settings import get_settings
 from models.db.bounded_reads import attempt, from_database, source
 from models.operations import servers

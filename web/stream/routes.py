@@ -12,8 +12,8 @@ from collections.abc import Callable
 import redis
 from flask import Blueprint, Flask, Response, abort, request
 
-from jiyi.protocol.events import unstorable
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.base import unstorable
+from jiyi.protocol.openapi.document import PREFIX
 from models.db.bounded_reads import Unanswered, one_line
 from models.queue import stream
 from models.queue.stream import KINDS, place

@@ -13,8 +13,8 @@ from celery import signals
 from celery.app.amqp import AMQP
 
 from engine import subjects
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import PUBLISHED_AT
-from jiyi.protocol.wire.json_values import JsonObject
 from models.operations import meters
 from models.operations.canaries import TASK as CANARY
 

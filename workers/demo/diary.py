@@ -14,8 +14,8 @@ from jiyi.cli.reflection import thought_trees
 from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
 from jiyi.polling import poll
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.reflection import NewThought
-from jiyi.protocol.wire.json_values import JsonObject
 from workers.demo.debate import debate
 from workers.demo.helper import help_out
 from workers.migrate import CHECKOUT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
+from jiyi.protocol.base import JsonMapping, JsonObject
 from workers.supervision.processes import end_processes, is_alive, session_members
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey
-from jiyi.protocol.wire.api_keys import ID
-from jiyi.protocol.wire.signatures import SERVICE, service_signing_key, verifies
+from jiyi.protocol.wire.signatures import ID, SERVICE, service_signing_key, verifies
 from jiyi.settings import Settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.known_keys import known_keys
@@ -94,7 +94,7 @@ def plain(message: Taken, limit: int) -> Taken:
 
 def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
     try:
-        decoded = wire.decode(message.body)
+        decoded = event_bodies.decode(message.body)
     except Exception as error:  # whatever a message does to us, it must not come back for ever
         log.exception("a message could not be opened")
         opened.rejected.append(Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc()))
@@ -110,7 +110,7 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
             item.believed = identity(item.body)[1] == signed_for
     for event in decoded.events:
         if reason := refusal(event):
-            rejected.append(Rejected(wire.encode([event]).decode(), reason))
+            rejected.append(Rejected(event_bodies.encode([event]).decode(), reason))
         else:
             opened.events.append(event)
     opened.rejected.extend(rejected)

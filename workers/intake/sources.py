@@ -22,8 +22,7 @@ import kombu
 import redis
 from kombu.transport.redis import Channel
 
-from jiyi.protocol.wire.bindings import member_of
-from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue, member_of
 from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models.db import valkey_keys

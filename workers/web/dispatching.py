@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from waitress.task import ThreadedTaskDispatcher
 from waitress.utilities import Error
 
-from jiyi.protocol.budget import REFUSAL_PAUSE, REFUSALS_HELD, REQUESTS_OF_CALLER, REQUESTS_WAITING, RETRY_SECONDS
+from jiyi.protocol.limits import REFUSAL_PAUSE, REFUSALS_HELD, REQUESTS_OF_CALLER, REQUESTS_WAITING, RETRY_SECONDS
 
 if TYPE_CHECKING:
     from workers.web.http_server import Connection

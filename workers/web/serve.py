@@ -13,7 +13,7 @@ from types import FrameType
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import SettingsError
-from jiyi.protocol.budget import REQUESTS_AT_ONCE
+from jiyi.protocol.limits import REQUESTS_AT_ONCE
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
 from models.accounts import users

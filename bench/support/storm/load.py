@@ -14,8 +14,9 @@ from bench.support.storm.lives import AGENTS, event
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.events import Event, encode
-from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.event_bodies import encode
+from jiyi.protocol.events import Event
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
 from models.db.actions import Actor

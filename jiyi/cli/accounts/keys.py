@@ -15,7 +15,7 @@ from jiyi.cli.shell import Json, connect, session
 from jiyi.client.accounts import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.client.client import Client
 from jiyi.protocol.accounts import Key
-from jiyi.protocol.wire.api_keys import SCOPES, KeyScope
+from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 

@@ -14,8 +14,7 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
-from jiyi.protocol.accounts import AddPerson, Person, Role
-from jiyi.protocol.passwords import hash_password, make_password
+from jiyi.protocol.accounts import AddPerson, Person, Role, hash_password, make_password
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the admin.")
 

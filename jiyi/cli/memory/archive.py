@@ -12,9 +12,9 @@ from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.operations import jobs
 from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
-from jiyi.protocol.archive import MAX_RESTORED, ArchivedRow
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
+from jiyi.protocol.memory import MAX_RESTORED, ArchivedRow
 from jiyi.protocol.operations import Tick
-from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
 

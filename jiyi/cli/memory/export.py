@@ -15,7 +15,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
 from jiyi.protocol import limits
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
 

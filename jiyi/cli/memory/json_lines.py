@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict
 
 from jiyi.client.observations import full_form
 from jiyi.errors import InvalidEvent
+from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import parse_uri, uri_of
+from jiyi.protocol.base import JsonMapping, JsonObject
+from jiyi.protocol.conversations import parse_uri, uri_of
 from jiyi.protocol.events import Event
-from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.settings import get_settings
 
 #: Problems that are told one by one; of the others only the number.
@@ -100,7 +101,7 @@ def event_of(text: bytes, target: Target) -> Event:
         event = wire.build(target.place(full_form(content) if short else content))
     except InvalidEvent as error:
         raise InvalidEvent([problem.removeprefix("payload.") if short else problem for problem in error.problems]) from None
-    size, limit = len(wire.encode([event])), get_settings().max_message_bytes
+    size, limit = len(event_bodies.encode([event])), get_settings().max_message_bytes
     if size > limit:
         raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,} (JIYI_MAX_MESSAGE_BYTES)"])
     return event

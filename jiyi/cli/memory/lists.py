@@ -13,8 +13,8 @@ from jiyi.cli import bars, output
 from jiyi.cli.commands import Shown, shows
 from jiyi.cli.shell import NodeKind, given
 from jiyi.client.client import Client
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.memory import AgentState, KeywordStrength, MemoryRow
-from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]

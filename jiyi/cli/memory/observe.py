@@ -16,8 +16,8 @@ from jiyi.cli.shell import session as session_of
 from jiyi.client.client import Client
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event, NodeType
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import JsonObject, NodeType
+from jiyi.protocol.events import Event
 from jiyi.settings import Dedupe, Mode
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]

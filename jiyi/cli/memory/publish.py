@@ -14,17 +14,17 @@ from jiyi.client.steps import Blocking
 from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.polling import poll
-from jiyi.protocol import events as wire
+from jiyi.protocol import event_bodies
+from jiyi.protocol.event_bodies import digests_of
+from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.content import digests_of
-from jiyi.protocol.events.states import EventState
 
 
 def publish(client: Client, events: Sequence[Event]) -> None:
     """Raises :class:`jiyi.errors.BrokerUnavailable`; what was published before that stays so."""
     with output.progress() as progress:
         task = progress.add_task("publishing", total=len(events))
-        for message, _ in wire.messages(events, client.settings):
+        for message, _ in event_bodies.messages(events, client.settings):
             client.observe_many(message)
             progress.advance(task, len(message))
 

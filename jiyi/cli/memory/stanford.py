@@ -20,9 +20,9 @@ from zipfile import BadZipFile
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
-from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS, Event
-from jiyi.protocol.events.content import digest
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import MAX_KEYWORD_CHARS, MAX_PART_CHARS, JsonObject
+from jiyi.protocol.event_bodies import digest
+from jiyi.protocol.events import Event
 
 #: What the original embedded with.
 ORIGINAL_MODEL = "text-embedding-ada-002"

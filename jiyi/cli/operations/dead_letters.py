@@ -11,8 +11,8 @@ import typer
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
+from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, DeadLetterPage, LetterState, Resolved
-from jiyi.protocol.queries import DEFAULT_PAGE
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not be done.")
 

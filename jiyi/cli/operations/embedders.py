@@ -15,8 +15,7 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
-from jiyi.protocol.providers import BreakerState, EmbedderReport
-from jiyi.protocol.reembedding import DEFAULT_BATCH, MoveState
+from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, MoveState
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
 #: restarts is back by then.

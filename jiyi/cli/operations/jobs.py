@@ -14,8 +14,8 @@ from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.client.operations import JOB_SECONDS
 from jiyi.errors import JiyiError
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.operations import JobState, Tick
-from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Beat looks once a minute: a job that is due for less is not late.
 LATE_SECONDS = 90

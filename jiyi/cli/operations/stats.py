@@ -10,8 +10,8 @@ from rich.table import Table
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.operations import ServiceStats
-from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Counts of the group in the order shown; what a newer service adds comes after them.
 NAMES = {

@@ -1,19 +1,21 @@
-"""The OpenAPI 3.1 document, made of the operations and of pydantic's own schemas."""
+"""Operations of the REST API, the OpenAPI 3.1 document made of them and of pydantic's schemas, and problem details (RFC 9457)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from jiyi import __version__
 from jiyi.protocol import limits
-from jiyi.protocol.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
-from jiyi.protocol.openapi import problems
-from jiyi.protocol.openapi.operations import GROUP_HEADER, PREFIX, Operation
-from jiyi.protocol.rest import Problem
+from jiyi.protocol.base import MAX_NAME_CHARS, NOT_BLANK
+from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.protocol.rest import FieldProblem, Problem
+from jiyi.protocol.wire.signatures import KeyScope
 
 Json = dict[str, Any]
 #: (model, mode) → where its schema is.
@@ -100,7 +102,138 @@ STREAM = {
 }
 
 #: Numbers of requirements, and double back quotes, mean something in the code only.
-_CODES = re.compile(r" ?\((?:GA|CN|DA|ZC|K)-[^)]*\)")
+
+
+MEDIA_TYPE = "application/problem+json"
+#: The API's statuses of a :class:`JiyiError`, by its code; a code that is not here is a failure of ours.
+STATUSES: Mapping[str, int] = {
+    "invalid_event": 422,
+    "invalid_request": 422,
+    "model_mismatch": 422,
+    "event_rejected": 422,
+    "id_reused": 409,
+    "text_refused": 422,
+    "not_found": 404,
+    "switched_off": 404,
+    "conflict": 409,
+    "not_allowed": 403,
+    "too_many_questions": 429,
+    "broker_unavailable": 503,
+    "database_unavailable": 503,
+    "provider_unavailable": 503,
+    "embedding_unavailable": 503,
+    "llm_unavailable": 503,
+    "no_answer": 504,
+}
+TITLES: Mapping[int, str] = {
+    400: "Not readable",
+    401: "No valid key",
+    403: "Not allowed with this key",
+    404: "Not found",
+    405: "Wrong method",
+    409: "In conflict with what is there",
+    413: "Too large",
+    415: "Not JSON",
+    422: "Not acceptable",
+    429: "Too many requests",
+    500: "The service failed",
+    503: "Not available now",
+    504: "No answer in time",
+}
+#: What each kind means and what to do about it: the docs page shows it.
+MEANINGS: Mapping[int, str] = {
+    400: "The request could not be read: its body is no JSON (or no UTF-8, or nested too deeply), or it came for another host.",
+    401: "The header `Authorization: Bearer jiyi_…` is missing, or the key is unknown, expired or revoked.",
+    403: "The key is valid, but has not the right that this operation needs. Things of other groups are not forbidden but not found.",
+    404: "There is no such thing in the key's group, or no such address.",
+    405: "The address exists, but not for this method; the header `Allow` names those it has.",
+    409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
+    "with other content: nothing of the request is stored, and the first event stays as it is; `conflict` where "
+    "somebody else has changed, or decided on, the same thing meanwhile: look again.",
+    413: "The body is larger than 1 MiB (events, imports and texts: than JIYI_MAX_MESSAGE_BYTES), or has more than 100,000 objects "
+    "and lists; send several requests.",
+    415: "Bodies are JSON: send `Content-Type: application/json`.",
+    422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
+    429: "The key has asked more often than it may, or it or its group has too many requests under way; the header `Retry-After` says "
+    "when to go on.",
+    500: "A failure of the service's own. Its log has the details.",
+    503: "The database, the broker or the embedding model is away, or too many retrievals wait; `Retry-After` says when to "
+    "ask again. Nothing was changed.",
+    504: "No worker answered within the time given; it may be slow or away. Reading again is harmless.",
+}
+
+_UNKNOWN = re.compile(r"unknown option '([^']{1,400})'")
+
+
+def field_problem(sentence: str) -> FieldProblem:
+    """``field: what is wrong`` in two; a sentence on an unknown option names the field itself."""
+    if (unknown := _UNKNOWN.match(sentence)) is not None:
+        return FieldProblem(field=unknown[1], message=sentence)
+    name, colon, message = sentence.partition(": ")
+    if not colon or " " in name:
+        return FieldProblem(field="", message=sentence)
+    return FieldProblem(field="" if name == "value" else name, message=message)
+
+
+PREFIX = "/api/v1"
+#: An operator's key says with it which group it speaks for.
+GROUP_HEADER = "Jiyi-Group"
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Tag = Literal[
+    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
+]
+
+#: ``<converter:name>`` of a path.
+_PART = re.compile(r"<(\w{1,40}):(\w{1,40})>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """Method and path, what it takes and what it answers with."""
+
+    method: Method
+    path: str
+    id: str
+    #: None: what it does decides.
+    scope: KeyScope | None
+    tag: Tag
+    summary: str
+    description: str
+    answer: type[BaseModel]
+    status: int = 200
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    body_required: bool = True
+    #: Bodies, or queries, by what they show.
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    answer_example: Any = None
+    #: Statuses beyond those that follow from the rest.
+    errors: tuple[int, ...] = ()
+    #: Fields that the document for Dify keeps; None: not in it.
+    flat: tuple[str, ...] | None = None
+    #: Which of the body's models those are fields of, where it has several forms.
+    flat_body: type[BaseModel] | None = None
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Name → converter of what varies in the path."""
+        return {name: converter for converter, name in _PART.findall(self.path)}
+
+    @property
+    def url(self) -> str:
+        """The whole path as OpenAPI writes it."""
+        return PREFIX + _PART.sub(r"{\2}", self.path)
+
+    @property
+    def statuses(self) -> list[int]:
+        """Every status that it may answer with."""
+        possible = {self.status, 400, 401, 403, 429, 500, 503, *self.errors}
+        if self.parts:
+            possible |= {404}
+        if self.body is not None:
+            possible |= {413, 415}
+        return sorted(possible | {422})
 
 
 def document(root: str, operations: Sequence[Operation]) -> Json:
@@ -127,7 +260,7 @@ def document(root: str, operations: Sequence[Operation]) -> Json:
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, `jiyi_…`."}},
             "schemas": schemas,
-            "responses": {f"Problem{status}": _problem(status) for status in problems.TITLES if status in used},
+            "responses": {f"Problem{status}": _problem(status) for status in TITLES if status in used},
         },
     }
 
@@ -213,8 +346,8 @@ _GROUP = {
 
 
 def _problem(status: int) -> Json:
-    content = {problems.MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}}
-    return {"description": f"{problems.TITLES[status]}. {problems.MEANINGS[status]}", "content": content}
+    content = {MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}}
+    return {"description": f"{TITLES[status]}. {MEANINGS[status]}", "content": content}
 
 
 def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
@@ -233,7 +366,7 @@ def _clean(schema: Any) -> Any:
         return schema
     cleaned = {name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)}
     if isinstance(text := cleaned.get("description"), str):
-        cleaned["description"] = " ".join(_CODES.sub("", text).replace("``", "`").split())
+        cleaned["description"] = " ".join(text.replace("``", "`").split())
     if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.wire.vectors)
         return VECTOR
     for name, (keyword, limit) in LIMITS.items():

@@ -1,24 +1,38 @@
-"""The exchange and the queue of events, declared the same by whoever publishes and whoever reads."""
+"""The broker: the exchange and the queue of events, and kombu's transport for Redis and Valkey with less to do for each message.
+
+The exchange and the queue are declared the same by whoever publishes and whoever reads. On Redis and Valkey kombu keeps an exchange's
+bindings in a set that it reads at each publication. The service declares its binding; programs that publish only read the set, so that
+they need no right to write there. What else is in it is not believed: a member that is no binding would end every publication with a
+``ValueError``, one with a pattern of its own could take for ever to match.
+
+kombu makes a client of redis-py for each command, which takes as long as ten commands; here one is kept. What is delivered it keeps in
+two keys until it is acknowledged, so that another worker gets it if this one dies: two trips for each message. A transient message
+(AMQP's delivery mode 1) is worth nothing by then, and is kept in memory alone.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
+from functools import partial
 from typing import Any
 
-import redis
 from amqp.exceptions import AMQPError
 from kombu import Exchange, Queue
 from kombu.common import maybe_declare
+from kombu.entity import TRANSIENT_DELIVERY_MODE
 from kombu.exceptions import OperationalError
+from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from kombu.transport.virtual import Channel as VirtualChannel
+from kombu.transport.virtual.exchange import TopicExchange
+from redis import RedisError, ResponseError
 
-from jiyi.protocol.wire import redis_transport
 from jiyi.settings import Settings
 
-redis_transport.register()  # here, where everything comes by that speaks to a broker
+log = logging.getLogger(__name__)
 
 #: What a broker that is away raises, whichever it is: kombu wraps some of it, and not all.
-BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, redis.RedisError, OSError)
+BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, RedisError, OSError)
 
 #: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
 CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}
@@ -62,3 +76,126 @@ def restore_binding(queue: Queue, channel: Any) -> None:
     if isinstance(channel, VirtualChannel):
         channel.state.queue_bindings_delete(queue.name)
     queue(channel).queue_bind()
+
+
+class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
+    """kombu's, which writes down what is delivered and not acknowledged; but for transient messages."""
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        if _is_transient(message):
+            virtual.QoS.append(self, message, delivery_tag)
+        else:
+            super().append(message, delivery_tag)
+
+    def ack(self, delivery_tag: str) -> None:
+        if _is_transient(self._delivered.get(delivery_tag)):
+            virtual.QoS.ack(self, delivery_tag)
+        else:
+            super().ack(delivery_tag)
+
+    def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:
+        """Put a message back into its queue: a worker that stops in good order has some that it did not begin with."""
+        message = self._delivered.get(tag)
+        if not _is_transient(message):
+            super().restore_by_tag(tag, client, leftmost)
+            return
+        came_by = message.delivery_info
+        with self.channel.conn_or_acquire(client) as connected, connected.pipeline() as pipe:
+            self.channel._do_restore_message(message._raw, came_by["exchange"], came_by["routing_key"], pipe, leftmost)  # noqa: SLF001 – kombu's
+            pipe.execute()
+
+
+def _is_transient(message: Any) -> bool:
+    return message is not None and message.properties.get("delivery_mode") == TRANSIENT_DELIVERY_MODE
+
+
+class Channel(redis.Channel):  # type: ignore[misc]
+    """kombu's, with one client, which is thread-safe, for all commands that wait for their answer."""
+
+    QoS = QoS
+    _kept: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        if asynchronous:
+            return super()._create_client(asynchronous=True)
+        kept = self._kept
+        if kept is None or kept.connection_pool is not self.pool:  # after an outage the channel has a new pool
+            kept = self._kept = super()._create_client()
+        return kept
+
+
+class Transport(redis.Transport):  # type: ignore[misc]
+    """kombu's, with such channels."""
+
+    Channel = Channel
+
+
+def register() -> None:
+    """What kombu connects with from now on, in this process, to a Redis or Valkey (one behind sentinels keeps kombu's own).
+
+    By name, because kombu's pools make their connections from an address.
+    """
+    for scheme in ("redis", "rediss"):
+        TRANSPORT_ALIASES[scheme] = f"{__name__}:{Transport.__name__}"
+
+
+#: Longest routing key of a binding, in bytes, and most wildcards in it: matching stays linear in practice.
+MAX_ROUTING_KEY, MAX_WILDCARDS = 128, 3
+_TOPIC = TopicExchange(None)
+
+#: Routing key, its pattern, queue: as kombu has it.
+Binding = tuple[str, str, str]
+
+
+class NotBoundError(Exception):
+    """The exchange delivers to no queue of events."""
+
+
+def read_bindings_only(channel: Any, queue: Queue) -> None:
+    """Let a channel publish to the queue's exchange without declaring anything on the broker, and without trusting its bindings.
+
+    A publication raises :class:`NotBoundError` as long as the exchange has no such queue: kombu would drop the message.
+    """
+    queue.exchange(channel).declare()  # in this process only: Redis knows no exchanges
+    if hasattr(channel, "keyprefix_queue"):
+        channel.get_table = partial(_table, channel, queue.name)
+        channel._put = partial(_put, channel, queue.name)  # noqa: SLF001 – what kombu has its transports implement
+
+
+def member_of(queue: Queue, separator: str) -> str:
+    """The queue's binding as kombu writes it."""
+    return separator.join(_TOPIC.prepare_bind(queue.name, queue.exchange.name, queue.routing_key, None))
+
+
+def _table(channel: Any, wanted: str, exchange: str) -> list[Binding]:
+    with channel.conn_or_acquire() as client:
+        members = client.smembers(channel.keyprefix_queue % exchange)
+    bindings = [binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None]
+    if not any(queue == wanted for _, _, queue in bindings):
+        raise NotBoundError(f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it starts")
+    return bindings
+
+
+def _put(channel: Any, wanted: str, queue: str, message: Any, **options: Any) -> None:
+    """A queue that somebody else has bound gets its copy if it can; it keeps no event from the service."""
+    try:
+        type(channel)._put(channel, queue, message, **options)  # noqa: SLF001
+    except ResponseError as error:
+        if queue == wanted:
+            raise
+        log.warning("the queue %r, which is bound to the exchange of events, got no copy: %s", queue, error)
+
+
+def _binding(member: bytes | str, separator: str) -> Binding | None:
+    """What a member of the set says, if it is a binding. Its pattern is made anew."""
+    text = member.decode("utf-8", "replace") if isinstance(member, bytes) else member
+    parts = text.split(separator)
+    if len(parts) != 3:
+        return None
+    routing_key, _, queue = parts
+    if not queue or len(routing_key) > MAX_ROUTING_KEY or sum(map(routing_key.count, "*#")) > MAX_WILDCARDS:
+        return None
+    return routing_key, _TOPIC.key_to_pattern(routing_key), queue
+
+
+register()  # wherever something speaks to a broker, it imports this module

@@ -1,17 +1,20 @@
-"""How a call's reply looks on the wire, where it is put, and which queue answers: shared by workers and clients.
+"""A call's reply on the wire, the queue that answers, the live stream's news, and what a broker or Valkey that fails is said to be.
 
-A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with
-``retry_after`` where that is known), on an expiring Redis list of its own.
+A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with ``retry_after`` where that is known), on an
+expiring Redis list of its own.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
+from pydantic import BaseModel, Field
 from pydantic_core import from_json, to_json
 
 from jiyi.errors import BY_CODE, JiyiError, ServiceError, TooManyQuestions
+from jiyi.text.translatable import Translatable
 
 #: The ``actor`` of a retrieval that nobody asked for, such as a look from the admin: it is not noted (``models.retrieval.records``).
 NOBODY = ""
@@ -66,3 +69,71 @@ def open_reply(reply: bytes | str) -> Any:
     if issubclass(cls, TooManyQuestions):
         raise cls(error["message"], error.get("retry_after"))
     raise cls(error["problems"]) if error.get("problems") else cls(error["message"])
+
+
+#: Of a group's stream in Valkey; the group's name follows.
+STREAM_KEY = "jiyi:stream:"
+
+
+class News(BaseModel):
+    """Something has changed: ids, names of agents, counts and durations, never the text of a memory."""
+
+    id: str = Field(description="Where it stands in the stream; give it as `after` to go on from there.")
+    kind: str = Field(description="`node.stored`, `node.retrievable`, `retrieval.answered` …")
+    data: dict[str, Any]
+
+
+#: ``ok``; ``away``: not reached, or it broke off; ``starting``; ``full``: no memory left; ``disk_full``: it cannot write to
+#: its disk; ``exhausted``: no connection is free; ``read_only``: a replica, or switched to read only.
+State = Literal["ok", "away", "starting", "full", "disk_full", "exhausted", "read_only"]
+
+#: What Valkey's errors begin with. redis-py takes some of these words away and makes them classes: see :data:`_CLASSES`.
+_WORDS: dict[str, State] = {
+    "OOM ": "full",
+    "MISCONF ": "disk_full",
+    "LOADING ": "starting",
+    "READONLY ": "read_only",
+    "max number of clients reached": "exhausted",
+}
+_CLASSES: dict[str, State] = {
+    "OutOfMemoryError": "full",
+    "BusyLoadingError": "starting",
+    "ReadOnlyError": "read_only",
+    "MaxConnectionsError": "exhausted",
+}
+OF_VALKEY: dict[State, str] = {
+    "away": Translatable("cannot be reached"),
+    "starting": Translatable("is still loading its data: it answers in a moment"),
+    "full": Translatable("has no memory left: it takes nothing more until it is emptied, or its maxmemory is raised"),
+    "disk_full": Translatable("cannot write to its disk: it takes nothing more until there is room on it"),
+    "exhausted": Translatable("has no connection left: raise its maxclients, or run fewer processes"),
+    "read_only": Translatable("is a replica that takes no writes: point the address to the primary"),
+}
+
+
+def state_of_valkey(error: BaseException) -> State:
+    """What an error of redis-py, or kombu's around it, says of Valkey or a broker like it."""
+    for cause in _causes(error):
+        state = _CLASSES.get(type(cause).__name__)
+        message = str(cause).rpartition(" caused error: ")[2]  # of a pipeline, redis-py says first which command it was
+        state = state or next((state for word, state in _WORDS.items() if message.startswith(word)), None)
+        if state is not None:
+            return state
+    return "away"
+
+
+def sentence_of_valkey(error: BaseException) -> str:
+    """``has no memory left: …``; what the system says, where nothing else is known."""
+    state = state_of_valkey(error)
+    message = " ".join(str(error).split())
+    return f"{OF_VALKEY[state]} ({message})" if state == "away" and message else OF_VALKEY[state]
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was made of, each once."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__

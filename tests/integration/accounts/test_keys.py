@@ -29,14 +29,13 @@ from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.client.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
-from jiyi.protocol import events as wire
-from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
+from jiyi.protocol import event_bodies
+from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey, password_problem
 from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import ResolveBody, Resolved
-from jiyi.protocol.passwords import password_problem
 from jiyi.protocol.wire import signatures
-from jiyi.protocol.wire.api_keys import SCOPES, KeyText, new_key, parse
 from jiyi.protocol.wire.broker import exchange, intake_queue
+from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key, parse_key
 from jiyi.settings import Settings, get_settings
 from models.accounts import actions, api_keys
 from models.accounts.api_keys import KEY_SECONDS
@@ -62,7 +61,7 @@ ApiKeyMaker = Callable[..., str]
 
 
 def id_of(key: str) -> str:
-    parsed = parse(key)
+    parsed = parse_key(key)
     assert parsed is not None
     return parsed.key_id
 
@@ -99,7 +98,7 @@ def audited(key_id: str) -> list[str]:
 
 def test_a_key_s_secret_is_nowhere_in_the_database(api_key: ApiKeyMaker, group: str) -> None:
     key = api_key(group, "read")
-    parsed = parse(key)
+    parsed = parse_key(key)
     assert parsed is not None
     with whole_service(), unit_of_work() as connection:
         (row,) = connection.execute(text("SELECT * FROM api_keys WHERE key_id = :id"), {"id": parsed.key_id}).mappings()
@@ -399,7 +398,7 @@ def publish(settings: Settings, body: bytes, headers: dict[str, str], compressio
 
 
 def signed(key: str, body: bytes) -> dict[str, str]:
-    parsed = parse(key)
+    parsed = parse_key(key)
     assert parsed is not None
     return signatures.key_headers(parsed, body)
 
@@ -410,9 +409,9 @@ def test_signed_events_are_stored(signed_queue: Settings, api_key: ApiKeyMaker, 
     with Client(group, settings=signed_queue, key=api_key(group, "publish")) as client, reading():
         one = client.observe("a", "one")
         many = client.observe_many([{"agent_id": "a", "description": f"many {i}"} for i in range(3)])
-        body = wire.encode([by_operator])
+        body = event_bodies.encode([by_operator])
         publish(signed_queue, body, signed(api_key(None, "operator"), body))
-        body = wire.encode([compressed])
+        body = event_bodies.encode([compressed])
         publish(signed_queue, body, signed(api_key(group, "publish"), body), compression="gzip")
         until(lambda: len(nodes(group)) == 6)
     assert {node["node_id"] for node in nodes(group)} == {one, *many, by_operator.event_id, compressed.event_id}
@@ -444,7 +443,7 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
     with environment(require_signed_events=str(required).lower()):
         events = [observed(group, f"case {i}") for i in range(len(cases))]
         for event, (headers, _) in zip(events, cases, strict=True):
-            body = wire.encode([event])
+            body = event_bodies.encode([event])
             publish(signed_queue, body, headers(body))
         with reading():
             for event, (_, reason) in zip(events, cases, strict=True):
@@ -458,10 +457,10 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
 def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
     """An event that is only wrong does not; it is not put down to a group that did not sign it."""
     mine, others, good = observed(group), observed(f"{group}-2"), observed(group)
-    wrong = [json.loads(wire.encode([observed(name)])) for name in (group, f"{group}-2")]
+    wrong = [json.loads(event_bodies.encode([observed(name)])) for name in (group, f"{group}-2")]
     for event in wrong:
         event["payload"]["poignancy"] = 11
-    bodies = (wire.encode([mine, others]), json.dumps({"events": [json.loads(wire.encode([good])), *wrong]}).encode())
+    bodies = (event_bodies.encode([mine, others]), json.dumps({"events": [json.loads(event_bodies.encode([good])), *wrong]}).encode())
     for body in bodies:
         publish(signed_queue, body, signed(api_key(group, "publish"), body))
     with reading():
@@ -474,14 +473,14 @@ def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings,
 
 def test_where_signatures_are_not_required_unsigned_events_are_stored(signed_queue: Settings, group: str) -> None:
     with environment(require_signed_events="false"):
-        publish(signed_queue, wire.encode([observed(group)]), {})
+        publish(signed_queue, event_bodies.encode([observed(group)]), {})
         with reading():
             until(lambda: nodes(group))
 
 
 def test_a_replay_is_for_the_group_of_whoever_replays_whoever_signed(signed_queue: Settings, group: str) -> None:
     event = observed(group)
-    publish(signed_queue, wire.encode([event]), {})
+    publish(signed_queue, event_bodies.encode([event]), {})
     with reading():
         letter = until(lambda: letter_with(str(event.event_id)))
 
@@ -514,7 +513,7 @@ def test_a_database_that_is_away_refuses_no_signature(
     monkeypatch.setattr(Signatures, "look_up", away)
     monkeypatch.setattr("workers.intake.consumer.FIRST_PAUSE", 0.01)
     event = observed(group)
-    body = wire.encode([event])
+    body = event_bodies.encode([event])
     publish(signed_queue, body, signed(api_key(group, "publish"), body))
     with reading():
         until(lambda: nodes(group))
@@ -552,10 +551,10 @@ def jiyi(*arguments: str, given: str | None = None, status: int = 0) -> tuple[An
 
 def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service: str) -> None:
     made, _ = jiyi("keys", "create", "crawler", "--group", service, "--scope", "publish", "--expires", "90d", "--json")
-    assert parse(made["key"]) is not None
+    assert parse_key(made["key"]) is not None
     assert (made["group_id"], made["scopes"], made["created_by"]) == (service, ["publish"], "operator")
     printed, notice = jiyi("keys", "create", "reader", "--group", service)
-    assert parse(printed.strip()) is not None
+    assert parse_key(printed.strip()) is not None
     assert "only time" in notice
     new, _ = jiyi("keys", "rotate", made["key_id"], "--grace", "1h", "--json")
     assert new["key"] != made["key"]

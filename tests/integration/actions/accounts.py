@@ -8,9 +8,8 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, PersonRequest, RevokeKey, RotateKey, SetPassword
-from jiyi.protocol.passwords import hash_password
-from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, PersonRequest, RevokeKey, RotateKey, SetPassword, hash_password
+from jiyi.protocol.wire.signatures import new_key
 from models.accounts import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.appointments.schedules import AskSchedules
-from jiyi.protocol.tiers.knowledge import DigestBody
+from jiyi.protocol.appointments import AskSchedules
+from jiyi.protocol.knowledge import DigestBody
 from models.appointments import schedule_actions
 from models.tiers import actions
 from tests.integration.actions.cases import Case

@@ -10,7 +10,7 @@ from uuid import uuid4
 from celery import current_app
 
 from jiyi.protocol.wire.calls import reply_key
-from jiyi.protocol.wire.signed_calls import CallSigner, signer_of
+from jiyi.protocol.wire.signatures import CallSigner, signer_of
 from jiyi.settings import get_settings
 from models.db.scope import Scope, within
 from models.db.valkey import valkey

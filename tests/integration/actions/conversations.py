@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.conversations.commands import AddResource, AgentId, IndustryWords, MemoryId, ResourceUri
+from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, MemoryId, ResourceUri
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

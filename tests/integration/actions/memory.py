@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
-from jiyi.protocol.memory import ConfigureAgent
+from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RestoreRequest
 from jiyi.protocol.recall import AddMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from jiyi.protocol.events import encode
+from jiyi.protocol.event_bodies import encode
 from jiyi.protocol.operations import ResolveBody, RetryWork
 from models.db.connection import unit_of_work
 from models.queue import actions, dead_letters, pending_work

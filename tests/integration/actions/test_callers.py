@@ -17,11 +17,19 @@ from sqlalchemy import text
 from jiyi.errors import NotAllowed
 from jiyi.protocol.accounts import RevokeKey
 from jiyi.protocol.actions import ALIASES, name_of
-from jiyi.protocol.wire import signed_calls
-from jiyi.protocol.wire.api_keys import KeyScope, new_key, parse
+from jiyi.protocol.wire import signatures
 from jiyi.protocol.wire.calls import open_reply
-from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
-from jiyi.protocol.wire.signed_calls import AT_HEADER, CallSigner, service_call_key
+from jiyi.protocol.wire.signatures import (
+    AT_HEADER,
+    KEY_HEADER,
+    SERVICE,
+    SIGNATURE_HEADER,
+    CallSigner,
+    KeyScope,
+    new_key,
+    parse,
+    service_call_key,
+)
 from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
@@ -228,16 +236,16 @@ def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(victim: str,
         open_reply(deliver(task, args, headers))
     now = time.time()
     for shift, good in ((-callers.CALL_SECONDS - 5, False), (-callers.CALL_SECONDS + 20, True), (callers.CLOCK_SECONDS + 5, False)):
-        monkeypatch.setattr(signed_calls.time, "time", lambda shift=shift: now + shift)
+        monkeypatch.setattr(signatures.time, "time", lambda shift=shift: now + shift)
         args = [str(uuid4()), asked]
         headers = headers_of(service(), task, args, {})
-        monkeypatch.setattr(signed_calls.time, "time", lambda: now)
+        monkeypatch.setattr(signatures.time, "time", lambda: now)
         assert refused(deliver(task, args, headers)) is not good
     monkeypatch.undo()
     for at in ("", "soon", "nan", "inf"):
         args = [str(uuid4()), asked]
         key = service_call_key(_secret())
-        signature = signed_calls.call_signature(key, task, at, args, {})
+        signature = signatures.call_signature(key, task, at, args, {})
         assert refused(deliver(task, args, {KEY_HEADER: SERVICE, AT_HEADER: at, SIGNATURE_HEADER: signature}))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from jiyi.protocol.events import build
-from jiyi.protocol.tiers.knowledge import CheckBody, DeleteEntries, DemoteBody, EditKnowledge, PromoteBody
+from jiyi.protocol.knowledge import CheckBody, DeleteEntries, DemoteBody, EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import store

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.appointments.heartbeats import CorrectAgent
-from jiyi.protocol.appointments.schedules import CreateSchedule
-from jiyi.protocol.conversations.commands import AgentId
+from jiyi.protocol.appointments import CorrectAgent, CreateSchedule
+from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import heartbeat_actions, schedule_actions
 from models.db.actions import Actor
 from tests.integration.conftest import SignIn

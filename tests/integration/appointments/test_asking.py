@@ -8,7 +8,7 @@ import pytest
 
 from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments.schedules import AskedSchedules, Schedules
+from jiyi.protocol.appointments import AskedSchedules, Schedules
 from models.accounts import audit
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
-from jiyi.protocol.conversations.commands import AgentId
+from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
+from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import heartbeat_actions
 from models.appointments.due import HEARTBEAT
 from models.db.actions import Actor

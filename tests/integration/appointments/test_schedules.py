@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts, ListAlerts
-from jiyi.protocol.appointments.schedules import CreateSchedule, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ListAlerts, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.due import FIRE
 from models.db.actions import Actor
@@ -260,8 +259,7 @@ _LONG_AGO = (
 )
 _NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
 _DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
-_ALL_NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
-_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
+_ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
 _OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
 _COUNTED = text("""
     SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,

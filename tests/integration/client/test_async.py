@@ -17,7 +17,7 @@ from jiyi.client.http import AsyncHttpTransport
 from jiyi.client.steps import run_async
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.recall import MemoryRequest
-from jiyi.protocol.wire.stream import News
+from jiyi.protocol.wire.calls import News
 
 KeyMaker = Callable[..., str]
 #: Calls that are under way at a time.

@@ -14,9 +14,8 @@ from kombu.transport.redis import Channel
 
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.protocol.wire.api_keys import new_key
-from jiyi.protocol.wire.bindings import member_of
-from jiyi.protocol.wire.broker import intake_queue
+from jiyi.protocol.wire.broker import intake_queue, member_of
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment

@@ -15,7 +15,7 @@ from flask import Flask
 from jiyi import AsyncClient, Client
 from jiyi.client.http import AsyncHttpTransport, HttpTransport
 from jiyi.client.publishing import EventPublisher
-from jiyi.protocol.tiers.knowledge import IngestState
+from jiyi.protocol.knowledge import IngestState
 from jiyi.settings import get_settings
 from tests.integration.client.test_ways import Served
 from tests.integration.memory.test_inbox import rows

@@ -15,8 +15,8 @@ from uuid6 import uuid7
 
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch, NoAnswer
+from jiyi.protocol.base import Page
 from jiyi.protocol.memory import MemoryRow
-from jiyi.protocol.queries import Page
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work

@@ -18,7 +18,7 @@ from flask import Flask
 from jiyi import AsyncClient, Client
 from jiyi.client.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.wire.signatures import KeyScope
 from jiyi.settings import get_settings
 from jiyi.text.prompting import PREFACE
 from models.db import valkey_keys

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.conversations.injection import ContextRequest
-from jiyi.protocol.conversations.types import ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from models.conversations import profiles
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -14,7 +14,7 @@ from engine.providers import llms
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.conversations.commands import (
+from jiyi.protocol.conversation_commands import (
     AddResource,
     AgentId,
     ConfigureEmbedding,
@@ -36,8 +36,16 @@ from jiyi.protocol.conversations.commands import (
     SearchOptions,
     TreeOptions,
 )
-from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
-from jiyi.protocol.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals, uri_of
+from jiyi.protocol.conversations import (
+    CombinedExtraction,
+    ContextRequest,
+    ExtractedExperience,
+    ExtractedMemory,
+    InjectRequest,
+    Message,
+    ProfileSignals,
+    uri_of,
+)
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from models.conversations import actions

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine.conversations.injection import EARLIER, RENEWED
-from jiyi.protocol.conversations.injection import ContextRequest
+from jiyi.protocol.conversations import ContextRequest
 from models.db.actions import Actor
 from models.operations.embedding_models import EMBED
 from tasks.conversations import injection

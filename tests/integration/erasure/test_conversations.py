@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi.protocol.conversations.commands import IndustryWords
-from jiyi.protocol.conversations.types import ProfileSignals
+from jiyi.protocol.conversation_commands import IndustryWords
+from jiyi.protocol.conversations import ProfileSignals
 from models.conversations import actions, injections, profiles
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

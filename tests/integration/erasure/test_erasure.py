@@ -18,9 +18,9 @@ from sqlalchemy.exc import DBAPIError
 from engine.erasure.names import Names, hash_of
 from jiyi import Client
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.base import CHANGES
 from jiyi.protocol.erasure import Erasure, ErasureState
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.queries import CHANGES
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
+from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey

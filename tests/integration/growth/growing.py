@@ -11,9 +11,8 @@ from sqlalchemy import text
 
 from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import ExtractedExperience, Message
-from jiyi.protocol.growth.artifact_types import ArtifactKind
-from jiyi.protocol.growth.artifacts import ArtifactState
+from jiyi.protocol.artifacts import ArtifactKind, ArtifactState
+from jiyi.protocol.conversations import ExtractedExperience, Message
 from models.conversations import experiences
 from models.db.connection import unit_of_work
 from models.growth.artifacts import artifact_page

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
+from jiyi.protocol.identity import DecideProposal, ProposeChange
 from models.growth import identity_actions
 from tests.integration.conftest import SignIn
 from tests.integration.growth.growing import STEPS, artifacts, chain, end, experienced, feedback, run, save

@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.conversations.types import ProfileSignals
-from jiyi.protocol.growth.identity import (
+from jiyi.protocol.conversations import ProfileSignals
+from jiyi.protocol.identity import (
     ComposePrompt,
     DecideProposal,
     DiffFiles,

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.growth.artifacts import (
+from jiyi.protocol.artifacts import (
     ArtifactId,
     Deciding,
     EvolutionQuery,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.growth.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
+from jiyi.protocol.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, list_steps, list_trajectories

@@ -19,8 +19,8 @@ import redis
 from sqlalchemy import text
 
 from engine.memory.nodes import Derived
+from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
-from jiyi.protocol import limits
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.protocol.wire.broker import exchange, intake_queue
@@ -295,7 +295,7 @@ def letter_with(part: str) -> dict[str, Any] | None:
 
 
 def encoded(*events: MemoryObserved) -> bytes:
-    return wire.encode(events)
+    return event_bodies.encode(events)
 
 
 def test_what_is_no_message_of_kombus_is_kept_as_a_dead_letter_and_stops_nothing(
@@ -480,7 +480,7 @@ def test_an_event_from_which_nothing_can_be_derived_is_kept_and_the_others_store
         return original(event)
 
     monkeypatch.setattr(inbox, "derive", broken)
-    publish(settings, wire.encode([bad, good]))
+    publish(settings, event_bodies.encode([bad, good]))
     with reading():
         letter = until(lambda: letter_with(str(bad.event_id)))
         until(lambda: nodes(group))

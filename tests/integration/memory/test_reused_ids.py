@@ -10,8 +10,8 @@ import pytest
 
 from jiyi import Client
 from jiyi.errors import EventRejected, IdReused
+from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.events.states import EventState
 from jiyi.protocol.operations import ResolveBody, Resolved
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -15,7 +15,7 @@ from celery.contrib.testing.worker import start_worker
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.wire.api_keys import new_key
+from jiyi.protocol.wire.signatures import new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.queue.broker_queues import task_queues

@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 
 from engine import subjects
-from jiyi.protocol.appointments.schedules import CreateSchedule
+from jiyi.protocol.appointments import CreateSchedule
 from jiyi.protocol.items import ItemWrite, PutItems
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from models.appointments.schedule_actions import create_schedule
 from models.db.actions import Actor
 from models.items.actions import put_items

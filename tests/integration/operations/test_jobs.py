@@ -17,8 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from engine.memory.nodes import counts_for_keywords
 from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
-from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
+from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys

@@ -19,8 +19,7 @@ from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
 from jiyi.protocol.operations import EmbeddersRequest
-from jiyi.protocol.providers import EmbedderReport
-from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.providers import EmbedderReport, MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
 from models.db.actions import Actor

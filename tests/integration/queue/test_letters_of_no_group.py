@@ -10,8 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from flask import Flask
 
-from jiyi.protocol.wire.api_keys import parse
-from jiyi.protocol.wire.signed_calls import CallSigner
+from jiyi.protocol.wire.signatures import CallSigner, parse_key
 from models.db.connection import unit_of_work
 from models.queue import dead_letters
 from tests.integration.actions.calling import called
@@ -47,7 +46,7 @@ def test_programs_of_a_group_see_nothing_of_them(
     letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]
 ) -> None:
     key = api_key(group, "publish", "read", "admin")
-    given = parse(key)
+    given = parse_key(key)
     assert given is not None
     client, signer = web_app.test_client(), CallSigner(given.key_id, given.signing_key)
     for path, action, request in requests(letter):
@@ -62,7 +61,7 @@ def test_programs_of_a_group_see_nothing_of_them(
 
 
 def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
-    given = parse(api_key(None, "operator"))
+    given = parse_key(api_key(None, "operator"))
     assert given is not None
     signer = CallSigner(given.key_id, given.signing_key)
     for _, action, request in requests(letter):

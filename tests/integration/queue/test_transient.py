@@ -1,4 +1,4 @@
-"""jiyi.protocol.wire.redis_transport: what is transient is not written down by Redis, and lost by a worker that dies only."""
+"""jiyi.protocol.wire.broker: what is transient is not written down by Redis, and lost by a worker that dies only."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 
 from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable, NotFound
-from jiyi.protocol.events import Event, encode
+from jiyi.protocol.event_bodies import encode
+from jiyi.protocol.events import Event
 from jiyi.protocol.operations import LettersRequest, ResolveBody, Resolved, RetryWork
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.stores import FoundItems, RetrieveItems
+from jiyi.protocol.stores import FoundStoreItems, RetrieveItems
 from jiyi.stores.types import FileMemoryConfig
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
@@ -87,7 +87,7 @@ class Folder:
             FROM store_items WHERE store_id = :id ORDER BY key
         """)
 
-    def ask(self, query: str, top_k: int = 3, **more: Any) -> FoundItems:
+    def ask(self, query: str, top_k: int = 3, **more: Any) -> FoundStoreItems:
         with for_groups(self.group):
             return search(self.store, RetrieveItems(name="notes", query=query, top_k=top_k, **more))
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
-    FoundItems,
+    FoundStoreItems,
     ItemPage,
     ItemsQuery,
     RetrieveItems,
@@ -47,7 +47,7 @@ class Kept:
         request = UpdateStore(name=name, run_id=run_id, role=role, inputs_text=inputs, output_snapshot=Snapshot(text=output))
         return self.perform(actions.update, request)
 
-    def ask(self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1) -> FoundItems:
+    def ask(self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1) -> FoundStoreItems:
         with for_groups(self.group):
             request = RetrieveItems(name=name, run_id=run_id, query=query, top_k=top_k, similarity_threshold=threshold)
             return search.retrieve(Actor(self.group), request)

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery, TierStatus
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery, TierStatus
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import working

@@ -15,8 +15,8 @@ from sqlalchemy import create_engine, text
 from engine.tiers.screening import SENTENCES
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.protocol.tiers.knowledge import PromoteBody
-from jiyi.protocol.tiers.query import MemoryAnswer
+from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.tier_questions import MemoryAnswer
 from jiyi.tiers.retrieval_node import format_history
 from models.accounts import audit
 from models.db import connection as base

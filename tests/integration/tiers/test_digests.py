@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
-from jiyi.protocol.tiers.knowledge import DigestBody, DigestState, PromoteBody
+from jiyi.protocol.knowledge import DigestBody, DigestState, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.tiers.knowledge import CheckBody
+from jiyi.protocol.knowledge import CheckBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

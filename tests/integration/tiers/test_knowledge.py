@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from engine.tiers.promotion import knowledge_id
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
-from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
 from jiyi.text.words import content_digest
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
@@ -158,7 +158,7 @@ def test_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None:
 KILLED = """
 import os, signal, sys
 from uuid import UUID
-from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.knowledge import PromoteBody
 from models.db.actions import Actor
 from models.tiers import actions, pieces
 

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, TooManyQuestions
-from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
-from jiyi.protocol.tiers.query import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
+from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from jiyi.errors import NotFound
-from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.wire.calls import open_reply
 from models.db.actions import Actor
 from models.tiers import actions

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.tiers.knowledge import IngestState
-from jiyi.protocol.tiers.query import ContextAnswer
+from jiyi.protocol.knowledge import IngestState
+from jiyi.protocol.tier_questions import ContextAnswer
 from jiyi.text.budget import estimate_tokens
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from engine.providers.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
-from jiyi.protocol.tiers.knowledge import DeleteEntries, KnowledgeFilter
+from jiyi.protocol.knowledge import DeleteEntries, KnowledgeFilter
 from models.db import valkey_keys
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work

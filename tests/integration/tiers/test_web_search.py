@@ -13,7 +13,7 @@ import redis
 from flask import Flask
 
 from engine.erasure.names import Whom
-from jiyi.protocol.tiers.query import MemoryQuery
+from jiyi.protocol.tier_questions import MemoryQuery
 from models.db import rate_limits, valkey_keys
 from models.db.scope import for_groups
 from models.db.valkey import valkey

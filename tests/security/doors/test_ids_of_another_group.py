@@ -20,14 +20,13 @@ from sqlalchemy import Connection
 from engine.tiers.digest import Digest
 from jiyi.client.caller import Caller
 from jiyi.protocol.actions import name_of
-from jiyi.protocol.appointments.heartbeats import CorrectAgent
-from jiyi.protocol.appointments.schedules import CreateSchedule
+from jiyi.protocol.appointments import CorrectAgent, CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.items import ItemWrite, PutItems
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.stores import ApplyGraph, Snapshot, UpdateStore
-from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.actions import ACTIONS
 from models.appointments import alerts, heartbeat_actions, schedule_actions
 from models.appointments.alerts import NewAlert

@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 from flask import Flask
 
-from jiyi.protocol.openapi.operations import PREFIX
-from jiyi.protocol.wire.api_keys import KeyScope
+from jiyi.protocol.openapi.document import PREFIX
+from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS
 from web.api import OPERATIONS
 

@@ -14,8 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi.errors import InvalidRequest, JiyiError
-from jiyi.protocol import queries
-from jiyi.protocol.wire import cursors
+from jiyi.protocol import base, rest
 from jiyi.protocol.wire.calls import open_reply
 from jiyi.settings import get_settings
 from models.actions import ACTIONS
@@ -57,8 +56,8 @@ def agent(database: object, group: str) -> str:
 def forged_cursors(length: int) -> Iterator[str]:
     """Cursors with numbers where a list has its place; those of other forms are refused as of another list."""
     for number in (*NUMBERS, -(2**63) - 1):
-        yield cursors.encode(*[number] * length)
-        yield cursors.encode(number, *["a"] * (length - 1))
+        yield rest.encode_cursor(*[number] * length)
+        yield rest.encode_cursor(number, *["a"] * (length - 1))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_row_that_is_too_long_for_an_index_is(database: object) -> None:
 def test_through_both_doors_it_is_refused_in_words(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the first looks at texts taken away: NUL comes as far as the database."""
     monkeypatch.setattr(running, "unstorable", lambda _value: iter(()))
-    monkeypatch.setattr(queries, "all_storable", lambda request: request)
+    monkeypatch.setattr(base, "all_storable", lambda request: request)
     answer = api.ask("GET", "/keywords?agent_id=a%00b")
     refused(answer)
     with pytest.raises(InvalidRequest):

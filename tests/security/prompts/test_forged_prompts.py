@@ -37,12 +37,12 @@ from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
 from jiyi.polling import poll
-from jiyi.protocol.appointments.schedules import CreatedSchedule
-from jiyi.protocol.conversations.compaction import ChatMessage
-from jiyi.protocol.growth.artifact_types import Pattern
+from jiyi.protocol.appointments import CreatedSchedule
+from jiyi.protocol.artifacts import Pattern
+from jiyi.protocol.conversations import ChatMessage
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores import Hit, MemoryItem
-from jiyi.protocol.tiers.query import Item
+from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.rendering import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, build_context
@@ -235,8 +235,8 @@ def _injected(form: str, language: Language = "en") -> Callable[[Sequence[str]],
     return build
 
 
-def _items(texts: Sequence[str]) -> list[Item]:
-    return [Item(item_id=str(number), source="hot", content=text, score=0.5) for number, text in enumerate(texts)]
+def _items(texts: Sequence[str]) -> list[TierItem]:
+    return [TierItem(item_id=str(number), source="hot", content=text, score=0.5) for number, text in enumerate(texts)]
 
 
 def _sections(texts: Sequence[str]) -> str:

@@ -20,9 +20,9 @@ from jiyi.client.broker import BrokerTransport
 from jiyi.client.client import Client
 from jiyi.errors import SettingsError
 from jiyi.protocol import accounts
-from jiyi.protocol.passwords import hash_password, make_password, password_problem
+from jiyi.protocol.accounts import hash_password, make_password, password_problem
 from jiyi.protocol.wire import signatures
-from jiyi.protocol.wire.api_keys import FORM, KeyText, new_key, parse, recognises
+from jiyi.protocol.wire.signatures import FORM, KeyText, new_key, parse_key, recognises
 from jiyi.settings import Settings
 
 ADDRESSES = {"broker_url": "redis://localhost:1/0", "redis_url": "redis://localhost:1/0"}
@@ -32,18 +32,18 @@ KEY = KeyText("abcdefghijkl", "s" * 43)
 
 def test_a_key_is_read_as_it_was_shown_and_none_is_like_another() -> None:
     made = new_key()
-    assert parse(str(made)) == made
+    assert parse_key(str(made)) == made
     assert len(str(made)) == len("jiyi__") + 12 + 43
     assert len({str(new_key()) for _ in range(100)}) == 100
 
 
 @given(st.text(max_size=80))
 def test_what_is_no_key_is_none(text: str) -> None:
-    assert parse(text) is None or FORM.fullmatch(text)
+    assert parse_key(text) is None or FORM.fullmatch(text)
     secret = "s" * 43
     for wrong in ("jiyi_abcdefghijkl", f"jiyi_ABCDEFGHIJKL_{secret}", f"jiyi_abcdefghijkl_{secret}s", f"jiyi_abcdefghijkl_{secret}\n"):
-        assert parse(wrong) is None
-    assert parse(f"jiyi_abcdefghijkl_{'é' * 43}") is parse(f"sk_abcdefghijkl_{secret}") is None
+        assert parse_key(wrong) is None
+    assert parse_key(f"jiyi_abcdefghijkl_{'é' * 43}") is parse_key(f"sk_abcdefghijkl_{secret}") is None
 
 
 def test_the_service_learns_a_hash_and_a_signing_key_and_not_the_secret() -> None:

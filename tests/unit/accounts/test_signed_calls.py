@@ -1,4 +1,4 @@
-"""jiyi.protocol.wire.signed_calls: what is signed survives the way, and anything else does not pass for it."""
+"""jiyi.protocol.wire.signatures: what is signed survives the way, and anything else does not pass for it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.wire.api_keys import new_key
-from jiyi.protocol.wire.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER, sign
-from jiyi.protocol.wire.signed_calls import AT_HEADER, CALL_LABEL, call_signature, service_call_key, signer_of
+from jiyi.protocol.wire.signatures import (
+    AT_HEADER,
+    CALL_LABEL,
+    KEY_HEADER,
+    SERVICE,
+    SIGNATURE_HEADER,
+    call_signature,
+    new_key,
+    service_call_key,
+    sign,
+    signer_of,
+)
 from jiyi.settings import Settings
 
 SECRET = "a secret of the service, long enough"

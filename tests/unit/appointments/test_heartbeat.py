@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.appointments.heartbeat import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, loud_from, to_tell
-from jiyi.protocol.appointments.heartbeats import ConfigureHeartbeat
+from jiyi.protocol.appointments import ConfigureHeartbeat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 NIGHT, NOON = (time(22), time(8)), (time(12), time(14))

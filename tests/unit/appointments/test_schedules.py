@@ -18,8 +18,7 @@ from engine.appointments.parse import has_schedule_intent, parse
 from engine.appointments.replies import asking_back
 from engine.appointments.schedule import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.errors import problems_of
-from jiyi.protocol.appointments.cron import check_cron, next_run, next_runs
-from jiyi.protocol.appointments.schedules import CreateSchedule
+from jiyi.protocol.appointments import CreateSchedule, check_cron, next_run, next_runs
 
 SHANGHAI = "Asia/Shanghai"
 #: A Wednesday.

@@ -25,11 +25,9 @@ from jiyi.cli.operations.stats import stats_tables
 from jiyi.client.client import Client
 from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
-from jiyi.protocol.events import NodeType
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.operations import GroupStats, ServiceStats
-from jiyi.protocol.presets import PRESETS
-from jiyi.protocol.providers import EmbedderReport, LLMReport
-from jiyi.protocol.reembedding import MoveState
+from jiyi.protocol.providers import PRESETS, EmbedderReport, LLMReport, MoveState
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievedNode, ScoreComponent
 from jiyi.settings import Settings, get_settings
 

@@ -25,11 +25,11 @@ from jiyi.client.arguments import (
 )
 from jiyi.client.transport import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
+from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
-from jiyi.protocol import limits
+from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.retrieval import Question
-from jiyi.protocol.tiers.knowledge import IngestBody
-from jiyi.protocol.tiers.query import ContextBody, MemoryQuestion
+from jiyi.protocol.tier_questions import ContextBody, MemoryQuestion
 from jiyi.settings import Settings
 
 NOBODY = "redis://127.0.0.1:1/0"
@@ -47,7 +47,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[list[wire.Event]]:
     """Messages that would have been published."""
     messages: list[list[wire.Event]] = []
-    monkeypatch.setattr(client.transport, "publish", lambda body, _routing_key: messages.append(wire.decode(body).events))
+    monkeypatch.setattr(client.transport, "publish", lambda body, _routing_key: messages.append(event_bodies.decode(body).events))
     return messages
 
 
@@ -71,7 +71,7 @@ def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client
     assert [event.event_id for message in sent for event in message] == ids
     assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
     long = [wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})] * 5
-    by_bytes = [events for events, _ in wire.messages(long, Settings(max_message_bytes=2_100))]
+    by_bytes = [events for events, _ in event_bodies.messages(long, Settings(max_message_bytes=2_100))]
     assert [len(message) for message in by_bytes] == [2, 2, 1]
 
 
@@ -86,7 +86,7 @@ def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, se
 
 def test_configure_sends_the_settings_that_are_given_and_those_taken_back(client: Client, sent: list[list[wire.Event]]) -> None:
     client.configure("klaus", mode=None, recency_w=0)
-    (received,) = wire.decode(wire.encode(sent[0])).events
+    (received,) = event_bodies.decode(event_bodies.encode(sent[0])).events
     assert isinstance(received, wire.AgentConfigured)
     assert received.payload.model_dump(exclude_unset=True) == {"mode": None, "recency_w": 0}
     with pytest.raises(InvalidEvent, match=r"^payload.recency_decay: "):

@@ -17,9 +17,8 @@ from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.appointments.schedules import AskedSchedules
-from jiyi.protocol.conversations.injection import InjectedContext
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.appointments import AskedSchedules
+from jiyi.protocol.conversations import InjectedContext, Message
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
 

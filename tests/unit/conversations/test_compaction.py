@@ -6,7 +6,7 @@ import pytest
 
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import PREVIOUS, CompactionStage, by_rules, check, compact, conversation_tokens
-from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
+from jiyi.protocol.conversations import ChatMessage, CompactionLimits
 
 SMALL = CompactionLimits(soft_tokens=300, hard_tokens=600, reserve_tokens=100, keep_recent=4, summary_max_tokens=100)
 

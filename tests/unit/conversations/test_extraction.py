@@ -13,7 +13,7 @@ from engine.conversations.extract import extract
 from engine.heads.judgements import Heads
 from engine.heads.local import heads
 from engine.providers.questions import Extraction
-from jiyi.protocol.conversations.types import CombinedExtraction, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

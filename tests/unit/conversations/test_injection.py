@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conversations.injection import Candidate, Price, Style, choose, render
-from jiyi.protocol.conversations.types import Kind
+from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

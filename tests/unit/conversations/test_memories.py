@@ -12,16 +12,8 @@ import pytest
 from engine.conversations.memories import Source, StoredExperience, event_of, merged, pattern_hash, said_at, text_of, waves, worth_keeping
 from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
-from jiyi.protocol.conversations.types import (
-    MAX_STEPS,
-    OUTCOMES,
-    CombinedExtraction,
-    ExtractedExperience,
-    ExtractedMemory,
-    Message,
-    Outcome,
-)
-from jiyi.protocol.conversations.types import said_at as last_said_at
+from jiyi.protocol.conversations import MAX_STEPS, OUTCOMES, CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, Outcome
+from jiyi.protocol.conversations import said_at as last_said_at
 from jiyi.protocol.events import MemoryObserved
 from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.conversations.profiles import LABELS, keywords, lines, merged, profile_signals
-from jiyi.protocol.conversations.types import PROFILE_ENTRIES, Message, Profile, ProfileSignals
+from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, ProfileSignals
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
 MANY = ("recent_topics", "pain_points", "preferred_tools")

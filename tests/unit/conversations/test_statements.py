@@ -8,7 +8,7 @@ import pytest
 
 from engine.conversations.statements import STRONG, statements
 from engine.times.anchored import with_dates
-from jiyi.protocol.conversations.types import Message
+from jiyi.protocol.conversations import Message
 
 WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from engine.rules.provider import Rules
 from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations.types import (
+from jiyi.protocol.conversations import (
     CombinedExtraction,
     ExtractedExperience,
     ExtractedMemory,
@@ -26,7 +26,7 @@ from jiyi.protocol.conversations.types import (
     parse_uri,
     uri_of,
 )
-from jiyi.protocol.events.rest import EventsBody
+from jiyi.protocol.event_requests import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
 

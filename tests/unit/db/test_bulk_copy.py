@@ -11,7 +11,7 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from jiyi.protocol.events import LATEST
+from jiyi.protocol.base import LATEST
 from models.db.bulk_copy import packed_json, packed_texts, packed_time, packed_vector
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from engine.providers.health import ProviderName
 from jiyi import Client
+from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.settings import Settings, documentation
@@ -58,7 +59,7 @@ def section(text: str, heading: str) -> str:
 
 @pytest.mark.parametrize("example", blocks(read("events.md"), "json"))
 def test_every_example_of_an_event_is_valid_and_says_nothing_that_is_ignored(example: str) -> None:
-    decoded = wire.decode(example.encode())
+    decoded = event_bodies.decode(example.encode())
     assert decoded.rejected == []
     content = json.loads(example)
     for event, sent in zip(decoded.events, content.get("events", [content]), strict=True):
@@ -69,7 +70,7 @@ def test_every_example_of_an_event_is_valid_and_says_nothing_that_is_ignored(exa
 def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
     for event_type in wire.EVENT_TYPES:
         examples = blocks(section(read("events.md"), event_type), "json")
-        assert {event.type for example in examples for event in wire.decode(example.encode()).events} == {event_type}
+        assert {event.type for example in examples for event in event_bodies.decode(example.encode()).events} == {event_type}
         assert sorted(re.search("[\u4e00-\u9fff]", example) is not None for example in examples) == [False, True]
 
 
@@ -102,7 +103,7 @@ def test_required_fields_names_and_refusals_are_as_they_are_told() -> None:
     assert f"`{Settings.model_fields['exchange'].default}` (`JIYI_EXCHANGE`)" in text
     assert f"`{Settings.model_fields['intake_queue'].default}` (`JIYI_INTAKE_QUEUE`)" in text
     event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", "poignancy": 11}}
-    assert f"`{wire.decode(json.dumps(event).encode()).rejected[0][1]}`" in text
+    assert f"`{event_bodies.decode(json.dumps(event).encode()).rejected[0][1]}`" in text
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in DOCS.glob("*.md")))
@@ -130,7 +131,7 @@ def test_publishing_with_kombu_as_described_arrives(monkeypatch: pytest.MonkeyPa
     message.ack()
     assert message.content_type == wire.CONTENT_TYPE
     assert message.delivery_info["routing_key"] == "memory.observed"
-    (event,) = wire.decode(message.body if isinstance(message.body, bytes) else message.body.encode()).events
+    (event,) = event_bodies.decode(message.body if isinstance(message.body, bytes) else message.body.encode()).events
     assert event.agent_id == "Tomas"
 
 
@@ -143,7 +144,7 @@ def test_pushing_to_the_list_as_described_is_what_kombu_reads(monkeypatch: pytes
     assert key == Settings.model_fields["intake_queue"].default
     message = Message(json.loads(value), channel=Channel.__new__(Channel))
     assert message.content_type == wire.CONTENT_TYPE
-    (event,) = wire.decode(message.body).events
+    (event,) = event_bodies.decode(message.body).events
     assert event.agent_id == "林岚"
 
 

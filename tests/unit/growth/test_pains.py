@@ -21,8 +21,8 @@ from engine.growth.pains import (
     tells_of_trouble,
     topic_of,
 )
-from jiyi.protocol.conversations.types import Message
-from jiyi.protocol.growth.pains import KnownSolution, Severity, confidence_of, graver
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.pains import KnownSolution, Severity, confidence_of, graver
 
 
 @pytest.mark.parametrize(

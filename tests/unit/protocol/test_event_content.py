@@ -1,4 +1,4 @@
-"""jiyi.protocol.events.content: item 16, whether two events of one id say the same."""
+"""jiyi.protocol.event_bodies: item 16, whether two events of one id say the same."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic_core import from_json
 
-from jiyi.protocol.events import Event, build, decode, encode
-from jiyi.protocol.events.content import content, content_of, digest, digests_of, payload_json
+from jiyi.protocol.event_bodies import content, content_of, decode, digest, digests_of, encode, payload_json
+from jiyi.protocol.events import Event, build
 
 ID = UUID("01978c00-0000-7000-8000-000000000001")
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from engine.memory.nodes import derive
 from jiyi.errors import InvalidEvent
+from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
-from jiyi.protocol import limits
 
 MISSING = object()
 
@@ -102,7 +102,7 @@ def test_a_bad_event_is_refused_and_in_a_message_rejected_with_the_field_and_the
         wire.build(event)
     assert len(caught.value.problems) == 1, caught.value.problems
     assert_names(caught.value.problems[0], field, words)
-    decoded = wire.decode(body_of(event))
+    decoded = event_bodies.decode(body_of(event))
     assert decoded.events == []
     ((body, reason),) = decoded.rejected
     assert_names(reason, field, words)
@@ -124,7 +124,7 @@ def assert_can_be_buried(body: str, reason: str) -> None:
     ],
 )
 def test_names_cannot_spoil_the_dead_letter_of_their_event(event: dict[str, Any]) -> None:
-    decoded = wire.decode(body_of(event))
+    decoded = event_bodies.decode(body_of(event))
     assert decoded.events == []
     assert_can_be_buried(*decoded.rejected[0])
 
@@ -146,7 +146,7 @@ def test_names_cannot_spoil_the_dead_letter_of_their_event(event: dict[str, Any]
 )
 def test_what_is_just_within_the_limits_is_accepted(event: dict[str, Any]) -> None:
     assert wire.build(event)
-    decoded = wire.decode(body_of(event))
+    decoded = event_bodies.decode(body_of(event))
     assert decoded.rejected == []
     assert len(decoded.events) == 1
 
@@ -162,7 +162,7 @@ def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
 
 def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:
     event = observed(envelope={"priority": 3}, mood="good")
-    decoded = wire.decode(body_of(event))
+    decoded = event_bodies.decode(body_of(event))
     assert decoded.rejected == []
     assert "mood" not in decoded.events[0].payload.model_dump()
     assert "priority" not in decoded.events[0].model_dump()
@@ -172,7 +172,7 @@ def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
     event = observed(envelope={"agent_id": ""}, poignancy=0, node_type="dream")
     with pytest.raises(InvalidEvent) as caught:
         wire.build(event)
-    ((_, reason),) = wire.decode(body_of(event)).rejected
+    ((_, reason),) = event_bodies.decode(body_of(event)).rejected
     assert len(caught.value.problems) == 3
     for field in ("agent_id", "payload.poignancy", "payload.node_type"):
         assert f"{field}: " in reason and any(problem.startswith(f"{field}: ") for problem in caught.value.problems)
@@ -181,7 +181,7 @@ def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
 def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
     both = {"events": [observed(envelope={"event_id": MISSING}), good := observed()]}
     for body in (body_of(both), json.dumps(both, separators=(",", ":")).encode()):
-        decoded = wire.decode(body)
+        decoded = event_bodies.decode(body)
         assert [event.event_id for event in decoded.events] == [UUID(good["event_id"])]
         assert "event_id: required" in decoded.rejected[0][1]
 
@@ -192,16 +192,16 @@ def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second
 @pytest.mark.parametrize("form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}'])
 def test_a_list_of_events_is_read_however_it_is_spaced(form: str) -> None:
     sent = [observed(description="甲"), observed(description="乙")]
-    found = wire.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
+    found = event_bodies.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
     assert [event.payload.description for event in found] == ["甲", "乙"]
-    assert [event.event_id for event in wire.decode(body_of(sent[0])).events] == [found[0].event_id]  # one by itself
-    empty = wire.decode((form % "[]").encode())
+    assert [event.event_id for event in event_bodies.decode(body_of(sent[0])).events] == [found[0].event_id]  # one by itself
+    empty = event_bodies.decode((form % "[]").encode())
     assert (empty.events, empty.rejected) == ([], [])
 
 
 def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
     events = [observed(description="first"), observed(description=""), observed(description="third")]
-    decoded = wire.decode(body_of({"events": events}))
+    decoded = event_bodies.decode(body_of({"events": events}))
     assert [event.payload.description for event in decoded.events] == ["first", "third"]
     ((body, reason),) = decoded.rejected
     assert body == json.dumps(events[1])  # kept as it came
@@ -229,7 +229,7 @@ def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
     ],
 )
 def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
-    decoded = wire.decode(body)
+    decoded = event_bodies.decode(body)
     assert decoded.events == []
     ((text, reason),) = decoded.rejected
     assert reason.startswith(words)
@@ -239,19 +239,19 @@ def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
 @pytest.mark.parametrize("form", [b'{"events":[%s]}', b'{ "events": [%s] }'])
 def test_too_many_events_in_a_message_are_refused(form: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
-    assert len(wire.decode(form % b",".join([body_of(observed())] * 3)).events) == 3
-    decoded = wire.decode(form % b",".join([body_of(observed())] * 4))
+    assert len(event_bodies.decode(form % b",".join([body_of(observed())] * 3)).events) == 3
+    decoded = event_bodies.decode(form % b",".join([body_of(observed())] * 4))
     assert decoded.events == []
     assert decoded.rejected[0][1].startswith("events: 4 are more than 3")
 
 
 @pytest.mark.parametrize("depth", [5, 190, *range(240, 262), 500, 950, 2_000, 100_000])
 def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) -> None:
-    decoded = wire.decode(nested(depth))
+    decoded = event_bodies.decode(nested(depth))
     assert len(decoded.events) + len(decoded.rejected) == 1
     for event in decoded.events:
-        assert wire.decode(wire.encode([event])).events == [event]
-    bad = wire.decode(nested(depth, agent_id=""))
+        assert event_bodies.decode(event_bodies.encode([event])).events == [event]
+    bad = event_bodies.decode(nested(depth, agent_id=""))
     assert bad.events == []
     assert_can_be_buried(*bad.rejected[0])
 
@@ -259,7 +259,7 @@ def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) 
 def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 1_000)
     start = time.thread_time()
-    decoded = wire.decode(body_of({"events": [observed(description="")] * 1_000}))
+    decoded = event_bodies.decode(body_of({"events": [observed(description="")] * 1_000}))
     assert len(decoded.rejected) == 1_000
     assert time.thread_time() - start < 5
 
@@ -267,7 +267,7 @@ def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"])
 def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: str) -> None:
     """Thirty days later must not fall off the calendar inside the intake."""
-    decoded = wire.decode(body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought")))
+    decoded = event_bodies.decode(body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought")))
     for event in decoded.events:
         expires_at = derive(event).expires_at
         assert expires_at is not None
@@ -336,14 +336,14 @@ any_event = st.builds(lambda event, envelope: wire.build(event | envelope), obse
 
 @given(st.lists(any_event, min_size=1, max_size=4))
 def test_what_is_encoded_is_decoded_again(events: list[wire.Event]) -> None:
-    decoded = wire.decode(wire.encode(events))
+    decoded = event_bodies.decode(event_bodies.encode(events))
     assert decoded.rejected == []
     assert decoded.events == events
 
 
 @given(st.binary(max_size=60) | json_values.map(body_of) | json_values.map(lambda value: body_of({"events": [value]})))
 def test_decode_never_raises(body: bytes) -> None:
-    decoded = wire.decode(body)
+    decoded = event_bodies.decode(body)
     assert decoded.events == []
     for text, reason in decoded.rejected:
         assert_can_be_buried(text, reason)
@@ -362,8 +362,8 @@ def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
 
 @pytest.mark.parametrize("events", [1, 2])
 def test_what_an_event_says_is_not_kept_by_the_reader_of_json(events: int) -> None:
-    body = wire.encode([wire.build(observed(description="Anna has asthma")) for _ in range(events)])
-    said, again = (wire.decode(body).events[0] for _ in range(2))
+    body = event_bodies.encode([wire.build(observed(description="Anna has asthma")) for _ in range(events)])
+    said, again = (event_bodies.decode(body).events[0] for _ in range(2))
     assert isinstance(said, wire.MemoryObserved) and isinstance(again, wire.MemoryObserved)
     assert said.payload.description == again.payload.description
     assert said.payload.description is not again.payload.description

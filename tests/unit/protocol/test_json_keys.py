@@ -1,4 +1,4 @@
-"""jiyi.protocol.wire.json_keys: an object that says something twice is refused, wherever it stands."""
+"""jiyi.protocol.wire.json_checks: an object that says something twice is refused, wherever it stands."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.protocol import events
-from jiyi.protocol.wire.json_keys import gives_each_once, keys_in, load, repeated_in, repeated_key
+from jiyi.protocol import event_bodies
+from jiyi.protocol.wire.json_checks import gives_each_once, keys_in, load, repeated_in, repeated_key
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
     good = event(payload={"description": "fine"})
     bad = event(payload={"description": "mine"})[:-1] + ', "group_id": "another"}'
     worse = event(payload={"description": "x", "metadata": {"a": 1}}).replace('"a": 1', '"a": 1, "a": 2')
-    found = events.decode(f'{{"events": [{good}, {bad}, {worse}]}}'.encode())
+    found = event_bodies.decode(f'{{"events": [{good}, {bad}, {worse}]}}'.encode())
     assert [one.payload.description for one in found.events] == ["fine"]  # type: ignore[union-attr]
     assert [reason.split(":")[0] for _, reason in found.rejected] == ["group_id", "a"]
-    alone = events.decode(bad.encode())
+    alone = event_bodies.decode(bad.encode())
     assert (alone.events, alone.rejected[0][0]) == ([], bad)  # kept as it came
-    frame = events.decode(f'{{"events": [{good}], "events": []}}'.encode())
+    frame = event_bodies.decode(f'{{"events": [{good}], "events": []}}'.encode())
     assert (frame.events, len(frame.rejected)) == ([], 1)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jiyi.protocol.events.rest import EventsBody
+from jiyi.protocol.event_requests import EventsBody
 from jiyi.protocol.recall import RecallRequest
-from jiyi.protocol.tiers.query import MemoryQuestion
-from jiyi.protocol.wire.json_types import wrong_types
+from jiyi.protocol.tier_questions import MemoryQuestion
+from jiyi.protocol.wire.json_checks import wrong_types
 
 
 class Tree(BaseModel):

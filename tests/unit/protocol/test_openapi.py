@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from jiyi.protocol import limits
 from jiyi.protocol.events import EVENT_TYPES
-from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi import document as problems
+from jiyi.protocol.openapi import tools
 from web.accounts import rate_limits
 from web.api import OPERATIONS
 from web.api.docs import blueprint, type_of
@@ -34,7 +35,7 @@ def document() -> Any:
 
 @pytest.fixture(scope="module")
 def for_dify() -> Any:
-    return dify.document(ROOT, OPERATIONS)
+    return tools.document(ROOT, OPERATIONS)
 
 
 def told(document: Any, operation: Operation) -> Any:
@@ -135,7 +136,7 @@ def test_dify_gets_what_it_understands(for_dify: Any) -> None:
                 assert set(schema["required"]) <= schema["properties"].keys()
                 given += [{"name": name, "schema": one} for name, one in schema["properties"].items()]
             for parameter in given:
-                assert parameter["schema"]["type"] in dify.SIMPLE, parameter
+                assert parameter["schema"]["type"] in tools.SIMPLE, parameter
                 assert not isinstance(parameter["schema"].get("default"), list | dict)
             assert len({parameter["name"] for parameter in given}) == len(given)  # Dify warns of names that come twice
     assert {"observe", "retrieve_memories", "list_memories"} <= names

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable
-from jiyi.protocol.wire.outages import State, sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.calls import State, sentence_of_valkey, state_of_valkey
 from models.db.outages import outage, state_of_database
 
 

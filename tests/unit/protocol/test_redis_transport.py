@@ -1,4 +1,4 @@
-"""jiyi.protocol.wire.redis_transport: kombu's transport with one client a channel."""
+"""jiyi.protocol.wire.broker: kombu's transport with one client a channel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from jiyi.protocol.wire import broker  # noqa: F401 – registers it
-from jiyi.protocol.wire.redis_transport import Channel, Transport
+from jiyi.protocol.wire.broker import Channel, Transport
 
 
 @pytest.mark.parametrize(

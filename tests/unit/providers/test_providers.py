@@ -14,7 +14,7 @@ from engine.providers import breakers, guarded
 from engine.providers.guarded import Patience, Provider
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable, SettingsError
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.settings import Settings
 from tests import misbehaving as bad
 

@@ -18,7 +18,7 @@ from engine.providers.embedders import embedder, embedder_of
 from engine.providers.health import vendors
 from engine.providers.remote_embedder import RemoteEmbedder, cut, estimate
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.settings import Settings, get_settings
 from tests import misbehaving as bad
 

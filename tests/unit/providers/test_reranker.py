@@ -11,7 +11,7 @@ from engine.providers import breakers, health
 from engine.providers.remote_reranker import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from engine.providers.rerankers import Reranker, reranker
 from jiyi.errors import RerankerUnavailable, SettingsError
-from jiyi.protocol.presets import PRESETS
+from jiyi.protocol.providers import PRESETS
 from jiyi.settings import Settings, get_settings
 from tests import misbehaving as bad
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval.query import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, vector_of, words_of
-from jiyi.protocol.retrieval import Message
+from jiyi.protocol.retrieval import DialogueMessage
 
 roles = st.lists(st.sampled_from(["user", "assistant"]), max_size=32)
 
 
-def said(*messages: tuple[str, str]) -> list[Message]:
-    return [Message.model_validate({"role": role, "content": content}) for role, content in messages]
+def said(*messages: tuple[str, str]) -> list[DialogueMessage]:
+    return [DialogueMessage.model_validate({"role": role, "content": content}) for role, content in messages]
 
 
 def test_the_latest_message_of_the_user_leads_and_earlier_ones_count_less() -> None:
@@ -24,7 +24,7 @@ def test_the_latest_message_of_the_user_leads_and_earlier_ones_count_less() -> N
     # Also where the assistant has the last word; what is said twice counts once, and a name is part of what is said.
     assert parts_of(said(("user", "tea"), ("assistant", "coffee"))) == (Part("tea", 1.0), Part("coffee", ASSISTANT_SHARE))
     assert parts_of(said(("user", "tea"), ("assistant", "tea"), ("user", "tea"))) == (Part("tea", 1.0),)
-    assert parts_of([Message(role="user", name="小林", content="猫呢？")]) == (Part("小林: 猫呢？", 1.0),)
+    assert parts_of([DialogueMessage(role="user", name="小林", content="猫呢？")]) == (Part("小林: 猫呢？", 1.0),)
 
 
 @given(roles)

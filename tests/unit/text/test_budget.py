@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.providers import remote_embedder as remote
 from engine.providers.llm_prompts import BEGIN, END, block_of
 from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
-from jiyi.protocol.tiers.query import Item
+from jiyi.protocol.tier_questions import TierItem
 from jiyi.text.budget import CUT, cut_to_tokens, estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Section, build_context
 from jiyi.text.prompting import quoted, quoted_to_tokens
@@ -68,12 +68,12 @@ def test_cuts_are_where_something_ends(text: str, most: int, kept: str) -> None:
 
 
 ITEMS = st.lists(
-    st.builds(Item, item_id=st.just("i"), source=st.sampled_from(["hot", "cold", "external"]), content=TEXTS, score=st.floats(0, 1))
+    st.builds(TierItem, item_id=st.just("i"), source=st.sampled_from(["hot", "cold", "external"]), content=TEXTS, score=st.floats(0, 1))
 )
 
 
 @given(ITEMS, BUDGETS, st.sampled_from(sorted(HEADINGS)), TEXTS)
-def test_a_history_keeps_its_budget(items: list[Item], budget: int, language: Any, heading: str) -> None:
+def test_a_history_keeps_its_budget(items: list[TierItem], budget: int, language: Any, heading: str) -> None:
     text, left_out = fitting_history(items, budget, language, heading)
     assert estimate_tokens(text) <= budget
     assert (text == "") == (left_out == len(items))

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.text.keywords import MAX_EXTRACTED_KEYWORDS, keywords_of, keywords_ranked, words_of
-from jiyi.protocol.events import MAX_KEYWORD_CHARS
+from jiyi.protocol.base import MAX_KEYWORD_CHARS
 from jiyi.text.words import MAX_MARKS, is_idle, language_of, nfkc, normalise
 
 

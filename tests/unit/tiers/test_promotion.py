@@ -17,7 +17,7 @@ from engine.providers import questions as ask
 from engine.rules.provider import Rules
 from engine.tiers.digest import Digest, Entry, digest
 from engine.tiers.promotion import knowledge_id, plan
-from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, IngestBody, KnowledgeFilter, PromoteBody
+from jiyi.protocol.knowledge import DemoteBody, EditBody, IngestBody, KnowledgeFilter, PromoteBody
 from jiyi.text.splitting import split
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

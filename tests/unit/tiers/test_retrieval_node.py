@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest
-from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, TierStatus
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery, TierItem, TierStatus
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent, NodeProperties, description, format_history
 
-HOT = Item(item_id="h", source="hot", content="The kiln is cold", score=1.0)
-COLD = Item(item_id="c", source="cold", content="裁决：烧一次", score=0.866)
+HOT = TierItem(item_id="h", source="hot", content="The kiln is cold", score=1.0)
+COLD = TierItem(item_id="c", source="cold", content="裁决：烧一次", score=0.866)
 OK = [TierStatus(tier="working", state="ok"), TierStatus(tier="longterm", state="ok")]
 
 

@@ -1,4 +1,4 @@
-"""jiyi.protocol.tiers.query, engine.tiers.answer and engine.tiers.answer: two tiers, one answer."""
+"""jiyi.protocol.tier_questions, engine.tiers.answer and engine.tiers.answer: two tiers, one answer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pydantic import ValidationError
 
 from engine.tiers.answer import Skipped, gather, merge
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery, MemoryQuestion, TierItem, TierStatus, kind_of
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-def hot(number: int, **fields: Any) -> Item:
+def hot(number: int, **fields: Any) -> TierItem:
     """The newest has the number 0."""
     made = {"item_id": f"h{number}", "content": f"said {number}", "score": 1.0, "created_at": NOW - timedelta(hours=number)}
-    return Item.model_validate(made | {"source": "hot"} | fields)
+    return TierItem.model_validate(made | {"source": "hot"} | fields)
 
 
-def cold(number: int, score: float = 0.9, **fields: Any) -> Item:
+def cold(number: int, score: float = 0.9, **fields: Any) -> TierItem:
     made = {"item_id": f"c{number}", "content": f"known {number}", "score": score, "created_at": NOW - timedelta(days=number)}
-    return Item.model_validate(made | {"source": "cold", "verified": True} | fields)
+    return TierItem.model_validate(made | {"source": "cold", "verified": True} | fields)
 
 
-def ask(hots: Sequence[Item] = (), colds: Sequence[Item] = (), **fields: Any) -> list[str]:
+def ask(hots: Sequence[TierItem] = (), colds: Sequence[TierItem] = (), **fields: Any) -> list[str]:
     return [item.item_id for item in merge(hots, colds, MemoryQuestion(query="glaze", **fields), NOW)]
 
 
@@ -142,7 +142,7 @@ def test_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verif
 
 
 def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None:
-    web = [Item(item_id=f"w{n}", source="external", content="found", score=0.99) for n in range(5)]
+    web = [TierItem(item_id=f"w{n}", source="external", content="found", score=0.99) for n in range(5)]
     for order in ("tier", "score"):
         question = MemoryQuestion(query="q", max_results=2, web_results=3, order=order)  # type: ignore[arg-type]
         found = merge(HOTS, COLDS, question, NOW, external=web)
@@ -206,8 +206,8 @@ def test_the_answer_says_whether_all_tiers_answered(states: list[Any], status: s
 SCOPE: contextvars.ContextVar[str] = contextvars.ContextVar("scope", default="none")
 
 
-def failing(error: Exception) -> Callable[[], list[Item]]:
-    def read() -> list[Item]:
+def failing(error: Exception) -> Callable[[], list[TierItem]]:
+    def read() -> list[TierItem]:
         raise error
 
     return read
@@ -216,7 +216,7 @@ def failing(error: Exception) -> Callable[[], list[Item]]:
 def test_tiers_are_asked_at_the_same_time() -> None:
     both = threading.Barrier(2, timeout=20)
 
-    def reader(item: Item) -> Callable[[], list[Item]]:
+    def reader(item: TierItem) -> Callable[[], list[TierItem]]:
         return lambda: [item, item][both.wait() * 0 :]  # neither goes on before the other has come
 
     token = SCOPE.set("group-1")
@@ -239,7 +239,7 @@ def test_tiers_are_asked_at_the_same_time() -> None:
 def test_one_tier_failing_is_reported_and_hides_nothing(
     broken: Any, error: Exception, state: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    readers: dict[Any, Callable[[], list[Item]]] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
+    readers: dict[Any, Callable[[], list[TierItem]]] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
     readers[broken] = failing(error)
     with caplog.at_level(logging.ERROR):
         gathered = gather(readers, 30)

@@ -10,12 +10,12 @@ import pytest
 from pydantic import BaseModel
 
 from jiyi.errors import InvalidRequest
+from jiyi.protocol import rest
+from jiyi.protocol.base import Request, Rows
 from jiyi.protocol.memory import AgentsQuery, KeywordsWanted, MemoriesWanted
 from jiyi.protocol.operations import LettersRequest
-from jiyi.protocol.queries import Request, Rows
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
-from jiyi.protocol.wire import cursors
 from web.api.paging import Paging
 
 ID = UUID("0198a6c8-0000-7000-8000-000000000001")
@@ -66,7 +66,9 @@ def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:
     assert Paging.between(None, AgentsQuery, Numbers) is Paging.between(Request, AgentsQuery, Numbers) is None  # no list
 
 
-@pytest.mark.parametrize("cursor", ["x", "!", cursors.encode("klaus"), cursors.encode(THEN, ID), cursors.encode(1, 2, 3), cursors.encode()])
+@pytest.mark.parametrize(
+    "cursor", ["x", "!", rest.encode_cursor("klaus"), rest.encode_cursor(THEN, ID), rest.encode_cursor(1, 2, 3), rest.encode_cursor()]
+)
 def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="after: is no cursor of this list"):
         paging(LettersRequest).replace_cursor({"after": cursor})

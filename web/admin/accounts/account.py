@@ -6,7 +6,7 @@ from flask import Blueprint, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from jiyi.protocol.passwords import hash_password, password_problem
+from jiyi.protocol.accounts import hash_password, password_problem
 from models.accounts import actions, signing_in
 from models.accounts.users import User
 from web.accounts import sessions, signin

@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.accounts import Key, NewKey
-from jiyi.protocol.wire.api_keys import SCOPES, KeyText, new_key
+from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
 from web.admin.acting import Part, action_form_route, perform

@@ -6,8 +6,7 @@ from flask import Blueprint, Response, request
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.accounts import ROLES
-from jiyi.protocol.passwords import hash_password, make_password
+from jiyi.protocol.accounts import ROLES, hash_password, make_password
 from models.accounts import actions, users
 from web.accounts.identity import who
 from web.admin.acting import Part, action_form_route, perform

@@ -9,7 +9,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.appointments.schedules import MAX_TEXT_CHARS, ScheduleState
+from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
 from models.appointments import schedule_actions, schedules
 from web.admin import inputs
 from web.admin.acting import action_form_route, perform

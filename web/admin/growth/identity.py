@@ -9,7 +9,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol import limits
-from jiyi.protocol.growth.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
+from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from models.db.actions import Action
 from models.growth import identity, identity_actions
 from models.memory import agent_reads

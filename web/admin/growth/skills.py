@@ -9,8 +9,7 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Status
-from jiyi.protocol.growth.artifacts import MAX_REASON_CHARS
+from jiyi.protocol.artifacts import MAX_REASON_CHARS, ArtifactKind, Sentiment, Status
 from models.conversations import entries
 from models.db.actions import Action
 from models.growth import artifacts, feedback, trajectories

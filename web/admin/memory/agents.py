@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from engine.reflection.reflect import with_progress
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import NodeType
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database

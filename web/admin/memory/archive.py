@@ -6,7 +6,7 @@ from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.archive import MAX_RESTORED
+from jiyi.protocol.memory import MAX_RESTORED
 from models.memory import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route

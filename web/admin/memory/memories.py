@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.text import marking
-from jiyi.protocol.events import NodeType
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.memory import ExportQuery
 from models.db.bounded_reads import attempt, from_database
 from models.memory import actions, agent_reads, questions

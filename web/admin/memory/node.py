@@ -12,7 +12,7 @@ from flask import request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.reflection import Reason, Reasons
 from models.db.bounded_reads import attempt, from_database
 from models.erasure.actions import request_erasure

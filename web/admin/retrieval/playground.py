@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import NodeType
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings

@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.operations.jobs import HOUR, JOBS
-from jiyi.protocol.tiers.knowledge import MAX_IDS
+from jiyi.protocol.knowledge import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
 from models.tiers import actions, quarantine_reads

@@ -9,7 +9,7 @@ from flask import Blueprint, request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.tier_questions import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads

@@ -8,8 +8,8 @@ from flask import Blueprint, abort, render_template, request
 from flask_babel import gettext as _
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.knowledge import MAX_IDS, MAX_REASON_CHARS
-from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tier_questions import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
 from models.memory import agent_reads
 from models.tiers import actions, promoting

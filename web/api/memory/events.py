@@ -8,10 +8,19 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from jiyi.protocol.event_requests import (
+    MAX_STATES_GET,
+    Accepted,
+    EventsBody,
+    EventState,
+    SessionEnd,
+    ShortEvent,
+    StatesBody,
+    StatesQuery,
+    WaitQuery,
+)
 from jiyi.protocol.events import Event
-from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from models.db.bounded_reads import from_database
 from models.memory import events as stored
 from models.memory import questions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, MemoriesQuery, MemoryPage, Related, RelatedQuery
-from jiyi.protocol.openapi.operations import PREFIX
+from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.recall import RecallRequest, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.growth.artifacts import ArtifactId, Deciding, GiveFeedback
+from jiyi.protocol.artifacts import ArtifactId, Deciding, GiveFeedback
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS, give_feedback

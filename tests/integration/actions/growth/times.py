@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.appointments.heartbeats import AcknowledgeAlerts
-from jiyi.protocol.appointments.schedules import CreateSchedule, ScheduleId
-from jiyi.protocol.conversations.commands import AgentId
+from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ScheduleId
+from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import alerts, heartbeat_actions, schedule_actions
 from models.appointments.alerts import NewAlert
 from models.db.actions import Actor

@@ -8,17 +8,16 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.conversations.types import MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
-from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
+from jiyi.protocol.base import DEFAULT_PAGE, Description, Keyword, Name, PageSize, Request, few_enough_keywords, small_enough
+from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
 from jiyi.protocol.memory import AgentState
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.
 MAX_PATTERN_CHARS, GREP_SECONDS = 200, 2.0
 #: Levels of a tree, and memories of one import.
 MAX_DEPTH, MAX_IMPORTED = 10, 1_000
-MAX_MESSAGES, MAX_TEXT_CHARS = 1_000, 1_000_000
+MAX_TEXT_CHARS = 1_000_000
 DEFAULT_FOUND = 10
 
 #: L0: keywords; L1: an overview; L2: the whole text.

@@ -1,4 +1,4 @@
-"""What a conversation is made of, what is taken from it, and what a query asks for."""
+"""Conversations: their messages, what is extracted from them, memories' addresses, compaction, and what is injected into a prompt."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, get_args
 from urllib.parse import unquote
+from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from jiyi.protocol.base import Name, Request
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
 Kind = Literal["preference", "knowledge", "experience", "session"]
@@ -25,6 +28,8 @@ Intent = Literal["preference", "knowledge", "experience", "code", "general", "id
 #: Characters of any one text that is extracted: a sentence or two.
 MAX_CONTENT_CHARS = 1_000
 MAX_WORD_CHARS = 200
+#: Messages of one request.
+MAX_MESSAGES = 1_000
 MAX_KEYWORDS = 8
 #: Memories and experiences that one run may extract: the first ones count.
 MAX_MEMORIES, MAX_EXPERIENCES = 100, 20
@@ -199,3 +204,127 @@ def _escaped(segment: str) -> str:
     if segment in (".", ".."):
         return segment.replace(".", "%2E")
     return _SPECIAL.sub(lambda match: "".join(f"%{byte:02X}" for byte in match.group().encode()), segment)
+
+
+Urgency = Literal["none", "soft", "hard"]
+
+
+class ChatMessage(BaseModel):
+    """A message as chat APIs have them; fields that are not named here stay as they are."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    role: str = Field(pattern=r"\S", max_length=50)
+    content: str | None = None
+    #: Of an assistant's message that calls tools, and of a tool's answer.
+    tool_calls: list[dict[str, object]] | None = None
+    tool_call_id: str | None = None
+
+
+class CompactionLimits(BaseModel):
+    """When a conversation is compacted, and what stays; in tokens, messages and seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    soft_tokens: int = Field(15_000, ge=100, le=10_000_000)
+    hard_tokens: int = Field(20_000, ge=100, le=10_000_000)
+    #: Of the hard limit this is left for the answer.
+    reserve_tokens: int = Field(4_000, ge=0, le=1_000_000)
+    keep_recent: int = Field(6, ge=1, le=1_000)
+    cooldown_seconds: float = Field(30, ge=0, le=86_400)
+    min_new_messages: int = Field(6, ge=0, le=1_000)
+    summary_max_tokens: int = Field(1_000, ge=50, le=100_000)
+
+
+class CountMessages(Request):
+    messages: Annotated[list[ChatMessage], Field(max_length=MAX_MESSAGES)]
+
+
+class CheckThreshold(CountMessages):
+    limits: CompactionLimits = CompactionLimits()
+
+
+class Threshold(BaseModel):
+    """How long a conversation is, and whether that is too long."""
+
+    tokens: int
+    urgency: Urgency
+
+
+class CompactMessages(CheckThreshold):
+    """A conversation to be compacted, with the summary of what was left out of it before."""
+
+    previous_summary: str = Field("", max_length=100_000)
+    force: bool = False
+
+
+class Compacted(BaseModel):
+    """The conversation that is left, beginning with its summary; as it was if it is not too long."""
+
+    messages: list[ChatMessage]
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    mode: Literal["none", "rules", "llm"]
+    #: Messages that are in the summary only.
+    summarised: int = 0
+
+
+Format = Literal["markdown", "compact", "json", "template"]
+
+#: Tokens of what is injected, unless told otherwise, and at most.
+BUDGET, MAX_BUDGET = 2_000, 100_000
+#: Characters of a prompt of one's own, and of what the user says (more is not looked at).
+MAX_PROMPT_CHARS, MAX_INPUT_CHARS = 1_000_000, 400_000
+MAX_TEMPLATE_CHARS = 20_000
+
+
+class ContextRequest(Request):
+    """What of the agent's memory belongs before the answer to a query?"""
+
+    agent_id: Name
+    query: str = Field(max_length=MAX_INPUT_CHARS, description="What the user says.")
+    max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the context, its headings included.")
+    format: Format = "markdown"
+    template: str | None = Field(
+        None,
+        max_length=MAX_TEMPLATE_CHARS,
+        description="For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}}, {{session}}, {{profile}}.",
+    )
+    session_id: Name | None = Field(None, description="The conversation that goes on: its own turns are not repeated.")
+    user_id: Name | None = Field(None, description="Whose profile is shown; the agent's own unless given.")
+    now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    note: bool = Field(True, description="Whether it is noted what was injected, and why.")
+
+
+class InjectRequest(ContextRequest):
+    """The same, with the prompt that it goes into."""
+
+    base_prompt: str = Field("", max_length=MAX_PROMPT_CHARS)
+
+
+class InjectedMemory(BaseModel):
+    """A memory in the context; ``turn_ids`` are the turns that it is shown in place of, or that is shown in place of it."""
+
+    node_id: UUID
+    kind: Kind
+    content: str
+    created_at: datetime
+    tokens: int
+    score: float
+    turn_ids: list[UUID] = []
+    #: It is shown as what was once so.
+    superseded_at: datetime | None = None
+    why: str = ""
+
+
+class InjectedContext(BaseModel):
+    """The context, and what is in it, in its order; empty if nothing was found or fits."""
+
+    context: str
+    tokens: int
+    intent: Intent
+    memories: list[InjectedMemory]
+    injection_id: UUID | None = None
+    #: The prompt with the context; unchanged if there is none.
+    prompt: str = ""

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 
-from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Name
-from jiyi.protocol.queries import Request
-from jiyi.protocol.retrieval import FocalText, all_storable
-from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.protocol.base import NOT_BLANK, JsonMapping, Name, Request, all_storable
+from jiyi.protocol.events import MAX_OUTPUT_CHARS
+from jiyi.protocol.retrieval import FocalText
 from jiyi.text.prompt import BUDGET, MAX_BUDGET, Part
 
 #: As ``relevance_threshold``: nothing is left out.
@@ -99,7 +98,7 @@ class MemoryQuery(MemoryQuestion):
     group_id: Name
 
 
-class Item(BaseModel):
+class TierItem(BaseModel):
     """Something remembered, or found on the web."""
 
     model_config = ConfigDict(frozen=True)
@@ -149,7 +148,7 @@ def status_of(tiers: Sequence[TierStatus]) -> Literal["ok", "partial", "failed"]
 class MemoryAnswer(BaseModel):
     """The items in the order asked for, and every tier's state."""
 
-    results: list[Item] = []
+    results: list[TierItem] = []
     tiers: list[TierStatus] = []
     #: What the search engine itself says, if it was asked and does: nobody's memory, and nobody stands behind it.
     web_answer: str = ""
@@ -204,7 +203,7 @@ class ContextAnswer(BaseModel):
     tokens: int = Field(description="Its estimate, rather too many than too few; never above the budget.")
     budget: int
     parts: list[Part] = Field(description="In their order: what was kept, what was cut, and why.")
-    memories: list[Item] = Field(description="Those in the text, in their order; the last one may be shortened there.")
+    memories: list[TierItem] = Field(description="Those in the text, in their order; the last one may be shortened there.")
     tiers: list[TierStatus] = Field(description="How each tier fared.")
 
     @computed_field  # type: ignore[prop-decorator]

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.conversations.types import Outcome
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.conversations import Outcome
 
 #: What kind of trouble it is.
 Category = Literal["fault", "slow", "wrong", "tedious", "unclear", "other"]

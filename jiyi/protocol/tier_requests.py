@@ -1,21 +1,23 @@
-"""What of the tiers travels over the REST API only: bodies, queries and answers beside those of the other modules here.
+"""Bodies, queries and answers of the tiers over REST only, and of the memory-retrieval node for workflow engines.
 
 As in :mod:`jiyi.protocol.rest` the group is never part of them: it belongs to the key.
 """
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from jiyi.protocol.events import Name
+from jiyi.protocol.base import JsonObject, Name
+from jiyi.protocol.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
 from jiyi.protocol.rest import Cursor
 from jiyi.protocol.retrieval import MAX_TIMEOUT
-from jiyi.protocol.tiers.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
-from jiyi.protocol.tiers.query import Item, Kind, MemoryQuestion
+from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
+from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
 #: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
 #: three more, so that both stay below the original's ten.
@@ -97,7 +99,7 @@ class KnowledgeRows(BaseModel):
 class WorkingMemory(BaseModel):
     """Newest first. `source`: whether Valkey told it, or, while that is away, the database."""
 
-    entries: list[Item]
+    entries: list[TierItem]
     source: Literal["valkey", "database"]
     message: str = Field("", description="What is away, if something is.")
 
@@ -107,3 +109,66 @@ class DigestRows(BaseModel):
 
     digests: list[DigestState]
     next: str | None
+
+
+MAX_NODE_ID_CHARS = 128
+
+
+def _finite(value: JsonObject) -> JsonObject:
+    """Other numbers could not go back as JSON."""
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueError("every number in it must be finite")
+        if isinstance(item, dict | list):
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+    return value
+
+
+class NodeBody(BaseModel):
+    """A run of the node: what a workflow engine has in its hands when it comes to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: Annotated[dict[str, Any], AfterValidator(_finite)] = Field(
+        description="The state of the workflow. The question is the first text that is not blank of `topic`, `content` and "
+        "`document`; `session_id` may name the session. Everything comes back unchanged."
+    )
+    properties: NodeProperties = Field(NodeProperties(), description="The node's settings: see describe_memory_node.")
+    node_id: Annotated[str, Field(max_length=MAX_NODE_ID_CHARS)] = Field("", description="The node's id, for the events.")
+
+
+class NodeRunEvent(BaseModel):
+    """What the node has to tell: as on the callback of the Python library."""
+
+    event: EventName
+    timestamp: datetime
+    node_id: str = ""
+    data: dict[str, Any]
+
+
+class NodeRun(BaseModel):
+    """`outputs`: the inputs and `history_context`, markdown, which is empty where there is no history."""
+
+    outputs: dict[str, Any]
+    events: list[NodeRunEvent]
+
+
+class NodeDescription(BaseModel):
+    """What an editor of workflows needs to offer the node."""
+
+    type: str
+    label: str
+    icon: str
+    colour: str
+    shape: str
+    inputs: list[str]
+    outputs: list[str]
+    properties: dict[str, Any] = Field(description="JSON schema of its settings.")
+
+
+class NodeDescriptionParameters(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    language: Literal["zh", "en"] = Field("en", description="Of the label.")

@@ -1,4 +1,4 @@
-"""The files that say who an agent is, and requests and answers of the commands on them.
+"""The files that say who an agent is, requests and answers of the commands on them, and attempts to override what they say.
 
 ``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks after by itself.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import unicodedata
-from datetime import datetime
+from datetime import date, datetime
 from difflib import unified_diff
 from typing import Annotated, Literal, get_args
 from uuid import UUID
@@ -14,9 +14,8 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.events import Name
-from jiyi.protocol.growth.overrides import override_in
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, Number, PageSize, Request
+from jiyi.text.sections import union
 
 File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
 FILES: tuple[File, ...] = get_args(File)
@@ -285,7 +284,7 @@ class TakeSnapshot(OfAgent):
     name: Name
 
 
-class Snapshot(BaseModel):
+class SnapshotState(BaseModel):
     """Which version of each file was in force."""
 
     snapshot_id: UUID
@@ -306,7 +305,7 @@ class ListSnapshots(OfAgent):
 class SnapshotPage(BaseModel):
     """``next`` is what to pass on as ``before``."""
 
-    snapshots: list[Snapshot]
+    snapshots: list[SnapshotState]
     next: UUID | None = None
 
 
@@ -330,3 +329,40 @@ class ChangedFiles(BaseModel):
     """The files as they are now; those that were so already are not among them."""
 
     files: list[IdentityFile]
+
+
+#: Characters that are quoted.
+QUOTED = 80
+_OVERRIDE = union(__package__, "overrides.txt", "")
+
+
+def override_in(text: str) -> str | None:
+    """The words of the first such attempt in a text, or None."""
+    match = _OVERRIDE.search(text)
+    return None if match is None else " ".join(match[0].split())[:QUOTED]
+
+
+#: Days that one answer covers, unless asked otherwise, and at most.
+DAYS, MAX_DAYS = 30, 366
+
+
+class Tally(BaseModel):
+    """Of one kind of thing on one day (UTC): how many there came to be, and how often one was used."""
+
+    day: date
+    what: str
+    grown: int
+    used: int
+
+
+class TallyQuery(OfAgent):
+    """Of which agent, and how many days back, today included."""
+
+    days: int = Field(DAYS, ge=1, le=MAX_DAYS)
+
+
+class Tallies(BaseModel):
+    """The newest day first."""
+
+    agent_id: str
+    tallies: list[Tally]

@@ -12,10 +12,8 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.protocol.events import NOT_BLANK, Flag, Name, small_enough
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request, Rows, TimeAndId
-from jiyi.protocol.tiers.query import Days, Item, Kind, Text
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.base import DEFAULT_PAGE, NOT_BLANK, Flag, JsonObject, Name, PageSize, Request, Rows, TimeAndId, small_enough
+from jiyi.protocol.tier_questions import Days, Kind, Text, TierItem
 from jiyi.text.splitting import MOST_SIZE
 
 Layer = Literal["quarantine", "working", "longterm"]
@@ -254,7 +252,7 @@ class WorkingState(BaseModel):
     of all that is in quarantine.
     """
 
-    rows: list[Item]
+    rows: list[TierItem]
     counts: dict[str, int] = {}
     rejections: dict[str, int] = {}
 

@@ -1,31 +1,39 @@
-"""What events tell: a payload for each type, the types of their fields, and the limits of what they hold."""
+"""The events that agent programs publish, one model a type, with the payload of each. ``docs/events.md`` shows every type."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import to_json
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from uuid6 import uuid7
 
-from jiyi.errors import readable_part
+from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.conversations.types import MAX_URI_CHARS, Kind, Role, parse_uri
-from jiyi.protocol.growth.artifact_types import ArtifactKind, Sentiment, Signal
-from jiyi.protocol.growth.steps import StepType, summary
-from jiyi.protocol.wire.json_values import JsonObject
+from jiyi.protocol.artifacts import Vote
+from jiyi.protocol.base import (
+    MAX_NAME_CHARS,
+    NOT_BLANK,
+    POIGNANCY,
+    Description,
+    Flag,
+    JsonMapping,
+    Keyword,
+    Moment,
+    Name,
+    NodeType,
+    Part,
+    few_enough_keywords,
+    small_enough,
+    unstorable,
+)
+from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, Role, parse_uri
+from jiyi.protocol.trajectories import StepType, summary
 from jiyi.protocol.wire.vectors import Vector
 
 CONTENT_TYPE = "application/json"
-#: Names end up in indexes and log lines: long enough for a path or an address, no longer.
-MAX_NAME_CHARS = 200
-#: Subjects may be whole paths of a simulated world (``world:sector:arena:object``).
-MAX_PART_CHARS = 500
-MAX_KEYWORD_CHARS = 200
 MAX_UTTERANCE_CHARS = 20_000
 #: A workflow node's output may be a whole document; what is promoted of it is split.
 MAX_OUTPUT_CHARS = 100_000
@@ -35,33 +43,10 @@ MAX_DEPTH = 1_000_000
 #: What a step got and gave may be so long when it is told; a summary of it is kept.
 MAX_STEP_CHARS = 20_000
 MAX_STEPS, MAX_TOKENS, MAX_MS = 1_000_000, 100_000_000, 1_000_000_000
-MAX_COMMENT_CHARS = 1_000
-MAX_PROVENANCE_BYTES = 8_192
 #: Characters of a memory in three to five keywords, and in one or two sentences.
 MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
-MAX_PROVENANCE_DEPTH = 20
 #: Latest events that a new one may be compared with: the original's are 5 to 8.
 MAX_RETENTION = 100
-#: What is within can be shifted by days and time zones without leaving Python's calendar.
-EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
-#: Something else than white space. A pattern, because it is checked without leaving pydantic's core.
-NOT_BLANK = r"\S"
-#: How JSON spells NUL; pydantic's JSON parser itself refuses halves of surrogate pairs.
-NUL_ESCAPE = b"\\u0000"
-
-
-def within_description_limit(text: str) -> str:
-    limit = limits.MAX_DESCRIPTION_CHARS
-    if len(text) > limit:
-        raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
-    return text
-
-
-def few_enough_keywords(keywords: list[str]) -> list[str]:
-    limit = limits.MAX_KEYWORDS
-    if len(keywords) > limit:
-        raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
-    return keywords
 
 
 def few_enough_entries(entries: list[Any]) -> list[Any]:
@@ -71,55 +56,7 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
     return entries
 
 
-def small_enough(value: JsonObject) -> JsonObject:
-    if value:
-        plain_json(value, MAX_PROVENANCE_DEPTH)
-        if len(to_json(value)) > MAX_PROVENANCE_BYTES:
-            raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
-    return value
-
-
-def plain_json(value: Any, most: int, level: int = 0) -> None:
-    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("every number in it must be finite")
-    if isinstance(value, dict | list | tuple):
-        if level == most:
-            raise ValueError(f"nested deeper than {most} levels")
-        for item in value.values() if isinstance(value, dict) else value:
-            plain_json(item, most, level + 1)
-
-
-#: Both names are accepted; what is stored and answered has the first.
-POIGNANCY = AliasChoices("poignancy", "importance")
-Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
-Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
-Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
-Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
-Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
-NodeType = Literal["event", "thought", "chat"]
-Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-
-
-def unstorable(value: Any, path: str = "") -> Iterator[str]:
-    """Texts that PostgreSQL cannot hold (NUL) or that are no UTF-8 (half of a surrogate pair), by their path.
-
-    Looked for here rather than by each field's validator: a message's bytes show at once that it has none.
-    """
-    if isinstance(value, str):
-        if "\x00" in value:
-            yield f"{path}: contains a NUL character (\\u0000); remove it"
-        elif not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            yield f"{path}: contains half of a surrogate pair; send valid Unicode"
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            here = f"{path}.{readable_part(key)}".lstrip(".")
-            yield from unstorable(key, here)
-            yield from unstorable(item, here)
-    elif isinstance(value, list | tuple):
-        for position, item in enumerate(value):
-            yield from unstorable(item, f"{path}.{position}")
 
 
 def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
@@ -289,13 +226,140 @@ class StepTaken(BaseModel):
         return self
 
 
-class Vote(BaseModel):
-    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given``."""
+#: (event_id, group_id).
+EventKey = tuple[UUID, str]
 
+
+class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
-    artifact_id: UUID = Field(description="Which one.")
-    sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
-    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
-    comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
+    event_id: UUID = Field(default_factory=uuid7)
+    version: Literal[1] = 1
+    occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
+    group_id: Name
+    agent_id: Name
+    session_id: Name | None = None
+    correlation_id: Name | None = None
+
+    @property
+    def key(self) -> EventKey:
+        """What it is known by: its id is unique in its group only, because ids are their senders' choice."""
+        return self.event_id, self.group_id
+
+
+class MemoryObserved(_Event):
+    """An agent perceived, thought or said something; it becomes one memory."""
+
+    type: Literal["memory.observed"] = "memory.observed"
+    payload: Observation
+
+    @model_validator(mode="after")
+    def _address_is_the_agents(self) -> Self:
+        refuse_anothers_address(self.agent_id, self.payload.uri)
+        return self
+
+
+class AgentConfigured(_Event):
+    """Somebody changed an agent's settings."""
+
+    type: Literal["agent.configured"] = "agent.configured"
+    payload: Configuration
+
+
+class SessionEnded(_Event):
+    """An agent's conversation is over: what of it is worth remembering? (chat end)"""
+
+    type: Literal["session.ended"] = "session.ended"
+    payload: Ending = Ending()
+
+    @model_validator(mode="after")
+    def _names_the_conversation(self) -> Self:
+        require_conversation(self.session_id, self.payload)
+        return self
+
+
+class NodeExecuted(_Event):
+    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may."""
+
+    type: Literal["node.executed"] = "node.executed"
+    payload: Execution
+
+
+class TurnRecorded(_Event):
+    """Somebody said something in a conversation with the agent; it is kept, and what it tells is extracted."""
+
+    type: Literal["turn.recorded"] = "turn.recorded"
+    payload: Turn
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
+class StepRecorded(_Event):
+    """A step on the way to an answer was taken; a session's steps become its trajectory."""
+
+    type: Literal["turn.step"] = "turn.step"
+    payload: StepTaken
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
+class FeedbackGiven(_Event):
+    """Somebody voted on a skill or a workflow; its trust is counted anew."""
+
+    type: Literal["feedback.given"] = "feedback.given"
+    payload: Vote
+
+
+#: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
+EVENT_CLASSES: tuple[type[_Event], ...] = (
+    MemoryObserved,
+    AgentConfigured,
+    SessionEnded,
+    NodeExecuted,
+    TurnRecorded,
+    StepRecorded,
+    FeedbackGiven,
+)
+#: What events are made of.
+_MODELS: tuple[type[BaseModel], ...] = (
+    *EVENT_CLASSES,
+    Observation,
+    Configuration,
+    ImportedCounters,
+    Ending,
+    Execution,
+    Turn,
+    StepTaken,
+    Vote,
+)
+#: Of all events and what is in them: names that are ours, whoever sent them.
+FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
+EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
+
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded | StepRecorded | FeedbackGiven
+#: Reads and writes one event.
+#: pydantic keeps 16,384 short strings of the JSON that it reads, and what is erased would stay among them. Names of fields come
+#: again; ids and what was said do not.
+KEEPS_NO_VALUES = ConfigDict(cache_strings="keys")
+
+ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")], config=KEEPS_NO_VALUES)
+
+
+def build(event: JsonMapping) -> Event:
+    """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
+    try:
+        built = ONE.validate_python(event)
+    except ValidationError as error:
+        raise InvalidEvent(problems_of(error, Event)) from None
+    problems = list(unstorable(built.model_dump()))
+    if problems:
+        raise InvalidEvent(problems)
+    return built

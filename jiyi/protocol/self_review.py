@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.growth.identity import OfAgent
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.reflection import ReflectionState, State, Trigger
 
 #: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.

@@ -1,0 +1,455 @@
+"""Appointments and heartbeats of agents: cron expressions, schedules, alerts, and the requests on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, Any, Literal
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
+
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+
+#: Characters of a message that asks for a schedule, and of what is to be done.
+MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500
+#: Seconds between two runs of an interval: from a minute to ten years.
+LEAST_SECONDS, MOST_SECONDS = 60, 315_360_000
+#: Next runs that are shown at most.
+MOST_RUNS = 50
+
+#: How sure a time is read; of what is cancelled, moved or listed, whether it is clear which appointment is meant.
+Certainty = Literal["exact", "ambiguous", "unclear", "none"]
+ScheduleKind = Literal["cron", "once", "interval"]
+TargetType = Literal["reminder", "agent", "hand", "workflow"]
+State = Literal["active", "paused", "ended"]
+
+
+@lru_cache(maxsize=1_024)
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of an IANA name, such as ``Asia/Shanghai``.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"no time zone {name[:100]!r}; use a name such as Asia/Shanghai or Europe/Berlin") from error
+
+
+def local(day: date, clock: time, zone: ZoneInfo) -> datetime:
+    """A local time; one that does not exist becomes the moment that many minutes after the change."""
+    return datetime.combine(day, clock, zone).astimezone(UTC).astimezone(zone)
+
+
+def check_cron(cron: str) -> None:
+    """Raises ValueError if it is no cron expression of five fields, or one that never comes."""
+    if len(cron.split()) != 5:
+        raise ValueError("cron: needs five fields: minute, hour, day of month, month, day of week")
+    try:
+        next(CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration) as error:
+        raise ValueError(f"cron: {error or 'never comes'}") from error
+
+
+def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
+    """Times of a cron expression after a moment, in UTC, each once.
+
+    Raises:
+        ValueError: a wrong expression or time zone.
+    """
+    try:
+        times = CronSim(cron, after.astimezone(zone_of(tz)))
+        last = after
+        for occurrence in times:
+            moment = occurrence.astimezone(UTC)
+            if moment > last:
+                yield moment
+                last = moment
+    except CronSimError as error:
+        raise ValueError(f"cron: {error}") from error
+
+
+def next_run(*, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime) -> datetime | None:
+    """The first time after a moment, in UTC; None if there is none any more."""
+    return next(next_runs(kind=kind, cron=cron, at=at, every_seconds=every_seconds, tz=tz, after=after, count=1), None)
+
+
+def next_runs(
+    *, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime, count: int
+) -> Iterator[datetime]:
+    """The next times, at most so many."""
+    if kind == "cron":
+        yield from islice(runs(cron or "", tz, after), count)
+    elif at is not None and kind == "once":
+        if at > after:
+            yield at.astimezone(UTC)
+    elif at is not None and every_seconds:
+        yield from (moment for _, moment in zip(range(count), _steps(at, every_seconds, tz, after), strict=False))
+
+
+def _steps(first: datetime, seconds: int, tz: str, after: datetime) -> Iterator[datetime]:
+    """Steps from the first time; those of whole days keep the local time of day across a clock change."""
+    zone = zone_of(tz)
+    if seconds % timedelta(days=1).total_seconds():
+        start = first.astimezone(UTC)
+        passed = max(0, int((after - start).total_seconds() // seconds) + (after >= start))
+        while True:
+            yield start + timedelta(seconds=passed * seconds)
+            passed += 1
+    days = seconds // 86_400
+    begun = first.astimezone(zone)
+    passed = max(0, (after.astimezone(zone).date() - begun.date()).days // days)
+    while True:
+        moment = local(begun.date() + timedelta(days=passed * days), begun.time().replace(tzinfo=None), zone).astimezone(UTC)
+        if moment > after:
+            yield moment
+        passed += 1
+
+
+def _is_zone(name: str) -> str:
+    zone_of(name)
+    return name
+
+
+def _is_cron(cron: str) -> str:
+    try:
+        check_cron(cron)
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("cron: ")) from None  # the field's name stands before it already
+    return cron
+
+
+TimeZone = Annotated[str, Field(max_length=100, description="Name of a time zone, such as Asia/Shanghai (IANA)."), AfterValidator(_is_zone)]
+Cron = Annotated[str, Field(max_length=200), AfterValidator(_is_cron)]
+
+
+class Target(BaseModel):
+    """Who does it: a reminder tells the user; an agent, a hand or a workflow has an id."""
+
+    type: TargetType = "reminder"
+    id: str | None = Field(None, max_length=200)
+
+
+class ScheduleReading(BaseModel):
+    """One reading of a message."""
+
+    kind: ScheduleKind
+    cron: str | None = None
+    at: datetime | None = None
+    every_seconds: int | None = None
+    tz: str
+    natural_description: str
+    confidence: float
+    task_description: str
+    task_target: Target
+    next_runs: list[datetime] = []
+
+
+class ParseSchedule(Request):
+    """A message, and when and where it was said."""
+
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
+    tz: TimeZone = "UTC"
+    now: AwareDatetime | None = Field(None, description="When it was said; now unless given.")
+    runs: int = Field(3, ge=0, le=MOST_RUNS, description="Next runs that are told of each reading.")
+
+
+class ScheduleParse(BaseModel):
+    """What a message asks for: one reading if it is exact, several if it is ambiguous, none else."""
+
+    certainty: Certainty
+    intent: bool
+    readings: list[ScheduleReading] = []
+    reason: str | None = None
+
+
+class CreateSchedule(Request):
+    """A schedule: by the message that asks for it, or field by field."""
+
+    agent_id: Name
+    text: str | None = Field(
+        None, min_length=1, max_length=MAX_TEXT_CHARS, description="A message; of an ambiguous one the likeliest reading."
+    )
+    tz: TimeZone | None = Field(None, description="The agent's, of its heartbeat, unless given.")
+    kind: ScheduleKind | None = None
+    cron: Cron | None = None
+    at: AwareDatetime | None = None
+    every_seconds: int | None = Field(None, ge=LEAST_SECONDS, le=MOST_SECONDS)
+    task: str | None = Field(None, max_length=MAX_TASK_CHARS)
+    target: Target | None = None
+    session_id: Name | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> CreateSchedule:
+        if self.text is not None:
+            if self.kind is not None:
+                raise ValueError("kind: give a text or the fields of a schedule, not both")
+            return self
+        needed = {"cron": ("cron",), "once": ("at",), "interval": ("every_seconds",), None: ("kind",)}[self.kind]
+        missing = [name for name in (*needed, "task") if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"{missing[0]}: needed, unless text is given")
+        if not (self.task or "").strip():
+            raise ValueError("task: must not be blank")
+        return self
+
+
+class ScheduleId(Request):
+    id: UUID
+
+
+class ListSchedules(Request):
+    agent_id: Name | None = None
+    state: State | None = None
+    after: UUID | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ListRuns(Request):
+    id: UUID
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ScheduleState(BaseModel):
+    """A schedule as it is kept."""
+
+    id: UUID
+    agent_id: str
+    state: State
+    kind: ScheduleKind
+    cron: str | None
+    at: datetime | None
+    every_seconds: int | None
+    tz: str
+    natural_description: str
+    confidence: float
+    task_description: str
+    target_type: TargetType
+    target_id: str | None
+    session_id: str | None
+    created_at: datetime
+    next_run_at: datetime | None
+
+
+class CreatedSchedule(BaseModel):
+    """What became of a request: the schedule, or why there is none. ``confirmation`` is in the request's language."""
+
+    certainty: Certainty
+    schedule: ScheduleState | None = None
+    confirmation: str | None = None
+    alternatives: list[ScheduleReading] = []
+    reason: str | None = None
+
+
+class AskSchedules(Request):
+    """A message to an agent, which may ask something of its appointments."""
+
+    agent_id: Name
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
+    tz: TimeZone | None = Field(None, description="The user's; the agent's, of its heartbeat, unless given.")
+    session_id: Name | None = None
+    request_id: UUID | None = Field(None, description="The same request sent again is done once.")
+
+
+class AskedSchedules(CreatedSchedule):
+    """What a message asked of an agent's appointments and what was done, or asked back: ``confirmation`` says it in its language.
+
+    ``schedule`` is the one that was taken down, cancelled or moved; ``schedules`` are those that were listed, or may be meant.
+    """
+
+    asked: Literal["new", "cancel", "move", "list"] | None = None
+    schedules: list[ScheduleState] = []
+
+
+class Schedules(BaseModel):
+    schedules: list[ScheduleState]
+    next: UUID | None = None
+
+
+class ScheduleDetails(BaseModel):
+    schedule: ScheduleState
+    next_runs: list[datetime]
+
+
+class ScheduleRunState(BaseModel):
+    """One run; ``skipped``: it was noticed too late to be made good."""
+
+    due_at: datetime
+    fired_at: datetime
+    missed: bool
+    skipped: bool
+    alert_id: UUID | None
+
+
+class ScheduleRuns(BaseModel):
+    runs: list[ScheduleRunState]
+
+
+class Deleted(BaseModel):
+    deleted: bool
+
+
+Urgency = Literal["low", "medium", "high"]
+Channel = Literal["ui", "desktop", "all"]
+Proactivity = Literal["silent", "light", "standard", "autonomous"]
+Minutes = Annotated[int, Field(ge=1, le=10_080, description="Minutes between two ticks: up to a week.")]
+Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")]
+
+#: Alerts of one tick at most, unless told otherwise; and the most that may be told.
+ALERTS, MOST_ALERTS = 5, 50
+#: Alerts that one command acknowledges.
+MOST_ACKNOWLEDGED = 500
+
+
+class QuietHours(BaseModel):
+    """Hours in which alerts wait, in the agent's time zone; they may cross midnight."""
+
+    start: Clock
+    end: Clock
+
+    @model_validator(mode="after")
+    def _some_hours(self) -> QuietHours:
+        if self.start == self.end:
+            raise ValueError("end: must differ from start; for no quiet hours give null")
+        return self
+
+    @property
+    def times(self) -> tuple[time, time]:
+        return time.fromisoformat(self.start), time.fromisoformat(self.end)
+
+
+class HeartbeatConfig(BaseModel):
+    """How often an agent looks after itself, and how it speaks up."""
+
+    enabled: bool = False
+    interval_minutes: int = 30
+    quiet_hours: QuietHours | None = QuietHours(start="22:00", end="08:00")
+    tz: str = "UTC"
+    channel: Channel = "ui"
+    proactivity: Proactivity = "standard"
+    max_alerts: int = ALERTS
+
+
+class ConfigureHeartbeat(Request):
+    """What is to change of an agent's heartbeat; what is left out stays. ``quiet_hours`` null, or off: none."""
+
+    agent_id: Name
+    enabled: bool | None = None
+    interval_minutes: Minutes | None = None
+    quiet_hours: QuietHours | Literal["off"] | None = None
+    tz: TimeZone | None = None
+    channel: Channel | None = None
+    proactivity: Proactivity | None = None
+    max_alerts: int | None = Field(None, ge=1, le=MOST_ALERTS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_off(cls, given: Any) -> Any:
+        """Calls over the broker leave nulls out, so that one that is meant has a word."""
+        if isinstance(given, dict) and "quiet_hours" in given and given["quiet_hours"] is None:
+            return {**given, "quiet_hours": "off"}
+        return given
+
+
+class HeartbeatState(BaseModel):
+    """An agent's heartbeat: how it is configured, and when it beat last and beats next."""
+
+    agent_id: str
+    config: HeartbeatConfig
+    last_tick_at: datetime | None = None
+    next_tick_at: datetime | None = None
+    last_interaction_at: datetime | None = None
+    corrections: dict[str, int] = {}
+    quiet_now: bool = False
+    open_alerts: int = 0
+
+
+class AlertState(BaseModel):
+    """One alert."""
+
+    id: UUID
+    agent_id: str
+    title: str
+    content: str
+    urgency: Urgency
+    source: str
+    channel: Channel
+    timestamp: datetime
+    deliver_at: datetime
+    delivered_at: datetime | None
+    acknowledged_at: datetime | None
+
+
+class TickState(BaseModel):
+    """What one tick found."""
+
+    due_at: datetime
+    ran_at: datetime
+    status: Literal["ok", "alert"]
+    alerts: int
+    quiet: bool
+    checks: dict[str, Any]
+
+
+class TickResult(BaseModel):
+    """A tick that was asked for, and the alerts that it made."""
+
+    tick: TickState
+    alerts: list[AlertState]
+
+
+class ListTicks(Request):
+    agent_id: Name
+    limit: PageSize = DEFAULT_PAGE
+
+
+class Ticks(BaseModel):
+    ticks: list[TickState]
+
+
+class ListAlerts(Request):
+    """Alerts that are open, or ``everything``; of one agent, or of all."""
+
+    agent_id: Name | None = None
+    everything: bool = False
+    after: UUID | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class Alerts(BaseModel):
+    alerts: list[AlertState]
+    next: UUID | None = None
+
+
+class AcknowledgeAlerts(Request):
+    ids: list[UUID] = Field(min_length=1, max_length=MOST_ACKNOWLEDGED)
+
+
+class Acknowledged(BaseModel):
+    acknowledged: int
+
+
+class CorrectAgent(Request):
+    """The user said that the agent got something wrong."""
+
+    agent_id: Name
+    kind: str = Field(min_length=1, max_length=100, description="What it got wrong, such as tone or facts.")
+
+
+class Health(BaseModel):
+    """Memory, heartbeat and growth of a group, or of one agent, at one moment."""
+
+    at: datetime
+    memory: dict[str, Any]
+    heartbeat: dict[str, Any]
+    growth: dict[str, Any]
+
+
+class HealthRequest(Request):
+    agent_id: Name | None = None

@@ -1,1 +1,0 @@
-"""The contract of schedules, heartbeats and alerts."""

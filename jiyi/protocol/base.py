@@ -1,0 +1,160 @@
+"""What requests, answers and events have in common: JSON objects, the types of shared fields with their limits, and pages of lists.
+
+Events, requests and answers that belong to one subject are in the module of that subject.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from uuid import UUID
+
+from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticSerializationError, to_json
+
+from jiyi.errors import readable_part
+from jiyi.protocol import limits
+
+#: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its type.
+JsonObject = dict[str, object]
+JsonMapping = Mapping[str, object]
+
+#: Names end up in indexes and log lines: long enough for a path or an address, no longer.
+MAX_NAME_CHARS = 200
+#: Subjects may be whole paths of a simulated world (``world:sector:arena:object``).
+MAX_PART_CHARS = 500
+MAX_KEYWORD_CHARS = 200
+MAX_PROVENANCE_BYTES = 8_192
+MAX_PROVENANCE_DEPTH = 20
+#: What is within can be shifted by days and time zones without leaving Python's calendar.
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+#: Something else than white space. A pattern, because it is checked without leaving pydantic's core.
+NOT_BLANK = r"\S"
+#: How JSON spells NUL; pydantic's JSON parser itself refuses halves of surrogate pairs.
+NUL_ESCAPE = b"\\u0000"
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+def within_description_limit(text: str) -> str:
+    limit = limits.MAX_DESCRIPTION_CHARS
+    if len(text) > limit:
+        raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
+    return text
+
+
+def few_enough_keywords(keywords: list[str]) -> list[str]:
+    limit = limits.MAX_KEYWORDS
+    if len(keywords) > limit:
+        raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
+    return keywords
+
+
+def small_enough(value: JsonObject) -> JsonObject:
+    if value:
+        plain_json(value, MAX_PROVENANCE_DEPTH)
+        if len(to_json(value)) > MAX_PROVENANCE_BYTES:
+            raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
+    return value
+
+
+def plain_json(value: Any, most: int, level: int = 0) -> None:
+    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("every number in it must be finite")
+    if isinstance(value, dict | list | tuple):
+        if level == most:
+            raise ValueError(f"nested deeper than {most} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            plain_json(item, most, level + 1)
+
+
+#: Both names are accepted; what is stored and answered has the first.
+POIGNANCY = AliasChoices("poignancy", "importance")
+Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
+Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
+Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
+Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
+Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
+NodeType = Literal["event", "thought", "chat"]
+Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+
+
+def unstorable(value: Any, path: str = "") -> Iterator[str]:
+    """Texts that PostgreSQL cannot hold (NUL) or that are no UTF-8 (half of a surrogate pair), by their path.
+
+    Looked for here rather than by each field's validator: a message's bytes show at once that it has none.
+    """
+    if isinstance(value, str):
+        if "\x00" in value:
+            yield f"{path}: contains a NUL character (\\u0000); remove it"
+        elif not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            yield f"{path}: contains half of a surrogate pair; send valid Unicode"
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{readable_part(key)}".lstrip(".")
+            yield from unstorable(key, here)
+            yield from unstorable(item, here)
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from unstorable(item, f"{path}.{position}")
+
+
+def all_storable(request: M) -> M:
+    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
+    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
+        if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
+            return request
+    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return request
+
+
+#: Celery queues of the calls over the broker: questions, and changes.
+QUEUE, CHANGES = "inspection", "actions"
+DEFAULT_PAGE = 50
+
+#: Where a page ends, in lists by a number (what PostgreSQL's ``integer`` holds) and by time.
+Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+#: The same, of what PostgreSQL's ``bigint`` holds.
+Position = Annotated[int, Field(ge=0, le=2**63 - 1)]
+TimeAndId = tuple[AwareDatetime, UUID]
+
+
+def _within_page(limit: int) -> int:
+    most = limits.MAX_PAGE
+    if limit > most:
+        raise ValueError(f"{limit:,} is more than {most:,}; read page by page")
+    return limit
+
+
+PageSize = Annotated[int, Field(ge=1), AfterValidator(_within_page)]
+
+
+class Request(BaseModel):
+    """What an action or a question is asked with. Whose it is, is said beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _storable(self) -> Self:
+        return all_storable(self)
+
+
+class Rows(BaseModel, Generic[T]):
+    """One page of a list; ``next`` is what to pass on for the following one, None at the end."""
+
+    rows: list[T]
+    next: Any = None
+
+
+class Page(BaseModel):
+    """The same, of rows that have no model."""
+
+    rows: list[dict[str, Any]]
+    next: Any = None
