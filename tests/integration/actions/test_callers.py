@@ -27,7 +27,7 @@ from jiyi.protocol.wire.signatures import (
     CallSigner,
     KeyScope,
     new_key,
-    parse,
+    parse_key,
     service_call_key,
 )
 from models.accounts.actions import revoke_key
@@ -84,7 +84,7 @@ def signer(api_key: Callable[..., str]) -> Signer:
     """``signer(group, "read")``: signs with a new key of that group with those rights."""
 
     def make(group: str | None, *scopes: KeyScope, **options: Any) -> CallSigner:
-        key = parse(api_key(group, *scopes, **options))
+        key = parse_key(api_key(group, *scopes, **options))
         assert key is not None
         return CallSigner(key.key_id, key.signing_key)
 
