@@ -47,7 +47,7 @@ from bench.support.quality import Agent
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
 from engine.heads.judgements import RETIRING
-from jiyi.text.tokens import telling
+from jiyi.text.words import telling
 from models.db.connection import unit_of_work
 
 OWN = Path(__file__).with_suffix(".jsonl")

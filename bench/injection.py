@@ -44,7 +44,7 @@ from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
 from jiyi.polling import poll
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 
 BUDGETS = (500, 1_000, 2_000)

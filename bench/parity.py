@@ -27,8 +27,8 @@ from rich.table import Table
 
 from bench.support.service import machine, running
 from jiyi import Client
-from jiyi.cli.memory import stanford
-from jiyi.cli.memory.stanford import Memory
+from jiyi.cli import stanford
+from jiyi.cli.stanford import Memory
 from jiyi.polling import poll
 from jiyi.protocol.memory import KeywordStrength, MemoryRow
 

@@ -46,8 +46,7 @@ from jiyi.client.client import chunks
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
-from jiyi.text.tokens import tokens
-from jiyi.text.words import is_idle
+from jiyi.text.words import is_idle, tokens
 from models.retrieval.columns import CENTRE_STEPS
 
 LOCOMO_RECALL, MEMDAILY_RECALL, CONVERSATION_RECALL = 10, memdaily.RECALL, 10

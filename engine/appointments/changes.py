@@ -23,7 +23,7 @@ from engine.times.elements import Element, find_elements, groups
 from engine.times.offsets import Lead, Offset, Shift, find_shift
 from engine.times.recurring import Every
 from jiyi.protocol.appointments import zone_of
-from jiyi.text.tokens import telling
+from jiyi.text.words import telling
 
 #: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to be behind.
 ALIKE, AHEAD = 0.5, 0.1

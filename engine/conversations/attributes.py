@@ -14,8 +14,7 @@ from engine.conversations.cues import CALENDAR, EMPTY, NUMBERS
 from engine.text.changes import OVER
 from jiyi.protocol.conversations import Category
 from jiyi.text.sections import sections
-from jiyi.text.tokens import is_filler, telling
-from jiyi.text.words import normalise
+from jiyi.text.words import is_filler, normalise, telling
 
 #: Words that say nothing of what somebody likes or what is on Tuesday.
 _GENERAL = frozenset(

@@ -17,8 +17,7 @@ from engine.heads.retiring import said_of
 from engine.text.changes import CHANGE
 from engine.text.keywords import segmented, single_characters
 from jiyi.protocol.conversations import ExtractedMemory, KnownFact
-from jiyi.text.tokens import is_filler, stem, telling
-from jiyi.text.words import CJK
+from jiyi.text.words import CJK, is_filler, stem, telling
 
 #: In a text of more telling words a word of change is about one thing of many.
 MOST_TOLD = 30

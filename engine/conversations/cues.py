@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jiyi.text.sections import union
-from jiyi.text.tokens import stem
+from jiyi.text.words import stem
 
 #: Words of chat that name nothing: feelings about what somebody said, encouragement, and what any sentence may hold.
 _EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible lovely super sweet beautiful gorgeous glad happy excited

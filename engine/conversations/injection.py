@@ -16,8 +16,7 @@ from uuid import UUID
 from jiyi.protocol.conversations import KINDS, Kind
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
-from jiyi.text.tokens import tokens
-from jiyi.text.words import Language
+from jiyi.text.words import Language, tokens
 
 #: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}

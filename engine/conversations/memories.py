@@ -24,8 +24,7 @@ from jiyi.protocol.conversations import (
     uri_of,
 )
 from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorded
-from jiyi.text.tokens import tokens
-from jiyi.text.words import Language, content_digest, language_of, normalise
+from jiyi.text.words import Language, content_digest, language_of, normalise, tokens
 
 #: Less important memories, and less certain experiences, are dropped.
 LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6

@@ -14,8 +14,7 @@ from engine.text.keywords import keywords_ranked, single_characters
 from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, ProfileSignals, Style
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
-from jiyi.text.tokens import is_filler, stem
-from jiyi.text.words import CJK, Language, normalise
+from jiyi.text.words import CJK, Language, is_filler, normalise, stem
 
 MAX_WORD_CHARS = 60
 

@@ -18,8 +18,7 @@ from engine.heads.judgements import FACTS, LASTING, Heads, Judged
 from engine.heads.retiring import is_vital, retires
 from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
-from jiyi.text.tokens import is_filler, telling
-from jiyi.text.words import CJK, Language, language_of
+from jiyi.text.words import CJK, Language, is_filler, language_of, telling
 
 #: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers somebody.
 FIRST_PERSON, THIRD_PERSON, PAST, NAME, NUMBER, TO_YOU, ANSWER = 1.5, 1.0, 0.5, 1.0, 1.0, -2.5, 1.0

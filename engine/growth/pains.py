@@ -13,8 +13,7 @@ from engine.conversations import cues as cue
 from engine.text.likeness import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations import OUTCOMES, Message
-from jiyi.protocol.identity import override_in
-from jiyi.protocol.pains import (
+from jiyi.protocol.growth import (
     MAX_FOUND,
     MAX_STEP_CHARS,
     MAX_STEPS,
@@ -26,10 +25,10 @@ from jiyi.protocol.pains import (
     ProposedSolution,
     Severity,
 )
+from jiyi.protocol.identity import override_in
 from jiyi.text.sections import union
 from jiyi.text.splitting import sentences
-from jiyi.text.tokens import telling
-from jiyi.text.words import Language
+from jiyi.text.words import Language, telling
 
 _CUES = "pains.txt"
 #: Characters of a sentence that are looked at.

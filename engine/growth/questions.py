@@ -13,7 +13,7 @@ from engine.providers.questions import Question, speaker
 from engine.rules.provider import RULES
 from jiyi.protocol.artifacts import Pattern, SkillCandidate
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.pains import Category, FoundPains, KnownSolution, ProposedSolution
+from jiyi.protocol.growth import Category, FoundPains, KnownSolution, ProposedSolution
 
 
 class SkillDraft(Question[SkillCandidate]):

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from engine.conversations import cues as cue
 from engine.growth.pains import most_alike, says_helped, tells_of_trouble
 from jiyi.chat.secrets import masked
+from jiyi.protocol.growth import SelfTrigger
 from jiyi.protocol.identity import File, override_in, problems_of
-from jiyi.protocol.self_review import SelfTrigger
 from jiyi.text.sections import union
 from jiyi.text.splitting import sentences
 from jiyi.text.words import Language, language_of

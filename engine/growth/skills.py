@@ -23,8 +23,7 @@ from jiyi.protocol.artifacts import (
 )
 from jiyi.protocol.identity import override_in
 from jiyi.text.prompting import one_line
-from jiyi.text.tokens import tokens
-from jiyi.text.words import Language, content_digest, language_of
+from jiyi.text.words import Language, content_digest, language_of, tokens
 
 #: Share of all words of two wordings that both have, from which on they say the same.
 SAME_WORDS = 0.6

@@ -9,8 +9,7 @@ from uuid import UUID
 
 from engine.text.keywords import keywords_of
 from jiyi.protocol.events import MemoryObserved
-from jiyi.text.tokens import tokens
-from jiyi.text.words import content_digest, is_idle, text_digest
+from jiyi.text.words import content_digest, is_idle, text_digest, tokens
 
 #: Reflections fade: the original gives thoughts thirty days.
 THOUGHT_LIFETIME = timedelta(days=30)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from engine.retrieval.ranking import Floats, Order
-from jiyi.text.tokens import fillers, is_pair
+from jiyi.text.words import fillers, is_pair
 
 Ints = NDArray[np.int32]
 

@@ -30,8 +30,7 @@ from engine.text.changes import CHANGE, PERHAPS, SAYS
 from engine.text.keywords import words_of
 from engine.text.statements import may_be_of, people_in, stand_beside
 from engine.text.topics import all_topics_of, is_of, narrowest, topics_of
-from jiyi.text.tokens import telling
-from jiyi.text.words import language_of
+from jiyi.text.words import language_of, telling
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30

@@ -19,7 +19,7 @@ from engine.retrieval.ranking import MIN_NORM, Floats, length_of
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
 TOLD_SHARE = 0.5

@@ -11,8 +11,7 @@ from engine.providers.questions import FocalPoints, Insight, InsightList, Insigh
 from engine.rules.poignancy import quote
 from engine.rules.readings import MOST_WORDS, Reading, readings
 from engine.rules.topics import topics
-from jiyi.text.tokens import is_filler, telling
-from jiyi.text.words import Language, language_of, normalise
+from jiyi.text.words import Language, is_filler, language_of, normalise, telling
 
 #: Statements that are looked at; a reflection brings dozens.
 MAX_STATEMENTS = 500

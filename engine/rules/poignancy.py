@@ -22,8 +22,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from engine.providers.questions import Poignancy
-from jiyi.text.tokens import is_filler, stem, telling
-from jiyi.text.words import CJK, beginning, normalise
+from jiyi.text.words import CJK, beginning, is_filler, normalise, stem, telling
 
 #: "haha nice", 嗯嗯: nobody will ask for it.
 SMALL_TALK = 1

@@ -25,8 +25,7 @@ from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
-from jiyi.text.tokens import tokens
-from jiyi.text.words import Language, normalise
+from jiyi.text.words import Language, normalise, tokens
 
 #: What a summary has: sentences, tokens, keywords.
 SUMMARY_SENTENCES, SUMMARY_TOKENS, SUMMARY_KEYWORDS = 2, 200, 5

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from engine.rules.triples import VERBS, tagged_words
-from jiyi.text.tokens import stem, telling
-from jiyi.text.words import ENGLISH_STOP_WORDS, Language, language_of, normalise
+from jiyi.text.words import ENGLISH_STOP_WORDS, Language, language_of, normalise, stem, telling
 
 #: Words before a figure that are looked at: what is measured stands close to it.
 NEAR = 6

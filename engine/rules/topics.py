@@ -16,8 +16,7 @@ from itertools import pairwise
 from engine.rules.poignancy import word_list
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import words_of
-from jiyi.text.tokens import is_filler, stem
-from jiyi.text.words import ENGLISH_STOP_WORDS, normalise
+from jiyi.text.words import ENGLISH_STOP_WORDS, is_filler, normalise, stem
 
 #: What a statement still counts for a further topic once one has covered it.
 COVERED = 0.25

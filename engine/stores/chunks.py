@@ -14,8 +14,7 @@ from engine.parsing.limits import Limits
 from engine.stores.file_texts import suffix_of, text_of
 from engine.times.past import named_spans
 from jiyi.text.splitting import OVERLAP, SIZE, split
-from jiyi.text.tokens import tokens
-from jiyi.text.words import text_digest
+from jiyi.text.words import text_digest, tokens
 
 
 @dataclass(frozen=True, slots=True)

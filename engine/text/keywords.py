@@ -8,9 +8,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from operator import add
 
-from jiyi.text import tokens as text_tokens
-from jiyi.text.tokens import tokens
-from jiyi.text.words import CJK_RUN, ENGLISH_STOP_WORDS, LATIN_WORD, MAX_CHARS, beginning, last_segment, nfkc, normalise
+from jiyi.text.words import CJK_RUN, ENGLISH_STOP_WORDS, LATIN_WORD, MAX_CHARS, beginning, last_segment, nfkc, normalise, tokens
+from jiyi.text.words import forget as forget_tokens
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
@@ -143,5 +142,5 @@ def asked_tokens(text: str) -> list[str]:
 
 def forget() -> None:
     """Forget the words that were met: some may be names."""
-    text_tokens.forget()
+    forget_tokens()
     segmented.cache_clear()

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ranking import MIN_NORM, Floats
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 #: Characters of a text that its words are taken from: each is compared with each.
 MAX_READ = 1_000

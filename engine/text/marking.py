@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 #: Characters of a memory that a list shows, and of those before the first match.
 SHOWN_CHARS, LEAD_CHARS = 400, 80

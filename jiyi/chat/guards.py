@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.protocol.knowledge import CHECKED, RUNAWAY
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 Sign = Literal["recursion", "token_rate", "repetition", "low_entropy"]
 

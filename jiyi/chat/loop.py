@@ -18,12 +18,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from jiyi.chat.appointments import ScheduleStage
 from jiyi.chat.chain import Chain, Exchange, Stage
 from jiyi.chat.compaction import CompactionStage
-from jiyi.chat.hint import HintStage
 from jiyi.chat.recording import Recorder, messages_of, with_text
-from jiyi.chat.steps import TrajectoryStage
+from jiyi.chat.steps import HintStage, ScheduleStage, TrajectoryStage
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.protocol.conversations import BUDGET, ChatMessage, CompactionLimits, Format, InjectedContext, Message
 from jiyi.protocol.trajectories import StepType

@@ -1,22 +1,31 @@
-"""Steps of a conversation: what a chat program did around an answer, as ``turn.step`` events with ids that follow from it."""
+"""Stages of a chat besides the guards and compaction: steps recorded as ``turn.step`` events, the hint, and appointments.
+
+Events of steps have ids that follow from what happened. The hint tells the model of one pending candidate, so that it may ask its user.
+What a message asks of an agent's appointments is done, and confirmed.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from jiyi.chat.chain import Exchange
+from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
+from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import ChatMessage, Message
 from jiyi.protocol.trajectories import StepType, summary
-from jiyi.text.words import storable
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
+from jiyi.text.words import Language, language_of, storable
 
 #: Namespace of the ids of steps.
 STEPS = UUID("c2f7a0de-88f1-5f63-9a3c-0b6f7de0a6b1")
@@ -216,3 +225,133 @@ class TrajectoryStage:
             return
         for event in events:
             self._put(event)
+
+
+#: Tokens of a hint at most.
+HINT_TOKENS = 150
+#: … of which the name and the description may take.
+_NAME_TOKENS, _DESCRIPTION_TOKENS = 30, 45
+#: … or so much of that, if it does not fit.
+_SHARES = (1.0, 0.5, 0.2, 0.0)
+#: Sessions that are remembered as having had theirs; and seconds between two questions for one.
+SESSIONS, ASK_SECONDS = 1_000, 60.0
+
+_SAYS: dict[Language, str] = {
+    "en": "[A {kind} was learned, is not in use and waits to be confirmed. If it fits, ask the user once whether to keep it. "
+    "{preface} {name}, about {about}.]",
+    "zh": "[学到一个{kind}，尚未启用，等待确认。如果合适，可问用户一次是否保留。{preface}{name}，内容：{about}。]",
+}
+_KINDS: dict[Language, dict[ArtifactKind, str]] = {
+    "en": {"skill": "skill", "pipeline": "workflow"},
+    "zh": {"skill": "技能", "pipeline": "流程"},
+}
+
+
+def hint(kind: ArtifactKind, name: str, description: str) -> str:
+    """What is put into a prompt of a candidate: its name and what it is about, quoted, at most ``HINT_TOKENS`` tokens."""
+    language = language_of(name + description)
+    text = ""
+    for share in _SHARES:
+        given = {"name": _quoted(name, share * _NAME_TOKENS), "about": _quoted(description, share * _DESCRIPTION_TOKENS)}
+        text = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **given)
+        if estimate_tokens(text) <= HINT_TOKENS:
+            break
+    return text
+
+
+def _quoted(text: str, tokens: float) -> str:
+    return quoted_to_tokens(" ".join(text.split()), int(tokens)) or quoted("")
+
+
+class HintStage:
+    """Puts one hint a session into the prompt (priority 78); asks for it at most once in ``ASK_SECONDS``.
+
+    Args:
+        pending: the hint for an agent, asked within so many seconds; empty if nothing waits.
+        clock: monotonic seconds.
+    """
+
+    name, priority = "evolution", 78
+
+    def __init__(self, pending: Callable[[str, float], str] | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pending, self._clock = pending, clock
+        #: When each session may be asked for next; never again, once it had its hint.
+        self._next: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._lock = Lock()
+
+    def missing(self) -> str:
+        return "candidates" if self._pending is None else ""
+
+    def before(self, exchange: Exchange) -> Exchange:
+        if self._pending is None or exchange.session_id is None:
+            return exchange
+        key, now = (exchange.agent_id, exchange.session_id), self._clock()
+        with self._lock:
+            if now < self._next.get(key, now):
+                return exchange
+            self._note(key, now + ASK_SECONDS)  # also if nobody answers
+        text = self._pending(exchange.agent_id, max(exchange.left, 0.01))
+        if not text or not exchange.fits(text):
+            return exchange
+        with self._lock:
+            self._note(key, math.inf)
+        return exchange.told(text)
+
+    def after(self, exchange: Exchange) -> Exchange:
+        return exchange
+
+    def _note(self, key: tuple[str, str], when: float) -> None:
+        self._next[key] = when
+        self._next.move_to_end(key)
+        while len(self._next) > SESSIONS:
+            self._next.popitem(last=False)
+
+
+class Scheduling(Protocol):
+    """Whoever keeps schedules; ``client.growth`` is one."""
+
+    def schedule(
+        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+    ) -> AskedSchedules: ...
+
+
+#: Tokens that a confirmation may have in the prompt, and the share of the room that there is.
+NOTE_TOKENS, NOTE_SHARE = 300, 0.5
+#: Before the confirmation in the prompt.
+MARK = "[schedule]"
+#: Share of the time that is left for this question: memory comes after it.
+PATIENCE = 0.5
+
+
+class ScheduleStage:
+    """Before an answer: what a message asks of the agent's appointments is done (priority 140, before memory fills the prompt).
+
+    The service judges whether it asks for something. ``reply`` of the exchange is the confirmation, or the question that asks back; the
+    prompt has it, too, so that the model says so.
+    """
+
+    name, priority = "schedules", 140
+
+    def __init__(self, scheduling: Scheduling | None, tz: str | None = None) -> None:
+        self._scheduling, self._tz = scheduling, tz
+
+    def missing(self) -> str:
+        return "" if self._scheduling is not None else "schedules"
+
+    def before(self, exchange: Exchange) -> Exchange:
+        text = exchange.user_input
+        if self._scheduling is None or not text.strip():
+            return exchange
+        patience = exchange.left * PATIENCE
+        answer = self._scheduling.schedule(
+            exchange.agent_id, text[:MAX_TEXT_CHARS], tz=self._tz, session_id=exchange.session_id, timeout=max(patience, 0.01)
+        )
+        if answer.confirmation is None:
+            return exchange
+        # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
+        most = NOTE_TOKENS if exchange.room is None else min(NOTE_TOKENS, int(exchange.room * NOTE_SHARE))
+        note = quoted_to_tokens(answer.confirmation, most - estimate_tokens(MARK))
+        return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=answer.confirmation)
+
+    def after(self, exchange: Exchange) -> Exchange:
+        return exchange

@@ -7,10 +7,22 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import command, erasure, mcp, output, reflection, retrieval, stores, tiers
-from jiyi.cli.accounts import keys, users
-from jiyi.cli.memory import archive, export, importing, lists, observe
-from jiyi.cli.operations import dead_letters, doctor, embedders, jobs, llms, service, stats
+from jiyi.cli import (
+    accounts,
+    command,
+    erasure,
+    memory,
+    models,
+    observe,
+    operations,
+    output,
+    reflection,
+    retrieval,
+    service,
+    stores,
+    tiers,
+    transfer,
+)
 from jiyi.cli.shell import Commands, Session
 
 app = typer.Typer(
@@ -52,18 +64,18 @@ for function, panel in (
     (reflection.reflect, TALKING),
     (reflection.why, LOOKING),
     (retrieval.retrievals, LOOKING),
-    (lists.nodes, LOOKING),
-    (lists.keywords, LOOKING),
-    (lists.related, LOOKING),
-    (lists.agents, LOOKING),
-    (stats.stats, LOOKING),
-    (llms.llms, LOOKING),
-    (jobs.jobs, LOOKING),
-    (embedders.embedders, LOOKING),
+    (memory.nodes, LOOKING),
+    (memory.keywords, LOOKING),
+    (memory.related, LOOKING),
+    (memory.agents, LOOKING),
+    (operations.stats, LOOKING),
+    (models.llms, LOOKING),
+    (operations.jobs, LOOKING),
+    (models.embedders, LOOKING),
     (service.up, RUNNING),
-    (mcp.mcp, RUNNING),
-    (embedders.reembed, RUNNING),
-    (jobs.run_job, RUNNING),
+    (service.mcp, RUNNING),
+    (models.reembed, RUNNING),
+    (operations.run_job, RUNNING),
     (command.command, TALKING),
     (tiers.ingest, TALKING),
     (tiers.recall, TALKING),
@@ -82,11 +94,11 @@ for function, panel in (
     (service.restore, RUNNING),
 ):
     app.command(rich_help_panel=panel)(function)
-app.add_typer(dead_letters.app, name="dead", rich_help_panel=LOOKING)
-app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
+app.add_typer(operations.dead_letters_app, name="dead", rich_help_panel=LOOKING)
+app.add_typer(service.doctor_app, name="doctor", rich_help_panel=LOOKING)
 app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
-app.add_typer(keys.app, name="keys", rich_help_panel=RUNNING)
-app.add_typer(users.app, name="users", rich_help_panel=RUNNING)
-app.add_typer(archive.app, name="archive", rich_help_panel=RUNNING)
-app.add_typer(importing.app, name="import", rich_help_panel=RUNNING)
-app.add_typer(export.app, name="export", rich_help_panel=RUNNING)
+app.add_typer(accounts.keys_app, name="keys", rich_help_panel=RUNNING)
+app.add_typer(accounts.users_app, name="users", rich_help_panel=RUNNING)
+app.add_typer(memory.archive_app, name="archive", rich_help_panel=RUNNING)
+app.add_typer(transfer.import_app, name="import", rich_help_panel=RUNNING)
+app.add_typer(transfer.export_app, name="export", rich_help_panel=RUNNING)

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_jsonable_python
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, ALIASES_OF, TABLE, name_of

@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import given
+from jiyi.cli.shell import Shown, given, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError

@@ -13,8 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from jiyi.cli import output
-from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import given
+from jiyi.cli.shell import Shown, given, shows
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState

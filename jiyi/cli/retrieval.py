@@ -11,9 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli import bars, output
-from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import NodeKind, given, moment
+from jiyi.cli import output
+from jiyi.cli.shell import NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
@@ -124,7 +123,7 @@ def focal_table(group: FocalAnswer, width: int) -> Group:
     if not group.retrieved_nodes:
         return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
     table = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
-    return Group(title, table, bars.legend(), footer(group))
+    return Group(title, table, output.legend(), footer(group))
 
 
 def footer(group: FocalAnswer) -> Text:
@@ -169,11 +168,11 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
     table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
-        numbers = [Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True)]
+        numbers = [Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)]
         table.add_row(
             str(rank),
             f"{node.score:.2f}",
-            bars.stacked(*parts, best=nodes[0].score, width=WIDE_BAR),
+            output.stacked(*parts, best=nodes[0].score, width=WIDE_BAR),
             *numbers,
             node.type,
             output.local_date(node.created_at),
@@ -189,8 +188,8 @@ def _narrow(nodes: list[RetrievedNode], width: int) -> Table:
     table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
-        bar = bars.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
-        numbers = Text(" ").join(Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True))
+        bar = output.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
+        numbers = Text(" ").join(Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True))
         table.add_row(
             str(rank),
             f"{node.score:.2f}",

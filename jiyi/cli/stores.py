@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import DEFAULT_PAGE

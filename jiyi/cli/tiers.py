@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import Json, connect, given
+from jiyi.cli.shell import Json, Shown, connect, given, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.knowledge import DigestState, IngestState, Knowledge, KnowledgePage, LayerFilter, Promoted, WorkingState

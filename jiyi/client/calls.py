@@ -10,8 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from jiyi.client.steps import Call, Steps, run, run_async
-from jiyi.client.transport import AsyncTransport, Transport
+from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_async
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.base import CHANGES, QUEUE, JsonObject
 from jiyi.settings import Settings
@@ -26,7 +25,7 @@ Id = UUID | str
 
 
 class Calls:
-    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transport.Transport.call` does."""
+    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.steps.Transport.call` does."""
 
     awaits = False
 

@@ -8,20 +8,15 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from jiyi.client.accounts import Keys, People
-from jiyi.client.agents import Agents
 from jiyi.client.calls import AsyncCalls, Calls, W
-from jiyi.client.conversations import Conversations
-from jiyi.client.erasure import Erasure
-from jiyi.client.growth import Growth
+from jiyi.client.conversations import Conversations, Growth
 from jiyi.client.items import Items
-from jiyi.client.memory import Archive, Memory
-from jiyi.client.operations import DeadLetters, Embeddings, Jobs, Service
+from jiyi.client.memory import Agents, Archive, Memory, Reflections
+from jiyi.client.operations import DeadLetters, Embeddings, Erasure, Jobs, Service
 from jiyi.client.read_methods import ReadMethods
-from jiyi.client.reflections import Reflections
-from jiyi.client.steps import Awaiting, Blocking
+from jiyi.client.steps import AsyncTransport, Awaiting, Blocking, Transport
 from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers
-from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import SettingsError
 from jiyi.protocol.wire.calls import News
 from jiyi.protocol.wire.signatures import key_of
@@ -185,7 +180,7 @@ def _async_transport(settings: Settings, group: str | None, key: str, url: str |
         key_of(key)  # its form
         return AsyncHttpTransport(address, settings, group, key)
     try:
-        from jiyi.client.broker_async import AsyncBrokerTransport
+        from jiyi.client.broker import AsyncBrokerTransport
     except ModuleNotFoundError as error:
         raise SettingsError(BROKER_EXTRA.format(error)) from None
     return AsyncBrokerTransport(settings, group or settings.group, key_of(key))

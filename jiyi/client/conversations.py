@@ -1,9 +1,13 @@
-"""``client.conversations``: what is remembered of conversations, and what of it belongs before an answer."""
+"""``client.conversations`` and ``growth``: what is remembered of conversations, what agents learn, and what they do by themselves."""
 
 from __future__ import annotations
 
-from jiyi.client.calls import Namespace, W, checked
+from uuid import uuid4
+
+from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, verb
+from jiyi.protocol.appointments import AskedSchedules, AskSchedules
+from jiyi.protocol.artifacts import ArtifactKind, GiveFeedback, GivenFeedback, Hint, HintQuery, Sentiment, Signal
 from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 
@@ -56,3 +60,35 @@ class Conversations(Namespace[W]):
         """By the worker that has the agent's index."""
         queue = retrieval_queue(self._group, request.agent_id, self._settings.retrieval_shards)
         return self._ask(action, request, InjectedContext, timeout, queue=queue)
+
+
+class Growth(Namespace[W]):
+    """The group's agents' growth, schedules, heartbeats and alerts."""
+
+    @verb
+    def schedule(
+        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+    ) -> Steps[AskedSchedules]:
+        """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?"."""
+        request = checked(AskSchedules, agent_id=agent_id, text=text, tz=tz, session_id=session_id, request_id=uuid4())
+        return self._act("appointments.ask", request, AskedSchedules, timeout)
+
+    @verb
+    def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:
+        """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
+        return self._ask("evolution.hint", checked(HintQuery, agent_id=agent_id), Hint, timeout)
+
+    @verb
+    def feedback(
+        self,
+        artifact: ArtifactKind,
+        artifact_id: Id,
+        sentiment: Sentiment,
+        *,
+        signal: Signal = "explicit",
+        comment: str | None = None,
+        timeout: float | None = None,
+    ) -> Steps[GivenFeedback]:
+        """Vote on a skill, or on a workflow (``pipeline``); gives the trust that it comes to."""
+        request = checked(GiveFeedback, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment)
+        return self._act("feedback.give", request, GivenFeedback, timeout)

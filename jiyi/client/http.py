@@ -197,7 +197,7 @@ def _without_group(body: bytes) -> bytes:
 
 
 class HttpTransport:
-    """A :class:`jiyi.client.transport.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
+    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
 
     retries: tuple[float, ...] = RETRIES
 
@@ -234,7 +234,7 @@ class HttpTransport:
 
 
 class AsyncHttpTransport:
-    """A :class:`jiyi.client.transport.AsyncTransport` over the REST API."""
+    """A :class:`jiyi.client.steps.AsyncTransport` over the REST API."""
 
     retries: tuple[float, ...] = RETRIES
 

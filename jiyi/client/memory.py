@@ -1,19 +1,24 @@
-"""``client.memory``: looking into what agents remember, and what became of events."""
+"""``client.memory``, ``archive``, ``agents`` and ``reflections``: what agents remember, what is set for them, and what they think of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 from uuid import UUID
 
+from jiyi.client.arguments import AgentArguments
 from jiyi.client.calls import Id, Namespace, W, checked
-from jiyi.client.steps import Steps, verb
+from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.memory import (
+    AgentsQuery,
+    AgentState,
     Archived,
     ArchivedQuery,
     ArchivedRow,
     ArchiveRequest,
+    ConfigureAgent,
     ExportQuery,
     KeywordsQuery,
     KeywordStrength,
@@ -24,6 +29,7 @@ from jiyi.protocol.memory import (
     RestoreRequest,
 )
 from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
+from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
 Found = dict[str, list[MemoryRow]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
@@ -107,3 +113,46 @@ class Archive(Namespace[W]):
     def restore(self, *node_ids: Id, agent_id: str | None = None) -> Steps[Restored]:
         """Bring archived memories back: these, or up to a thousand of an agent."""
         return self._act("archive.restore", checked(RestoreRequest, node_ids=list(node_ids), agent_id=agent_id), Restored)
+
+
+class Agents(Namespace[W]):
+    """The group's agents."""
+
+    @verb
+    def configure(self, agent_id: str, **settings: Unpack[AgentArguments]) -> Steps[AgentState]:
+        """Set an agent's settings now, with a row in the audit log; returns the agent.
+
+        What is not given stays as it is; None takes the agent's own setting back. :meth:`jiyi.Client.configure` publishes
+        an event instead, which also makes an agent that is not there yet.
+        """
+        return self._act("agents.configure", checked(ConfigureAgent, agent_id=agent_id, **settings), AgentState)
+
+    @verb
+    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Steps[Rows[AgentState]]:
+        """Agents in the order of their names, those after the name ``after``."""
+        return self._ask("agents.list", checked(AgentsQuery, after=after, limit=limit), Rows[AgentState], timeout)
+
+    @rows
+    def all(self, *, timeout: float | None = None) -> PageFetcher[AgentState]:
+        """Every agent, one after another, in the order of their names."""
+
+        def turn(after: str | None) -> Steps[tuple[list[AgentState], Any]]:
+            page = yield from self._ask("agents.list", checked(AgentsQuery, after=after or ""), Rows[AgentState], timeout)
+            return page.rows, page.next
+
+        return turn
+
+
+class Reflections(Namespace[W]):
+    """Reflections of the group's agents."""
+
+    @verb
+    def request(self, agent_id: str) -> Steps[UUID]:
+        """Let an agent reflect; returns at once, with the reflection's id. :meth:`jiyi.Client.reflect` waits for it."""
+        done = yield from self._act("reflection.request", checked(ReflectRequest, agent_id=agent_id), ReflectionAsked)
+        return done.reflection_id
+
+    @verb
+    def state(self, reflection_id: Id) -> Steps[ReflectionState]:
+        """How far a reflection is, and its thoughts."""
+        return self._ask("reflection.get", checked(ReflectionQuery, reflection_id=reflection_id), ReflectionState)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
 from jiyi.client.calls import Id, W, call_of, checked
-from jiyi.client.reflections import Reflections
+from jiyi.client.memory import Reflections
 from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
 from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown

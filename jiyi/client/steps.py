@@ -1,8 +1,9 @@
 """How a verb is said once for both clients: it yields what is to be sent, and gets back what was answered.
 
 A verb's function is a generator of steps: calls, messages of events, pauses. It knows no transport, no thread and no event loop.
-:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each. The decorators
-``verb`` and ``rows`` tell type checkers what comes of that: ``T`` here, an awaitable of ``T`` there.
+:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each, through a transport:
+that of the broker is :mod:`jiyi.client.broker`, that of HTTP :mod:`jiyi.client.http`. The decorators ``verb`` and ``rows`` tell type
+checkers what comes of that: ``T`` here, an awaitable of ``T`` there.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from jiyi.client.transport import AsyncTransport, Transport
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.wire.calls import News
 
 if TYPE_CHECKING:
     from jiyi.client.calls import Namespace
@@ -41,7 +43,7 @@ class Awaiting:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A question or a change, as :meth:`jiyi.client.transport.Transport.call` takes it; its answer is JSON."""
+    """A question or a change, as :meth:`jiyi.client.steps.Transport.call` takes it; its answer is JSON."""
 
     name: str
     queue: str
@@ -290,3 +292,63 @@ class RetryPolicy:
     def left(self) -> float:
         """Seconds, at least 0."""
         return max(0.0, self._until - time.monotonic())
+
+
+class Transport(Protocol):
+    """Carries events and calls. Implementations are thread-safe."""
+
+    #: Seconds before each further try of what may be tried again, if the service cannot be reached.
+    retries: tuple[float, ...]
+    #: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again.
+    patience: float
+
+    def publish(self, body: bytes, routing_key: str) -> None:
+        """Hand over one message of events (:func:`jiyi.protocol.event_bodies.messages`), durably.
+
+        Raises:
+            BrokerUnavailable: nothing was published.
+        """
+
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
+        """The answer to a request, as JSON.
+
+        Args:
+            name: of the action or question.
+            queue: the Celery queue that answers it; a transport that does not speak to Celery ignores it.
+            request: JSON.
+            timeout: seconds; None: the deployment's request time-out.
+
+        Raises:
+            BrokerUnavailable: the service cannot be reached.
+            NoAnswer: nothing came back in time.
+            JiyiError: what the service answered instead, as the class of its code.
+        """
+
+    def watch(self, after: str | None) -> Iterator[News]:
+        """What changes in the group, as it changes: after the news with this id, or from now on. Ends with the connection.
+
+        Raises:
+            BrokerUnavailable: the service cannot be reached, or no longer.
+        """
+
+    def close(self) -> None:
+        """Release the connections."""
+
+
+class AsyncTransport(Protocol):
+    """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be cancelled."""
+
+    retries: tuple[float, ...]
+    patience: float
+
+    async def publish(self, body: bytes, routing_key: str) -> None:
+        """As :meth:`Transport.publish`."""
+
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
+        """As :meth:`Transport.call`."""
+
+    def watch(self, after: str | None) -> AsyncIterator[News]:
+        """As :meth:`Transport.watch`."""
+
+    async def close(self) -> None:
+        """Release the connections."""

@@ -115,6 +115,23 @@ from jiyi.protocol.conversations import (
 )
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
+from jiyi.protocol.growth import (
+    ConfigureSelf,
+    ListLooks,
+    ListPains,
+    LookDetail,
+    LookId,
+    LookPage,
+    PainChanged,
+    PainDetail,
+    PainId,
+    PainPage,
+    ProposalAsked,
+    ProposeSolution,
+    ReportPain,
+    ResolvePain,
+    SelfState,
+)
 from jiyi.protocol.identity import (
     ChangedFiles,
     ComposedPrompt,
@@ -202,17 +219,6 @@ from jiyi.protocol.operations import (
     TickRequest,
 )
 from jiyi.protocol.operations import RecallRequest as CheckRecall
-from jiyi.protocol.pains import (
-    ListPains,
-    PainChanged,
-    PainDetail,
-    PainId,
-    PainPage,
-    ProposalAsked,
-    ProposeSolution,
-    ReportPain,
-    ResolvePain,
-)
 from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 from jiyi.protocol.recall import (
     AddedMemory,
@@ -228,7 +234,6 @@ from jiyi.protocol.recall import (
     UpdateMemory,
 )
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
-from jiyi.protocol.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, LookPage, SelfState
 from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,

@@ -15,10 +15,9 @@ from uuid import uuid4
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.base import JsonObject
-from jiyi.stores.builtin import ServiceStore
 from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load
-from jiyi.stores.store import Store, Surroundings
+from jiyi.stores.store import ServiceStore, Store, Surroundings
 from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a graph's file.

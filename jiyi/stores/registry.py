@@ -20,7 +20,7 @@ from jiyi.errors import RegistryError
 #: Entry points that register types.
 ENTRY_POINTS = "jiyi.stores"
 #: Modules that register the built-in types, by name.
-BUILT_IN = dict.fromkeys(("simple", "file", "blackboard", "memory", "mem0"), "jiyi.stores.builtin")
+BUILT_IN = dict.fromkeys(("simple", "file", "blackboard", "memory", "mem0"), "jiyi.stores.store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, func, select, text
 from uuid6 import uuid7
 
-from jiyi.chat.hint import hint
+from jiyi.chat.steps import hint
 from jiyi.errors import Conflict, NotFound
 from jiyi.protocol.artifacts import (
     ArtifactId,

@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 from engine.growth.pains import category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.identity import override_in
-from jiyi.protocol.pains import (
+from jiyi.protocol.growth import (
     FoundPain,
     ListPains,
     PainChanged,
@@ -25,6 +24,7 @@ from jiyi.protocol.pains import (
     ResolvePain,
     SolutionProposal,
 )
+from jiyi.protocol.identity import override_in
 from models.conversations.actions import finish
 from models.db.actions import Context, action
 from models.growth import pains

@@ -16,7 +16,7 @@ from uuid6 import uuid7
 from engine.conversations.memories import Source, pattern_hash
 from engine.growth.pains import Offer, most_alike
 from jiyi.protocol.conversations import ExtractedExperience, Message, uri_of
-from jiyi.protocol.pains import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
+from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
 from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.base import EMPTY_LIST

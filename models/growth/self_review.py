@@ -11,9 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
-from jiyi.protocol.identity import OfAgent
-from jiyi.protocol.reflection import ReflectionAsked
-from jiyi.protocol.self_review import (
+from jiyi.protocol.growth import (
     ConfigureSelf,
     Finding,
     Findings,
@@ -26,6 +24,8 @@ from jiyi.protocol.self_review import (
     SelfSettings,
     SelfState,
 )
+from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
 from models.db.actions import Context, action
 from models.growth import identity, self_review_schedule, tracking

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, se
 
 from engine.growth.self_review import ReviewState, due_at, due_trigger
 from jiyi.protocol.events import SessionEnded
-from jiyi.protocol.self_review import SelfSettings, SelfState, SelfTrigger
+from jiyi.protocol.growth import SelfSettings, SelfState, SelfTrigger
 from models.db.base import Timestamp
 from models.growth.tables import SelfReflection
 from models.memory.agents import AgentName, AgentRow, bind_name

@@ -1,6 +1,6 @@
 """Search of memories for people: by words, by part of a text, by what is known of them. Not the retrieval.
 
-A memory is found by a text when it has all its tokens (``jiyi.text.tokens``: stems of words, pairs of Chinese characters, the
+A memory is found by a text when it has all its tokens (``jiyi.text.words``: stems of words, pairs of Chinese characters, the
 very ones that retrieval goes by), or when its description has the text somewhere in it, as it was typed.
 
 Bound to a group, to an agent if one is named, and by the caller's statement time-out: without an agent every memory of
@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import ListMemories
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.conditions import ilike_pattern
 from models.db.rows import columns, fetch
 from models.memory.tables import MemoryNode

@@ -137,7 +137,7 @@ class MemoryNode(Base):
     #: As they were given, and lower-cased for look-ups.
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    #: What lexical search knows the node by (``jiyi.text.tokens``), with repetitions, between spaces.
+    #: What lexical search knows the node by (``jiyi.text.words``), with repetitions, between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]

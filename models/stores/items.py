@@ -16,8 +16,7 @@ from uuid6 import uuid7
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.stores import MemoryItem, Snapshot
 from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
-from jiyi.text.tokens import tokens
-from jiyi.text.words import content_digest
+from jiyi.text.words import content_digest, tokens
 from models.stores.rows import StoreRecord
 from models.stores.tables import StoreItem
 

@@ -31,7 +31,7 @@ from jiyi.protocol.stores import MemoryItem, SavedStore
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.snapshots import detach
 from jiyi.stores.types import EmbeddingConfig
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.actions import Context
 from models.folders import make_private
 from models.operations import embedding_models

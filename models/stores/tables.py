@@ -91,7 +91,7 @@ class StoreItem(Base):
     #: Of a chunk: its file, and which of its chunks it is.
     file_id: Mapped[UUID | None]
     chunk_index: Mapped[int | None]
-    #: What it is found by without a vector (``jiyi.text.tokens``), between spaces.
+    #: What it is found by without a vector (``jiyi.text.words``), between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)

@@ -16,7 +16,7 @@ from sqlalchemy.types import NullType
 
 from jiyi.protocol.tier_questions import MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.conditions import equal_if_given
 from models.operations.embedding_models import TextWithoutVector, owes_vectors
 from models.tiers.tables import KnowledgeRow

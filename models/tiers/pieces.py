@@ -19,7 +19,7 @@ from engine.tiers.promotion import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.tier_questions import Kind
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 

@@ -97,7 +97,7 @@ class KnowledgeRow(Base):
     kind: Mapped[str] = mapped_column(Text)
     content: Mapped[str] = mapped_column(Text)
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: What it is found by while it has no vector of the model in use (``jiyi.text.tokens``), between spaces.
+    #: What it is found by while it has no vector of the model in use (``jiyi.text.words``), between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)

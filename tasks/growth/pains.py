@@ -16,7 +16,7 @@ from engine.providers.questions import A, Question
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.pains import FoundPains, KnownSolution
+from jiyi.protocol.growth import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions

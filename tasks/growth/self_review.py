@@ -17,7 +17,7 @@ from engine.providers.questions import A, Question, Triple
 from engine.reflection.reflect import Thought
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
-from jiyi.protocol.self_review import SELF_TRIGGERS
+from jiyi.protocol.growth import SELF_TRIGGERS
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import EvidenceMissing
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 from models.memory import nodes, strength
 from models.memory.work import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE

@@ -25,7 +25,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
 from models.memory import agents

@@ -56,8 +56,8 @@ NO_TEXTS = {
     "engine.rules.poignancy.read",
     "engine.rules.poignancy.word_list",
     "engine.retrieval.thresholds.thresholds_of",
-    "jiyi.text.tokens._word_tokens",
-    "jiyi.text.tokens.stem",
+    "jiyi.text.words._word_tokens",
+    "jiyi.text.words.stem",
     "jiyi.text.prompting._is_hidden",
     "engine.times.past._weekday",
     "engine.times.past._number",
@@ -207,7 +207,7 @@ def test_all_is_looked_at() -> None:
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
     assert {"engine.erasure.names._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"} <= PATTERNS.keys()
-    assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
+    assert {"jiyi.text.words.normalise", "jiyi.text.words.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
 
 
 def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:

@@ -22,7 +22,7 @@ from tools.install import EDITABLE
 ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
 INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
-BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "broker_async", "caller", "publishing")), "jiyi.protocol.wire.broker"}
+BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")), "jiyi.protocol.wire.broker"}
 IMPORT_ALL = """
 import importlib, json, pkgutil
 import jiyi

@@ -12,8 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from bench.support.service import running
-from jiyi.text.tokens import tokens
-from jiyi.text.words import content_digest
+from jiyi.text.words import content_digest, tokens
 from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts, packed_vector
 from models.db.connection import driver, reading_engine, unit_of_work
 from models.db.roles import as_owner

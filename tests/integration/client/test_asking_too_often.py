@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jiyi import AsyncClient, Client
+from jiyi.client.caller import CALLS_AT_ONCE
 from jiyi.client.steps import RetryPolicy
-from jiyi.client.turns import CALLS_AT_ONCE
 from jiyi.errors import TooManyQuestions
 from jiyi.settings import get_settings
 from tests.integration.memory.test_inbox import rows

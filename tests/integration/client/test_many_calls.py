@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from jiyi import AsyncClient, Client
-from jiyi.client.turns import CALLS_AT_ONCE
+from jiyi.client.caller import CALLS_AT_ONCE
 from jiyi.errors import BrokerUnavailable, NoAnswer
 from models.db.valkey import valkey
 

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from jiyi.protocol.growth import ProposeSolution, ReportPain
 from jiyi.protocol.identity import OfAgent, ProposeChange, UpdateUser
-from jiyi.protocol.pains import ProposeSolution, ReportPain
 from models.growth import identity_actions, pain_actions, self_review
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle

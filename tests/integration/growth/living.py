@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.pains import ListPains, PainDetail, PainId, PainPoint
+from jiyi.protocol.growth import ListPains, PainDetail, PainId, PainPoint
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import pain_actions

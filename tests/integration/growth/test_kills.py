@@ -14,8 +14,8 @@ import pytest
 
 from jiyi.errors import Conflict
 from jiyi.protocol.artifacts import Deciding
+from jiyi.protocol.growth import ProposeSolution
 from jiyi.protocol.identity import OfAgent
-from jiyi.protocol.pains import ProposeSolution
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.growth import pain_actions, self_review

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from engine.providers import llms
 from jiyi.errors import Conflict, InvalidRequest, LLMUnavailable, NotFound
-from jiyi.protocol.pains import ListPains, PainId, ProposeSolution, ReportPain, ResolvePain
+from jiyi.protocol.growth import ListPains, PainId, ProposeSolution, ReportPain, ResolvePain
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from models.growth import pain_actions

@@ -14,8 +14,8 @@ from engine.growth.self_review import IdentityChange, MetaMemory, SelfReflected
 from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
+from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
 from jiyi.protocol.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
-from jiyi.protocol.self_review import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions, self_review, self_review_schedule

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from jiyi.errors import NotFound
 from jiyi.protocol.artifacts import Deciding
 from jiyi.protocol.conversations import ContextRequest
+from jiyi.protocol.growth import ProposeSolution, ResolvePain
 from jiyi.protocol.identity import TallyQuery
-from jiyi.protocol.pains import ProposeSolution, ResolvePain
 from models.db.connection import unit_of_work
 from models.growth import pain_actions, tracking
 from models.growth.artifacts import SKILL_ACTIONS, list_tallies

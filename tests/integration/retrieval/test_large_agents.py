@@ -16,7 +16,7 @@ from engine.providers.embedders import embedder
 from jiyi.errors import ServiceError
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import ENLARGE

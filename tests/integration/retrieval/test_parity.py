@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bench.parity import find, load, made_up_vector, normalised_cases
-from jiyi.cli.memory import stanford
-from jiyi.cli.memory.stanford import Memory
+from jiyi.cli import stanford
+from jiyi.cli.stanford import Memory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.memory.work import DEPTH, STRENGTHEN
 from tasks.framework.work import Batch, run_until_idle

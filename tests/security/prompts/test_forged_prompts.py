@@ -32,10 +32,10 @@ from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
 from engine.tiers.answer import council_sections
 from jiyi import Client
-from jiyi.chat import hint
-from jiyi.chat.appointments import ScheduleStage
+from jiyi.chat import steps
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
+from jiyi.chat.steps import ScheduleStage
 from jiyi.polling import poll
 from jiyi.protocol.appointments import CreatedSchedule
 from jiyi.protocol.artifacts import Pattern
@@ -43,7 +43,7 @@ from jiyi.protocol.conversations import ChatMessage
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
-from jiyi.stores.rendering import END, LABEL, Ranked, rendered
+from jiyi.stores.manager import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, build_context
 from jiyi.text.prompting import PREFACE, remembered
@@ -319,7 +319,7 @@ DOORS = {
     ),
     "the tiers' context": Door("jiyi.text.prompt", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
     "stores": Door(
-        "jiyi.stores.rendering",
+        "jiyi.stores.manager",
         _store,
         Frame(r"\d+\. …", (re.escape(LABEL), re.escape(END), r"--- notes ## x ---"), PREFACE["zh"]),
         str.strip,
@@ -328,8 +328,8 @@ DOORS = {
         "engine.growth.identity", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
     ),
     "hint": Door(
-        "jiyi.chat.hint",
-        lambda texts: hint.hint("skill", texts[0], "tea"),
+        "jiyi.chat.steps",
+        lambda texts: steps.hint("skill", texts[0], "tea"),
         Frame(r'\[[^"]*…(?:, about |，内容：)"tea"[.。]\]', any_preface=True),
         at_once=1,
     ),
@@ -342,7 +342,7 @@ DOORS = {
     "question to an LLM": Door(
         "engine.providers.llm_prompts", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
     ),
-    "appointment": Door("jiyi.chat.appointments", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
+    "appointment": Door("jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from werkzeug.security import check_password_hash
 
-from jiyi.cli.accounts.keys import duration
+from jiyi.cli.accounts import duration
 from jiyi.cli.shell import group_first
 from jiyi.client.broker import BrokerTransport
 from jiyi.client.client import Client

@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench import chat
 from bench.injection import counts, read
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 
 def test_the_projects_chats_are_read_with_their_roles() -> None:

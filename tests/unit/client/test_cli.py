@@ -15,15 +15,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
-from jiyi.cli import bars, output, retrieval, shell
+from jiyi.cli import models as embedding
+from jiyi.cli import output, retrieval, service, shell
 from jiyi.cli.app import app
-from jiyi.cli.memory.json_lines import MAX_SHOWN, Target, read
-from jiyi.cli.operations import embedders as embedding
-from jiyi.cli.operations import service
-from jiyi.cli.operations.llms import llms_tables
-from jiyi.cli.operations.stats import stats_tables
+from jiyi.cli.models import llms_tables
+from jiyi.cli.operations import stats_tables
+from jiyi.cli.transfer import MAX_SHOWN, Target, read
 from jiyi.client.client import Client
-from jiyi.client.transport import Transport
+from jiyi.client.steps import Transport
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.operations import GroupStats, ServiceStats
@@ -48,7 +47,7 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    for module in ("shell", "memory.observe", "memory.importing", "memory.export"):
+    for module in ("shell", "observe", "transfer"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
 
@@ -108,14 +107,14 @@ def rendered(renderable, width):
     ],
 )
 def test_a_bar_is_as_long_as_its_share_of_the_best_score(parts, best, width, expected):
-    assert bars.lengths(parts, best, width) == expected
+    assert output.lengths(parts, best, width) == expected
 
 
 def test_components_are_told_apart_without_colour_and_a_small_strength_is_still_seen():
-    assert bars.stacked(0.5, 3.0, 2.0, best=5.5, width=11).plain == "░██████▒▒▒▒"
-    assert len({character for character, _ in bars.PARTS.values()}) == len({colour for _, colour in bars.PARTS.values()}) == 3
-    assert bars.legend().plain == "░ recency  █ relevance  ▒ importance"
-    assert (bars.single(1, 1_000, 10).plain, bars.single(0, 1_000, 10).plain) == ("█", "")
+    assert output.stacked(0.5, 3.0, 2.0, best=5.5, width=11).plain == "░██████▒▒▒▒"
+    assert len({character for character, _ in output.PARTS.values()}) == len({colour for _, colour in output.PARTS.values()}) == 3
+    assert output.legend().plain == "░ recency  █ relevance  ▒ importance"
+    assert (output.single(1, 1_000, 10).plain, output.single(0, 1_000, 10).plain) == ("█", "")
 
 
 # Tables
@@ -130,7 +129,7 @@ def test_chinese_and_english_rows_have_one_width(width):
     start = next(line for line in table if "memory" in line).index("memory")
     assert table[2][start] == "房"
     assert lines[0] == "▸ 房租"
-    assert lines[-2] == bars.legend().plain
+    assert lines[-2] == output.legend().plain
     assert lines[-1].strip() == "candidates 7 · mode recent · scores of all 0.25 … 5.00"
 
 

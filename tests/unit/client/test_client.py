@@ -23,7 +23,7 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.transport import Transport
+from jiyi.client.steps import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire

@@ -1,4 +1,4 @@
-"""jiyi.client.turns: so many calls at a time, the others in their order, and the right words when the time is up."""
+"""jiyi.client.caller: so many calls at a time, the others in their order, and the right words when the time is up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from jiyi.client.turns import AsyncTurns, Turns
+from jiyi.client.caller import AsyncTurns, Turns
 from jiyi.errors import NoAnswer
 from jiyi.polling import poll
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
-from jiyi.cli.memory.json_lines import Target, address_of
+from jiyi.cli.transfer import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations import (

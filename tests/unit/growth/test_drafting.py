@@ -24,7 +24,7 @@ from engine.growth.skills import (
 )
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.hint import HINT_TOKENS, HintStage, hint
+from jiyi.chat.steps import HINT_TOKENS, HintStage, hint
 from jiyi.protocol.artifacts import MAX_NAME_CHARS, GateReport, Pattern, Status
 from jiyi.text.budget import estimate_tokens
 from tests.unit.growth.steps import START

@@ -22,7 +22,7 @@ from engine.growth.pains import (
     topic_of,
 )
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.pains import KnownSolution, Severity, confidence_of, graver
+from jiyi.protocol.growth import KnownSolution, Severity, confidence_of, graver
 
 
 @pytest.mark.parametrize(

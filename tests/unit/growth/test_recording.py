@@ -7,9 +7,8 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
-from jiyi.chat.appointments import ScheduleStage, Scheduling
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.steps import StepRecorder, TrajectoryStage
+from jiyi.chat.steps import ScheduleStage, Scheduling, StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import AskedSchedules

@@ -1,4 +1,4 @@
-"""jiyi.cli.memory.stanford: a tiny memory in the original's files, whole and broken."""
+"""jiyi.cli.stanford: a tiny memory in the original's files, whole and broken."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jiyi.cli.memory import stanford
-from jiyi.cli.memory.stanford import node_uuid
+from jiyi.cli import stanford
+from jiyi.cli.stanford import node_uuid
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import limits
 from jiyi.protocol.events import AgentConfigured, MemoryObserved

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.operations.jobs import DAY, HOUR, JOBS, Schedule, find
-from jiyi.cli.operations.jobs import brief, upcoming
+from jiyi.cli.operations import brief, upcoming
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings

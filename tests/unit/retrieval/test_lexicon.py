@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.retrieval import lexicon
 from engine.retrieval.lexicon import Lexicon
-from jiyi.text.tokens import is_filler, is_pair
+from jiyi.text.words import is_filler, is_pair
 
 
 def lexicon_of(texts: Sequence[Sequence[str]]) -> Lexicon:

@@ -20,7 +20,7 @@ from engine.retrieval.query import Part, describes, marked_sentences, sentences_
 from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import hybrid
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 #: A Wednesday.
 NOW = datetime(2026, 3, 11, 15, 30, tzinfo=UTC)

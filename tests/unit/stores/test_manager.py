@@ -11,9 +11,8 @@ from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapsh
 from jiyi.stores import registry
 from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
-from jiyi.stores.manager import MemoryManager, StoreFailed, Style
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style, into_messages, into_prompt
 from jiyi.stores.registry import register_memory_store
-from jiyi.stores.rendering import into_messages, into_prompt
 from jiyi.stores.store import Payload, Question, Surroundings, Written
 from jiyi.stores.types import Config
 from jiyi.text.prompting import PREFACE

@@ -12,9 +12,9 @@ from engine.stores import devall
 from engine.stores.items import combine, embed, key_content, model_name, pieces, summary_of, without_headers, without_labels
 from engine.stores.scoring import Search, StoreCorpus, best, score
 from jiyi.protocol.stores import Hit, MemoryItem
-from jiyi.stores.rendering import rank
+from jiyi.stores.manager import rank
 from jiyi.stores.types import EmbeddingParams
-from jiyi.text.tokens import tokens
+from jiyi.text.words import tokens
 
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(256)

@@ -1,4 +1,4 @@
-"""jiyi.text.tokens: what a text is found by, in Chinese and English."""
+"""jiyi.text.words: what a text is found by, in Chinese and English."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.keywords import asked_tokens
-from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
-from jiyi.text.words import MAX_CHARS
+from jiyi.text.words import MAX_CHARS, MAX_TOKEN_CHARS, stem, tokens
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.
 plain = st.text(alphabet="abcxyzABCXYZ0189 '-_.@:/,?我喜欢下棋年月日号点ＡＢｃ０９，。😀❤", max_size=60)

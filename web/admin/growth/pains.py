@@ -9,7 +9,7 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.pains import ListPains, Status
+from jiyi.protocol.growth import ListPains, Status
 from models.growth import pain_actions, pains
 from models.memory import agent_reads
 from web.admin import inputs

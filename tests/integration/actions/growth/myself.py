@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jiyi.protocol.growth import ProposeSolution, ReportPain
 from jiyi.protocol.identity import DecideProposal, ProposeChange
-from jiyi.protocol.pains import ProposeSolution, ReportPain
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import identity_actions, pain_actions, self_review

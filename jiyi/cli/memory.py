@@ -1,20 +1,22 @@
-"""``jiyi nodes``, ``keywords``, ``agents``, ``related``: what is stored."""
+"""``jiyi nodes``, ``keywords``, ``agents``, ``related`` and ``archive``: what is stored, and what was put away."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 
-from jiyi.cli import bars, output
-from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import NodeKind, given
+from jiyi.cli import operations as jobs
+from jiyi.cli import output
+from jiyi.cli.shell import Json, NodeKind, Shown, connect, given, show, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
-from jiyi.protocol.memory import AgentState, KeywordStrength, MemoryRow
+from jiyi.protocol.memory import MAX_RESTORED, AgentState, ArchivedRow, KeywordStrength, MemoryRow
+from jiyi.protocol.operations import Tick
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
@@ -67,7 +69,7 @@ def _print_keywords(agent: str, page: Rows[KeywordStrength]) -> None:
     table = output.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
     best = max((row.strength for row in page.rows), default=0)
     for row in page.rows:
-        output.row(table, row.keyword, row.memory_type, row.strength, bars.single(row.strength, best, BAR))
+        output.row(table, row.keyword, row.memory_type, row.strength, output.single(row.strength, best, BAR))
     output.listing(table, page.next, "--offset")
 
 
@@ -109,3 +111,85 @@ def _node_table(title: str, rows: list[MemoryRow]) -> Table:
     for cells, row in zip(fixed, rows, strict=True):
         output.row(table, *cells, output.cut(row.description, room, MAX_LINES))
     return table
+
+
+archive_app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
+
+#: What a dry run counts: what would go, and why the others stay.
+VERDICTS = ("fades", "recent", "important", "evidence")
+
+
+@archive_app.callback(invoke_without_command=True)
+def archive(
+    ctx: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what would be archived.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Archive the group's faded memories now, as the job does every night.
+
+    A memory fades when it was long not accessed, is of little importance, and no live thought rests on it.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect(ctx) as client:
+        tick = client.jobs.run("archive", dry_run=dry_run, whole_service=False)
+    shown = jobs.finished(tick)
+    show(Shown(tick, lambda: _print_verdicts(client.group, tick)) if dry_run else shown, as_json=as_json)
+
+
+def _print_verdicts(group: str, tick: Tick) -> None:
+    agents: list[dict[str, Any]] = tick.summary.get("by_agent", [])
+    table = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
+    for agent in agents:
+        output.row(table, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
+    output.show(table)
+    output.notice(
+        f"{tick.summary.get('fades', 0):,} would be archived; the others stay: accessed or stored recently, important, "
+        "or evidence of a live thought"
+    )
+
+
+@archive_app.command("list")
+@shows
+def list_archived(
+    client: Client,
+    agent: Annotated[str, typer.Argument(help="Whose.")],
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    before: Annotated[int | None, typer.Option(min=1, help="Only those before this number: the next page.")] = None,
+) -> Shown:
+    """An agent's archived memories, newest first."""
+    page = client.archive.list(agent, before=before, limit=limit)
+    return Shown(page, lambda: _print_page(agent, page))
+
+
+def _print_page(agent: str, page: Rows[ArchivedRow]) -> None:
+    table = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
+    for row in page.rows:
+        output.row(
+            table,
+            row.node_id,
+            output.local_date(row.created_at),
+            output.local_date(row.archived_at),
+            row.archived_reason,
+            row.poignancy,
+            output.cut(row.description, 1_000, 1),
+        )
+    output.listing(table, page.next, "--before", f"nothing of {agent} is archived")
+
+
+@archive_app.command()
+@shows
+def restore(
+    client: Client,
+    node_ids: Annotated[list[UUID] | None, typer.Argument(help="Ids of archived memories.", metavar="[ID]…")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="All of this agent.")] = None,
+) -> Shown:
+    """Bring archived memories back. It counts as an access, and takes an expiry that has passed away."""
+    if bool(node_ids) == (agent is not None):
+        raise typer.BadParameter("give either ids or --agent NAME")
+    done = client.archive.restore(*(node_ids or []), agent_id=agent)
+    if node_ids and done.restored < len(set(node_ids)):
+        output.notice(f"only {done.restored:,} of {len(set(node_ids)):,} were archived memories of this group")
+    if done.restored >= MAX_RESTORED and agent is not None:
+        output.notice("there may be more: run it again")
+    return Shown(done, lambda: output.line(f"{done.restored:,} restored"))

@@ -1,1 +1,0 @@
-"""Commands for API keys and people."""

@@ -1,1 +1,0 @@
-"""Commands for memories: observe, list, import, export, archive."""

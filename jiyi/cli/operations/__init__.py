@@ -1,1 +1,0 @@
-"""Commands that operate the service: queues, jobs, models, backups."""

@@ -1,0 +1,143 @@
+"""``jiyi up``, ``backup``, ``restore``, ``mcp`` and ``doctor``: running the service and checking it.
+
+The first three run from a checkout, on the service's machine: its code is not in the client's wheel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+import jiyi
+from jiyi.cli import output
+from jiyi.cli.shell import Json, Shown, shows
+from jiyi.client.client import Client
+from jiyi.errors import JiyiError, SettingsError
+from jiyi.protocol.providers import RecallReport
+from jiyi.settings import get_settings
+
+UP, BACKUP = "workers.up", "workers.backup"
+
+
+class NoCheckout(JiyiError):  # noqa: N818 – its name says what happened
+    """Only the client is installed."""
+
+    code = "no_checkout"
+
+
+def up(
+    once: Annotated[bool, typer.Option("--once", help="End when it is ready.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Play the sample diary and answer three questions.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what the processes print.")] = False,
+    as_json: Json = False,  # noqa: ARG001
+) -> None:
+    """Start the service with its own PostgreSQL and Valkey; Ctrl-C stops it."""
+    become(UP, "jiyi up", [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set])
+
+
+def backup(
+    path: Annotated[Path | None, typer.Argument(help="A file that does not exist yet.", show_default="a new one")] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy the whole database to a file, running or not, and check that it can be read back."""
+    arguments = ["backup", *([] if path is None else [str(path.absolute())])]
+    become(BACKUP, "jiyi backup", [*arguments, *(["--json"] if as_json else [])])
+
+
+def restore(
+    path: Annotated[Path, typer.Argument(help="A backup.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the data that is there, after a backup of it.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Put a backup in the place of an empty database, while the service is stopped."""
+    flags = [flag for flag, is_set in (("--force", force), ("--json", as_json)) if is_set]
+    become(BACKUP, "jiyi restore", ["restore", str(path.absolute()), *flags])
+
+
+def become(module: str, command: str, arguments: list[str]) -> None:
+    """Run a module of the service in the place of this process."""
+    root = checkout(command)
+    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    sys.stdout.flush()
+    os.chdir(root)
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})  # noqa: S606 – the process becomes the other one
+
+
+def checkout(command: str = "jiyi up") -> Path:
+    """The folder that holds this package and the service's. Raises :class:`NoCheckout`."""
+    root = Path(jiyi.__file__).resolve().parents[1]
+    if not (root / "workers" / "up.py").is_file():
+        raise NoCheckout(
+            f"`{command}` needs a checkout of the service, and {root} is none: only the client is installed. "
+            "Clone the repository and run it there, or set JIYI_BROKER_URL and JIYI_REDIS_URL to a running service"
+        )
+    return root
+
+
+#: Beside the service's own 8765.
+DEFAULT_PORT = 8766
+
+
+def mcp(
+    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP at /mcp; every request brings its own API key.")] = False,
+    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)] = DEFAULT_PORT,
+) -> None:
+    """Serve memory to an LLM's host over the Model Context Protocol; JIYI_KEY bounds what it may do."""
+    settings = get_settings()
+    address = url or settings.url or f"http://127.0.0.1:{settings.web_port}"
+    key = settings.key.get_secret_value()
+    if not http and not key:
+        raise SettingsError("JIYI_KEY: set it to an API key (`jiyi keys create NAME --scope publish --scope read`), which bounds the tools")
+    try:
+        from jiyi.integrations import mcp as serving
+    except ImportError as error:
+        raise SettingsError(f"jiyi mcp needs the package {error.name}: pip install 'jiyi[mcp]'") from None
+    if not http:
+        asyncio.run(serving.serve_stdio(address, key))
+        return
+    import uvicorn
+
+    uvicorn.run(serving.http_app(address, host), host=host, port=port, log_level="warning")
+
+
+doctor_app = typer.Typer(no_args_is_help=True, help="Checks of the service.")
+
+
+@doctor_app.callback()
+def doctor() -> None:
+    """Checks of the service."""
+
+
+@doctor_app.command()
+@shows
+def recall(
+    client: Client,
+    agent: Annotated[str, typer.Argument(help="Whose memories.")],
+    questions: Annotated[int, typer.Option(min=1, max=200, help="How many of its own texts to ask with.")] = 20,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="How many memories of each answer.")] = 10,
+) -> Shown:
+    """How much of the exact answer the search in a large agent's memories finds."""
+    report = client.service.check_recall(agent, questions=questions, top_k=top_k)
+    return Shown(report.model_dump(exclude_unset=True), lambda: recall_view(agent, report))
+
+
+def recall_view(agent: str, report: RecallReport) -> Table | Text:
+    if not report.large:
+        return Text(output.plain(f"{agent} has {report.memories:,} memories: every answer is exact"))
+    table = output.table(f"{agent}: {report.questions} questions, the best {report.top_k} of {report.memories:,}", "", "")
+    table.show_header = False
+    if report.recall is not None:
+        output.row(table, "found of the exact answer", f"{report.recall:.1%}")
+        output.row(table, "in the worst case", f"{report.worst:.1%}")
+        output.row(table, "median, this way / exact", f"{report.large_ms:.0f} ms / {report.exact_ms:.0f} ms")
+    output.row(table, "answers cut short", report.short)
+    return table

@@ -1,0 +1,307 @@
+"""``jiyi import`` and ``export``: memories from files and to files.
+
+A JSON line holds an event in the full form, or in the short one with :meth:`jiyi.Client.observe`'s fields.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+from uuid import UUID, uuid5
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from jiyi.cli import output, stanford
+from jiyi.cli.observe import publish, wait_for
+from jiyi.cli.output import UNKNOWN
+from jiyi.cli.shell import InvalidFile, Json, connect, session
+from jiyi.client.client import Client
+from jiyi.client.write_methods import full_form
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import event_bodies, limits
+from jiyi.protocol import events as wire
+from jiyi.protocol.base import JsonMapping, JsonObject
+from jiyi.protocol.conversations import parse_uri, uri_of
+from jiyi.protocol.events import Event, MemoryObserved
+from jiyi.settings import get_settings
+
+import_app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when all are retrievable.")]
+Timeout = Annotated[float, typer.Option(min=1, help="Seconds to wait at most.")]
+#: Embedding a few ten thousand memories on one machine stays below it.
+DEFAULT_TIMEOUT = 600.0
+
+
+@import_app.command("jsonl")
+def import_jsonl(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="One event a line; - reads stdin.")],
+    agent: Annotated[str | None, typer.Option(help="Store every line as this agent's.")] = None,
+    keep_group: Annotated[bool, typer.Option("--keep-group", help="Store each line in the group that it names.")] = False,
+    into_group: Annotated[str | None, typer.Option(help="Store all in this group, instead of --group.")] = None,
+    keep_ids: Annotated[bool, typer.Option("--keep-ids", help="Keep the ids of lines from another group or agent.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that are no events.")] = False,
+    wait: Wait = True,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: Json = False,
+) -> None:
+    """Events from JSON lines, as `jiyi export jsonl` writes them, or in short: {"agent_id": …, "description": …}.
+
+    Every line is checked before anything is published. An event from another group gets an id of its own here.
+    """
+    if keep_group and into_group is not None:
+        raise typer.BadParameter("give either --keep-group or --into-group")
+    with connect(ctx, into_group) as client:
+        target = Target(default_group=client.group, keep_group=keep_group, agent=agent, keep_ids=keep_ids)
+        if str(file) == "-":
+            lines = read(sys.stdin.buffer, target)
+        else:
+            with file.open("rb") as rows:
+                lines = read(rows, target)
+        _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
+        _bring_in(client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
+
+
+@import_app.command("stanford")
+def import_stanford(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A persona's folder.")],
+    agent: Annotated[str | None, typer.Option(help="Name of the agent here; the persona's unless given.")] = None,
+    embedding_model: Annotated[str, typer.Option(help="What made the folder's vectors.")] = stanford.ORIGINAL_MODEL,
+    embed_anew: Annotated[
+        bool, typer.Option("--embed-anew", help="Leave the folder's vectors behind: the service embeds the texts.")
+    ] = False,
+    wait: Wait = True,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: Json = False,
+) -> None:
+    """A persona's memory as saved by the original Generative Agents simulation. What of it cannot be kept is left out, and told."""
+    memory = stanford.read(folder)
+    with connect(ctx) as client:
+        model = None if embed_anew else embedding_model
+        events = stanford.events(memory, client.group, agent or memory.persona, embedding_model=model)
+        left_out = stanford.left_out(memory)
+        _tell("left out", left_out)
+        skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
+        _bring_in(client, events, skipped=skipped, left_out=left_out, wait=wait, timeout=timeout, as_json=as_json)
+
+
+def _tell(what: str, sentences: Sequence[str]) -> None:
+    """On stderr, the first few one by one."""
+    for sentence in sentences[:MAX_SHOWN]:
+        output.notice(f"{what}: {sentence}")
+    if len(sentences) > MAX_SHOWN:
+        output.notice(f"{what}: {len(sentences) - MAX_SHOWN:,} more")
+
+
+def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
+    """Tell what is wrong with a file; raises :class:`InvalidFile` unless bad lines may be skipped."""
+    if not read_lines.bad:
+        return
+    if skip_bad or not told:
+        for problem in read_lines.problems:
+            output.notice(problem)
+        if len(read_lines.problems) == MAX_SHOWN:
+            output.notice(f"… (at most {MAX_SHOWN} are shown)")
+    if not skip_bad:
+        lines = "line is" if read_lines.bad == 1 else "lines are"
+        raise InvalidFile(
+            f"{name}: {read_lines.bad:,} of {read_lines.total:,} {lines} wrong, nothing was published; --skip-bad leaves them out",
+            read_lines.problems,
+        )
+
+
+def _bring_in(
+    client: Client, events: list[Event], *, skipped: int, left_out: Sequence[str] | None = None, wait: bool, timeout: float, as_json: bool
+) -> None:
+    publish(client, events)
+    if wait:
+        wait_for(client, events, timeout)
+    agents = sorted({event.agent_id for event in events})
+    groups = sorted({event.group_id for event in events})
+    if as_json:
+        also = {} if left_out is None else {"left_out": list(left_out)}
+        output.document({"published": len(events), "skipped": skipped, **also, "waited": wait, "groups": groups, "agents": agents})
+        return
+    without = f", {skipped:,} left out" if skipped else ""
+    state = "retrievable" if wait else "published"
+    output.line(f"{len(events):,} events {state}{without} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})")
+
+
+export_app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
+
+#: Rows of one page: with vectors of 1,536 numbers, about four megabytes.
+PAGE = 500
+STDOUT = Path("-")
+
+
+@export_app.command("jsonl")
+def export_jsonl(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Where to; - is stdout.")] = STDOUT,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    with_vectors: Annotated[bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The group's events, one a line, as `jiyi import jsonl` takes them back."""
+    if as_json and file == STDOUT:
+        raise typer.BadParameter("--json needs a FILE: the events would come out between it")
+    count = 0
+    with connect(ctx) as client, writing(file) as out, output.progress(counted=False) as progress:
+        task = progress.add_task("exporting", total=None)
+        for event in exported(client, agent, with_vectors=with_vectors):
+            out.write(json.dumps(event, ensure_ascii=False) + "\n")
+            count += 1
+            progress.advance(task)
+    if as_json:
+        output.document({"exported": count, "file": str(file)})
+        return
+    output.notice(f"{count:,} events exported")
+
+
+def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
+    """Every event in order of arrival, without the fields that say nothing."""
+    limit = min(PAGE, limits.MAX_PAGE)
+    after: int | None = None
+    while True:
+        page = client.memory.export(agent, after=after, with_vectors=with_vectors, limit=limit)
+        for row in page.rows:
+            yield {name: value for name, value in row.items() if value is not None}
+        if page.next is None:
+            return
+        after = page.next
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[TextIO]:
+    """A file that appears when it is whole: an export that fails leaves what was there before."""
+    if file == STDOUT:
+        yield sys.stdout
+        return
+    target = file.resolve()
+    if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
+        with target.open("w", encoding="utf-8") as out:
+            yield out
+        return
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            yield out
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+#: Problems that are told one by one; of the others only the number.
+MAX_SHOWN = 20
+NAMESPACE = UUID("9d0f4c52-0c5e-5b0e-8a53-4a6f7c1b2e90")
+
+
+class Target(BaseModel):
+    """Where the events of a file go. ``group`` None: each to the group it names, else ``default_group``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    default_group: str
+    keep_group: bool = False
+    agent: str | None = None
+    keep_ids: bool = False
+
+    def place(self, event: JsonMapping) -> JsonObject:
+        """The event, put in the target's group (and agent), under an id of its own there if it moved.
+
+        Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows from
+        the old one, so that importing the same file again changes nothing either.
+        """
+        group = event.get("group_id", self.default_group) if self.keep_group else self.default_group
+        agent = self.agent if self.agent is not None else event.get("agent_id")
+        moved = event.get("group_id", group) != group or event.get("agent_id", agent) != agent
+        placed = {**event, "group_id": group, "agent_id": agent}
+        if agent is None:
+            del placed["agent_id"]
+        elif isinstance(payload := event.get("payload"), dict) and "uri" in payload:
+            placed["payload"] = {**payload, "uri": address_of(str(agent), payload["uri"])}
+        return _renamed(placed, f"{group}\n{agent}") if moved and not self.keep_ids else placed
+
+
+def address_of(agent: str, uri: Any) -> Any:
+    """The same address, of this agent; what is no address stays as it is, to be refused by its own name."""
+    try:
+        _, kind, path = parse_uri(uri)
+    except (ValueError, AttributeError, TypeError):
+        return uri
+    return uri_of(agent, kind, *path)
+
+
+@dataclass(slots=True)
+class Lines:
+    """The events of a file, and what is wrong with the lines that are none."""
+
+    events: list[Event] = field(default_factory=list)
+    total: int = 0
+    bad: int = 0
+    #: A sentence with its line's number for each of the first problems.
+    problems: list[str] = field(default_factory=list)
+
+
+def read(rows: Iterable[bytes], target: Target) -> Lines:
+    """Every line of a file, checked. Blank lines are skipped; nothing raises."""
+    lines = Lines()
+    for number, row in enumerate(rows, start=1):
+        text = row.removeprefix(b"\xef\xbb\xbf").strip()
+        if not text:
+            continue
+        lines.total += 1
+        try:
+            lines.events.append(event_of(text, target))
+        except InvalidEvent as error:
+            lines.bad += 1
+            room = MAX_SHOWN - len(lines.problems)
+            lines.problems += [f"line {number}: {problem}" for problem in error.problems[:room]]
+    return lines
+
+
+def event_of(text: bytes, target: Target) -> Event:
+    """The event of one line. Raises :class:`InvalidEvent` with a sentence per wrong field."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidEvent([f"not JSON: {error}"]) from None
+    if not isinstance(content, dict):
+        raise InvalidEvent(["must be a JSON object"])
+    short = "payload" not in content
+    try:
+        event = wire.build(target.place(full_form(content) if short else content))
+    except InvalidEvent as error:
+        raise InvalidEvent([problem.removeprefix("payload.") if short else problem for problem in error.problems]) from None
+    size, limit = len(event_bodies.encode([event])), get_settings().max_message_bytes
+    if size > limit:
+        raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,} (JIYI_MAX_MESSAGE_BYTES)"])
+    return event
+
+
+def _renamed(event: JsonMapping, place: str) -> JsonObject:
+    renamed = dict(event)
+    if "event_id" in event:
+        renamed["event_id"] = _new_id(event["event_id"], place)
+    payload = event.get("payload")
+    if isinstance(payload, dict) and isinstance(payload.get("evidence"), list):
+        renamed["payload"] = {**payload, "evidence": [_new_id(old, place) for old in payload["evidence"]]}
+    return renamed
+
+
+def _new_id(old: Any, place: str) -> Any:
+    """The id of an event's copy in another place. A UUIDv7 keeps its time, and with it its place in the order."""
+    try:
+        before = UUID(old)
+    except (ValueError, TypeError, AttributeError):
+        return old  # wrong, and will be told so
+    copy = uuid5(NAMESPACE, f"{place}\n{before}")
+    return str(UUID(int=before.int >> 64 << 64 | copy.int & (1 << 64) - 1)) if before.version == 7 else str(copy)
