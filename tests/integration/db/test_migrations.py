@@ -170,6 +170,7 @@ def empty(database: Stack) -> Iterator[Database]:
         server.query(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.mark.filterwarnings("ignore:Did not recognize type 'xid8'")
 def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(empty: Database) -> None:
     done = empty.python("alembic", "upgrade", "head")
     assert done.returncode == 0, done.stdout + done.stderr

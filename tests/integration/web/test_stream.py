@@ -365,27 +365,24 @@ def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: ob
     assert "Traceback" not in (tmp_path / "web.log").read_text()
 
 
-def test_a_client_that_goes_makes_room_at_once(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+def test_a_client_that_goes_makes_room_at_once_and_streams_end_with_the_process(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str
+) -> None:
     key = api_key(group, "read")
-    with ephemeral.served(tmp_path, stream_clients_per_key="1", stream_patience_seconds="300") as (port, _):
+    with ephemeral.served(tmp_path, stream_clients_per_key="1", stream_patience_seconds="300") as (port, process):
         with connected(port, key):
             await_true(lambda: status_of_another(port, key) == 429, "there is no stream")
         await_true(lambda: status_of_another(port, key) == 200, "it holds on to a client that has gone")
-    assert "Traceback" not in (tmp_path / "web.log").read_text()
-
-
-def test_streams_end_with_the_process_and_news_comes_over_http(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
-    key = api_key(group, "read")
-    with ephemeral.served(tmp_path) as (port, process), connected(port, key) as sock:
-        received = b""
-        while b"stream.opened" not in received:
-            received += sock.recv(65_536)
-        assert b"200 OK" in received
-        stream.publish(group, "work.done", n="看")
-        while "看".encode() not in received:
-            received += sock.recv(65_536)
-        os.kill(process.pid, signal.SIGTERM)
-        rest = b"".join(iter(lambda: sock.recv(65_536), b""))
+        with connected(port, api_key(group, "read")) as sock:
+            received = b""
+            while b"stream.opened" not in received:
+                received += sock.recv(65_536)
+            assert b"200 OK" in received
+            stream.publish(group, "work.done", n="看")
+            while "看".encode() not in received:
+                received += sock.recv(65_536)
+            os.kill(process.pid, signal.SIGTERM)
+            rest = b"".join(iter(lambda: sock.recv(65_536), b""))
         assert b"come back" in rest
         assert rest.endswith(b"0\r\n\r\n")  # the answer's proper end
         assert process.wait(PATIENCE_SECONDS) == 0
