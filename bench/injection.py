@@ -52,8 +52,8 @@ BUDGETS = (500, 1_000, 2_000)
 SHOWN = 0.8
 #: Seconds that a call may take here: the figures are about what is found, not about a machine under load.
 PATIENCE = 60.0
-#: What was said days ago waits for nothing more, and a busy machine's embedder may take its time.
-SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1", "embedder_query_timeout": "60"}
+#: What was said days ago waits for nothing more than a second.
+SETTINGS = {"extract_window_seconds": "0.05"}
 FLUSH_SECONDS = 600.0
 #: What a line says that is no longer so.
 EARLIER = re.compile(r"\((?:earlier; |早先；|no longer so since ).*\)$")

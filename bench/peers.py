@@ -67,20 +67,26 @@ def measure(agents: Sequence[Agent], ask: Ask, ingest_seconds: float, title: str
 
 def measure_jiyi(agents: Sequence[Agent], console: Console) -> dict[str, dict[str, Any]]:
     """Jiyi's own rows, a mode each. Memories go in as events, questions through the queue."""
-    with ephemeral.processes(get_settings().home / "log"), Client("bench") as client:
-        begun = time.perf_counter()
-        keys = remember(client, agents, console)
-        spent = time.perf_counter() - begun
+    logs = get_settings().home / "log"
+    with Client("bench") as client:
+        with ephemeral.processes(logs):
+            begun = time.perf_counter()
+            keys = remember(client, agents, console)
+            spent = time.perf_counter() - begun
 
         def asking(relevance: RelevanceMode) -> Ask:
             def ask(agent: Agent, question: str) -> tuple[list[str], float]:
                 begun = time.perf_counter()
-                found = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **AS_SHIPPED.options)
-                return [keys.get(node.node_id, "") for node in found.retrieved_nodes], time.perf_counter() - begun
+                answer = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **AS_SHIPPED.options)
+                return [keys.get(node.node_id, "") for node in answer.retrieved_nodes], time.perf_counter() - begun
 
             return ask
 
-        return {f"Jiyi, {mode}": measure(agents, asking(mode), spent, f"Jiyi, {mode}", console) for mode in RELEVANCES}
+        rows = {}
+        for mode in RELEVANCES:
+            with ephemeral.processes(logs):  # new ones each time: they remember the vectors of questions, and the peers embed each
+                rows[f"Jiyi, {mode}"] = measure(agents, asking(mode), spent, f"Jiyi, {mode}", console)
+        return rows
 
 
 def measure_peer(peer: Peer, agents: Sequence[Agent], given: dict[str, Any], log: Path, console: Console) -> dict[str, Any]:
@@ -132,8 +138,7 @@ def run(path: Path, limit: int, only: Sequence[str], console: Console) -> dict[s
     agents = locomo.read(path, limit)
     questions = {question.text for agent in agents for question in agent.questions}
     rows: dict[str, dict[str, Any]] = {}
-    # The peers embed every question, and so does Jiyi.
-    with ephemeral.folder("jiyi-bench-") as home, ephemeral.database(home, query_cache="0"):
+    with ephemeral.folder("jiyi-bench-") as home, ephemeral.database(home):
         if not only or "jiyi" in only:
             rows |= measure_jiyi(agents, console)
         with serving(questions) as address:

@@ -74,10 +74,7 @@ GROWTH = Subject(
         *("tasks.growth.trajectories", "tasks.growth.evolution"),
     ),
     job_tasks=("tasks.appointments.due_scan",),
-    admin=(
-        *("web.admin.growth.skills", "web.admin.growth.pains", "web.admin.growth.identity"),
-        *("web.admin.appointments.schedules", "web.admin.appointments.heartbeats"),
-    ),
+    admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
     kinds=dict.fromkeys(
         ("aggregate", "compose", "weigh", "follow_profile", "merge_pains", "solve_pain", "fire_schedule", "heartbeat"), "growth"
@@ -112,10 +109,7 @@ TIERS = Subject(
     models=("models.tiers.actions", "models.tiers.questions"),
     tasks=("tasks.tiers.context",),
     job_tasks=("tasks.tiers.digests", "tasks.tiers.screening"),
-    admin=(
-        *("web.admin.tiers.overview", "web.admin.tiers.quarantine", "web.admin.tiers.working", "web.admin.tiers.knowledge"),
-        *("web.admin.tiers.promotion", "web.admin.tiers.digests", "web.admin.tiers.recall"),
-    ),
+    admin=("web.admin.tiers",),
     api=("web.api.tiers",),
     kinds={"embed_knowledge": "embedding", "ingress": "embedding", "consistency": "reflection"},
     jobs=("digest", "expire_working_memory"),

@@ -186,7 +186,7 @@ class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
     """The key or its group asks more often, or more at a time, than the deployment lets it; nothing is wrong with the question.
 
-    It was not begun. A client waits and asks again by itself for ``JIYI_PATIENCE_SECONDS`` before it raises this.
+    It was not begun. A client waits and asks again by itself for 70 s before it raises this.
     """
 
     code = "too_many_questions"

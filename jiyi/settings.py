@@ -48,6 +48,9 @@ WebSearchEngine = Literal["off", "tavily", "searxng"]
 #: The optional subjects; ``engine.subjects`` says what belongs to each.
 SUBJECTS = ("growth", "stores", "tiers", "items")
 
+#: Seconds. Work of a dead worker is due when its lease runs out, 15 s later at most, and is to be taken over within 30.
+RECONCILE_AT_MOST = 10
+
 
 def default_home() -> Path:
     """``JIYI_HOME``, or the user's data directory (``~/.local/share/jiyi`` on Linux)."""
@@ -113,14 +116,8 @@ class Settings(BaseSettings):
         description="Address of a service, `https://memory.example.org`: with it the client speaks HTTP (docs/api.md) instead of to the broker.",
     )
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
-    request_timeout: float = Field(10.0, gt=0, le=600, description="Seconds that the client waits for an answer.")
-    publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
-    patience_seconds: float = Field(
-        70.0,
-        ge=0,
-        le=3_600,
-        description="Seconds for which a client that is told that it asks too often (status 429) waits, as long as it is told each time, and "
-        "asks again before it raises `TooManyQuestions`; never longer than the `timeout` of the call. 0: it raises at once.",
+    request_timeout: float = Field(
+        10.0, gt=0, le=600, description="Seconds that the client waits for an answer; half of them it tries to reach the broker."
     )
 
     # Let others in
@@ -152,19 +149,6 @@ class Settings(BaseSettings):
     memory_queries_per_minute: int = Field(
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
     )
-    max_retrievals_waiting: int = Field(
-        200, ge=1, le=1_000_000, description="Retrievals that may wait in a queue before the API refuses more with status 503."
-    )
-    max_message_bytes: int = Field(
-        16 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024, description="Largest message body that the intake reads, in bytes."
-    )
-    stream_clients: int = Field(
-        24, ge=0, le=10_000, description="Most live streams that one web process has open; each takes one of its threads."
-    )
-    stream_clients_per_key: int = Field(
-        8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
-    )
-    stream_patience_seconds: float = Field(20, gt=0, le=600, description="After this a live stream whose client does not read is cut off.")
 
     # Choose an embedder
     embedder: str = Field(
@@ -182,9 +166,6 @@ class Settings(BaseSettings):
         SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
     embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
-    embedder_query_timeout: float = Field(
-        3.0, gt=0, le=60, description="Seconds that a question's vector may take before the question is answered by words only."
-    )
     embedder_calls: int = Field(
         8, ge=1, le=64, description="Calls to a vendor's embeddings API that one embedding worker has open at once."
     )
@@ -195,7 +176,6 @@ class Settings(BaseSettings):
         description="Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model reads.",
     )
     embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
-    query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")
 
     # Connect an LLM
     llm: str = Field(
@@ -215,23 +195,15 @@ class Settings(BaseSettings):
         description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
     )
     llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
-    llm_prompt_chars: int = Field(
-        24_000, ge=2_000, le=1_000_000, description="Longest prompt, in characters; longer statements are shortened to fit."
-    )
     llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/deployment.md`).")
     llm_price_in: float = Field(
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
-    derive_poignancy: Derive = Field(
-        "llm", description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0."
-    )
-    derive_triple: Derive = Field(
-        "off", description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty."
-    )
-    derive_keywords: DeriveKeywords = Field(
-        "text",
-        description="Keywords of events that bring none: `text` takes them from subject, object or description, `llm` asks for them.",
+    derive: str = Field(
+        "poignancy",
+        pattern=r"^(poignancy|triple|keywords|[, ])*$",
+        description="What the LLM is asked for where an event brings none, with commas between: `poignancy` (importance, 1 without asking for what is idle; else it counts 0), `triple` (subject, predicate and object; else they stay empty), `keywords` (else they are taken from the text).",
     )
 
     # Connect a reranker or a web search
@@ -245,9 +217,6 @@ class Settings(BaseSettings):
         "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
     )
     reranker_api_key: SecretStr = Field(SecretStr(""), description="Key of the reranker, in place of `COMPATIBLE_API_KEY`.")
-    reranker_timeout: float = Field(
-        2.0, gt=0, le=60, description="Seconds that reranking one retrieval may take before its order stays as it is."
-    )
     web_search: WebSearchEngine = Field(
         "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
     )
@@ -255,9 +224,6 @@ class Settings(BaseSettings):
         "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
     )
     web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
-    web_search_per_session: int = Field(
-        10, ge=0, le=100_000, description="Web searches that one session may make; those answered from the cache do not count."
-    )
 
     # Change what is found, and when agents reflect
     mode: Mode = Field(
@@ -295,9 +261,11 @@ class Settings(BaseSettings):
 
     # Change what is taken from conversations
     extract_window_seconds: float = Field(
-        30.0, ge=0, le=3_600, description="After turns were looked through, what follows waits so long and is looked through together."
+        30.0,
+        ge=0,
+        le=3_600,
+        description="After turns were looked through, what follows waits so long and is looked through together. A few new turns wait at most twenty times as long.",
     )
-    extract_wait_seconds: float = Field(600.0, ge=0, le=86_400, description="Longest that a few new turns wait.")
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
@@ -327,9 +295,6 @@ class Settings(BaseSettings):
         "docs",
         description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
     )
-    store_max_file_mb: int = Field(
-        20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
-    )
 
     # Leave out what is not needed
     subjects: str = Field(
@@ -345,9 +310,6 @@ class Settings(BaseSettings):
     )
     archive_after_days: float = Field(
         90, ge=1, le=36_500, description="A memory fades when it was not accessed for so long, in its agent's own time."
-    )
-    archive_below_poignancy: float = Field(
-        5, ge=0, le=11, description="Only memories of less importance fade; one without importance counts as 0."
     )
     prune_events_days: int = Field(
         0,
@@ -386,33 +348,56 @@ class Settings(BaseSettings):
         le=100_000_000,
         description="Memories of one agent beyond which it is served from the database's own indexes instead of a worker's memory. An agent that has become large stays so.",
     )
-    reconcile_seconds: int = Field(
-        10,
-        ge=1,
-        le=3_600,
-        description="How often overdue work is woken up; more than 10 counts as 10, so that nobody waits for a dead worker.",
-    )
-    work_backoff_seconds: float = Field(
-        5.0, gt=0, le=3_600, description="Wait before work that failed is tried again; doubles with each attempt."
-    )
     work_lease_seconds: float = Field(
         15.0,
         ge=1,
         le=3_600,
-        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Together with `JIYI_RECONCILE_SECONDS` the time until work of a dead worker is taken over.",
+        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Other waits follow from it: failed work is tried again after a third of it, then twice as long each time; overdue work is looked for every two thirds of it, at most 10 s; messages that a dead intake held are delivered again after twice as long; a worker that is idle while messages wait for it ends itself after four times as long.",
     )
-    intake_redelivery_seconds: int = Field(
-        30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
-    )
-    deaf_worker_seconds: float = Field(
-        60.0,
-        ge=1,
-        le=3_600,
-        description="A worker that is idle while messages wait in its queues for this long ends itself, to be started again by its supervisor.",
-    )
-    visibility_timeout: int = Field(
-        300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
-    )
+
+    @property
+    def publish_timeout(self) -> float:
+        """Seconds that the client tries to reach the broker: 5 unless ``request_timeout`` is set."""
+        return self.request_timeout / 2
+
+    @property
+    def derive_poignancy(self) -> Derive:
+        return "llm" if "poignancy" in self.derive else "off"
+
+    @property
+    def derive_triple(self) -> Derive:
+        return "llm" if "triple" in self.derive else "off"
+
+    @property
+    def derive_keywords(self) -> DeriveKeywords:
+        return "llm" if "keywords" in self.derive else "text"
+
+    @property
+    def extract_wait_seconds(self) -> float:
+        """Longest that a few new turns wait until they are looked through: 600 s."""
+        return 20 * self.extract_window_seconds
+
+    # What follows from the lease of work. In brackets: with its default.
+
+    @property
+    def work_backoff_seconds(self) -> float:
+        """Wait before work that failed is tried again (5 s); it doubles with each attempt."""
+        return self.work_lease_seconds / 3
+
+    @property
+    def reconcile_seconds(self) -> int:
+        """How often overdue work is looked for (10 s); with the lease the time until work of a dead worker is taken over."""
+        return max(1, min(RECONCILE_AT_MOST, int(self.work_lease_seconds * 2 / 3)))
+
+    @property
+    def intake_redelivery_seconds(self) -> int:
+        """After this a message that a dead intake held is delivered again (30 s)."""
+        return int(self.work_lease_seconds * 2)
+
+    @property
+    def deaf_worker_seconds(self) -> float:
+        """A worker that is idle while messages wait in its queues for this long ends itself (60 s); a supervisor starts it again."""
+        return self.work_lease_seconds * 4
 
     @field_validator("database_url", "database_direct_url")
     @classmethod
@@ -465,8 +450,8 @@ class _HomeSecret(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, object]:
         with suppress(OSError, UnicodeDecodeError):
-            if found := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
-                return {"secret_key": found}
+            if secret := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
+                return {"secret_key": secret}
         return {}
 
 

@@ -23,9 +23,7 @@ from workers.embedded.stack import Stack
 #: Small and quick: the machinery is under test, not the patience.
 SETTINGS = {
     "embedder": "hashing",
-    "reconcile_seconds": "2",
-    "work_backoff_seconds": "0.2",
-    "intake_redelivery_seconds": "2",
+    "work_lease_seconds": "4",
     "request_timeout": "30",  # an answer that comes late on a busy machine is one
     "secret_key": "only-for-tests-" + "x" * 32,
 }

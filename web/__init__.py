@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from flask import Flask
+from werkzeug.routing import BaseConverter
 
 from engine.operations import log_redaction
-from web import admin, api, bidi, errors, languages, preferences, security, show
-from web.accounts import rate_limits, signin
-from web.operations import metrics, probes
-from web.stream import routes
-from web.urls import NameConverter
+from web import admin, api, errors, preferences, probes, security, show, stream
+from web.accounts import api_keys, signin
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
 STATIC_SECONDS = 300
+
+
+class NameConverter(BaseConverter):
+    """Any name, also one with a slash, dots only, or ``.json`` at its end: those are escaped once more, because
+    servers and browsers undo the first escaping before they look at the path.
+    """
+
+    regex = r"[^/]+"
+
+    def to_url(self, value: str) -> str:
+        escaped = value.replace("%", "%25").replace("/", "%2F")
+        if escaped.startswith(".") or escaped.endswith(".json"):
+            escaped = escaped.replace(".", "%2E")
+        return quote(escaped, safe="")
+
+    def to_python(self, value: str) -> str:
+        return value.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 
 
 def create_app() -> Flask:
@@ -22,14 +39,10 @@ def create_app() -> Flask:
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.url_map.converters["name"] = NameConverter
-    languages.register(app)
     security.guard(app)
     preferences.register(app)
     errors.register(app)
     show.register(app)
-    bidi.register(app)
-    app.register_blueprint(probes.blueprint)
-    for part in (signin, rate_limits, api, routes, metrics):
+    for part in (probes, signin, api_keys, api, stream, admin):
         part.register(app)
-    admin.register(app)
     return app

@@ -1,4 +1,4 @@
-"""The web's door to the actions: who asks is checked, and what does not answer is named."""
+"""The web's door to the actions: who asks is checked, and what does not answer is named; and its one way to the workers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from flask import abort
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.exc import SQLAlchemyError
 
+from jiyi.client.caller import Caller
 from jiyi.errors import NotAllowed
+from jiyi.once import once
 from jiyi.protocol.wire.broker import BROKER_ERRORS
+from jiyi.settings import get_settings
 from models.db.actions import Action, Actor
 from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, one_line
 from web.accounts.identity import need
-from web.calls import caller
+
+
+@once
+def caller() -> Caller:
+    """This process's connections to the workers; made on first use, so always after a fork."""
+    return Caller(get_settings())
+
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")

@@ -1,5 +1,7 @@
 """What a person chooses about the looks of the pages: language, light or dark. Kept in cookies, so that the sign-in
 page has it too; chosen by following a link, so that it needs no script.
+
+The languages are English as written in the code, and those of ``web/translations``.
 """
 
 from __future__ import annotations
@@ -7,14 +9,28 @@ from __future__ import annotations
 from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, redirect, request
+from flask_babel import Babel
 
-from web import languages
+from web.answers import wants_json
+
+#: By their codes in HTTP and HTML, each under its own name.
+LANGUAGES = {"en": "English", "zh": "中文"}
+LANGUAGE_COOKIE = "jiyi_language"
+
+
+def language() -> str:
+    """The person's choice, else the browser's, else English. What programs read is always English."""
+    if wants_json() or request.path.startswith("/api/"):
+        return "en"
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    return chosen if chosen in LANGUAGES else request.accept_languages.best_match(LANGUAGES, "en")
+
 
 #: Whether times are shown in UTC instead of the reader's own zone, which only the browser knows.
 ZONE_COOKIE = "jiyi_zone"
 #: Cookie → parameter of the link that sets it → what it may be; ``auto`` forgets the choice.
 CHOICES = {
-    languages.COOKIE: ("language", (*languages.LANGUAGES, "auto")),
+    LANGUAGE_COOKIE: ("language", (*LANGUAGES, "auto")),
     "jiyi_theme": ("theme", ("light", "dark", "auto")),
     ZONE_COOKIE: ("zone", ("utc", "local")),
 }
@@ -41,10 +57,11 @@ def link(**choice: str) -> str:
 
 
 def register(app: Flask) -> None:
+    app.config.setdefault("BABEL_DEFAULT_LOCALE", "en")
+    app.config.setdefault("BABEL_TRANSLATION_DIRECTORIES", "translations")
+    Babel(app, locale_selector=language)
     app.before_request(_choose)
-    app.context_processor(
-        lambda: {"language": languages.language(), "languages": languages.LANGUAGES, "theme": theme(), "zone": zone(), "preference": link}
-    )
+    app.context_processor(lambda: {"language": language(), "languages": LANGUAGES, "theme": theme(), "zone": zone(), "preference": link})
 
 
 def _choose() -> Response | None:

@@ -10,6 +10,7 @@ from flask import Flask, Response, abort, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from jiyi.errors import SettingsError
+from jiyi.protocol import limits
 from jiyi.settings import Settings, get_settings
 
 #: Addresses that only this machine reaches.
@@ -49,7 +50,7 @@ def guard(app: Flask) -> None:
     settings = get_settings()
     # Without a secret of its own (tests) sessions end with the process; `workers.web.serve` insists on one.
     app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_message_bytes
+    app.config["MAX_CONTENT_LENGTH"] = limits.MAX_MESSAGE_BYTES
     if settings.web_proxies:
         # Not the Host: a proxy passes on that of the request, or sets its own.
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.web_proxies, x_proto=settings.web_proxies, x_host=0)  # type: ignore[method-assign]

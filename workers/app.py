@@ -11,6 +11,7 @@ from engine import subjects
 from engine.heads import local
 from engine.operations import log_redaction
 from engine.providers import embedder_specs
+from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
@@ -20,15 +21,16 @@ from workers.celery import gc_tuning, heartbeat, watchdog, worker_setup
 from workers.intake.compression import limit_kombu
 
 settings = get_settings()
-limit_kombu(settings.max_message_bytes)
+limit_kombu(limits.MAX_MESSAGE_BYTES)
 local.learned()  # weights that cannot be used are better refused now than by each task
 embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
-#: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
-TASK_TIME_LIMIT = 120
+#: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task may run, or a running one
+#: would be handed on, too.
+VISIBILITY_SECONDS, TASK_TIME_LIMIT = 300, 120
 
 TRANSPORT_OPTIONS = {
-    "visibility_timeout": settings.visibility_timeout,
+    "visibility_timeout": VISIBILITY_SECONDS,
     # How often a worker looks for tasks of a dead one. The default of kombu is minutes.
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,

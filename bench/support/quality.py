@@ -51,7 +51,7 @@ AS_SHIPPED = Variant(
     "as shipped", {"importance_trigger_max": str(Settings.model_fields["importance_trigger_max"].default)}, {"top_k": TOP_K}
 )
 #: The ablation: nothing but relevance counts, nothing is thought, and no question changes what the next one finds.
-RELEVANCE_ONLY = Variant("relevance only", {"derive_poignancy": "off"}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False})
+RELEVANCE_ONLY = Variant("relevance only", {"derive": ""}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False})
 
 
 @dataclass(frozen=True)

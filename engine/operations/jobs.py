@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from engine import subjects
 from jiyi.errors import NotFound, SettingsError
-from jiyi.settings import Settings
+from jiyi.settings import PREFIX, Settings
 from jiyi.text.translatable import Translatable, age
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
@@ -62,7 +62,8 @@ class Job:
     name: str
     #: What it does, in a sentence.
     purpose: Translatable
-    #: When it runs, unless ``setting`` names the setting that says how often (``…_seconds``, ``…_minutes``, ``…_hours``; 0: off).
+    #: When it runs, unless ``setting`` names the value of the settings that says how often (``…_seconds``, ``…_minutes``, ``…_hours``;
+    #: 0: off).
     when: Schedule = Schedule(0)
     setting: str = ""
     #: The Celery queue it runs in.
@@ -71,13 +72,17 @@ class Job:
     time_limit: float = TIME_LIMIT
     #: Two runs at a time do no harm, so none waits until it is known that another one died.
     overlaps: bool = False
-    #: Seconds between two ticks at most, whatever the setting says; None: as it says.
-    at_most: float | None = None
 
     @property
     def task(self) -> str:
         """Name of its Celery task."""
         return f"job.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that says how often it runs, or whether."""
+        name = self.setting or "jobs_off"
+        return f"{PREFIX}{(name if name in Settings.model_fields else 'work_lease_seconds').upper()}"
 
     def schedule(self, settings: Settings) -> Schedule:
         """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job that there is not."""
@@ -85,8 +90,7 @@ class Job:
             return Schedule(0)
         if not self.setting:
             return self.when
-        every = float(getattr(settings, self.setting)) * UNITS[self.setting.rpartition("_")[2]]
-        return Schedule(every if self.at_most is None else min(every, self.at_most))
+        return Schedule(float(getattr(settings, self.setting)) * UNITS[self.setting.rpartition("_")[2]])
 
 
 def switched_off(settings: Settings) -> frozenset[str]:
@@ -99,9 +103,6 @@ def switched_off(settings: Settings) -> frozenset[str]:
     return names
 
 
-#: Seconds. Work of a dead worker is due when its lease runs out, 15 s later at most, and is to be taken over within 30.
-RECONCILE_AT_MOST = 10
-
 _ALL = (
     # After a crash of the database it must not take minutes until what was claimed then is woken up.
     Job(
@@ -110,7 +111,6 @@ _ALL = (
         setting="reconcile_seconds",
         time_limit=60,
         overlaps=True,
-        at_most=RECONCILE_AT_MOST,
     ),
     Job(
         "recompute_kw_strength",

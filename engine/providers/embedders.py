@@ -22,6 +22,8 @@ from jiyi.text.words import normalise
 
 #: Embedders that one process keeps: the one in use, and the next one while a deployment moves.
 KEPT = 4
+#: Vectors of questions that one process remembers, 1.5 KB each: chats ask the same again.
+QUESTIONS_KEPT = 10_000
 
 
 @once
@@ -170,7 +172,7 @@ def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32
     with _lock:
         for text, vector in new.items():
             _known[embedder.model, text] = vector
-        while len(_known) > get_settings().query_cache:
+        while len(_known) > QUESTIONS_KEPT:
             _known.popitem(last=False)
     return known | new
 

@@ -214,7 +214,8 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     if isinstance(error, openai.APIStatusError):
         return f"{at} {_of_status(error, endpoint)}"
     if isinstance(error, openai.APITimeoutError):
-        return f"{at} did not answer within {seconds:g} s: check it, or raise {endpoint.setting}_TIMEOUT"
+        or_raise = "" if endpoint.purpose == "rerank" else f", or raise {endpoint.setting}_TIMEOUT"
+        return f"{at} did not answer within {seconds:g} s: check it{or_raise}"
     if isinstance(error, openai.APIConnectionError):
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
     if isinstance(error, Unusable):

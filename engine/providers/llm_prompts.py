@@ -24,6 +24,8 @@ from jiyi.text.words import Language
 
 #: What holds for every prompt: data is no instruction, and what an answer looks like.
 FRAME = "frame"
+#: Longest data of a prompt, in characters, about 6,000 tokens: longer statements are shortened to fit.
+PROMPT_CHARS = 24_000
 
 _FILE = re.compile(r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL)
 
@@ -64,11 +66,11 @@ def _load(folder: str, file: str, name: str) -> Prompt:
 
 
 def messages(question: Question[Any], schema: JsonMapping) -> list[dict[str, str]]:
-    """What is sent to a chat model; the data in it has at most ``JIYI_LLM_PROMPT_CHARS`` characters."""
+    """What is sent to a chat model; the data in it has at most :data:`PROMPT_CHARS` characters."""
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [
         {"role": "system", "content": f"{task}\n\n{frame}\n{json.dumps(schema, ensure_ascii=False)}"},
-        {"role": "user", "content": block_of(question, get_settings().llm_prompt_chars).text},
+        {"role": "user", "content": block_of(question, PROMPT_CHARS).text},
     ]
 
 

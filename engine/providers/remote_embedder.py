@@ -29,6 +29,8 @@ CALL_TOKENS = 200_000
 TOKENS_PER_WIDE_CHAR, TOKENS_PER_ASCII_CHAR = 1.5, 0.5
 #: Statuses by which vendors refuse a text; but also by which some refuse everything.
 REFUSALS = frozenset({400, 413, 422})
+#: Seconds that a question's vector may take before the question is answered by words only: somebody waits for it.
+QUERY_SECONDS = 3.0
 #: Embedded to see whether a vendor that refused a text works otherwise.
 HARMLESS = "hello"
 
@@ -47,7 +49,6 @@ class RemoteEmbedder:
         self._size = dimensions_of(endpoint.spec)
         self._seconds = settings.embedder_timeout
         self._calls = BoundedSemaphore(settings.embedder_calls)
-        self._query_seconds = settings.embedder_query_timeout
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
 
     @property
@@ -84,7 +85,7 @@ class RemoteEmbedder:
 
     def queries(self, texts: Sequence[str]) -> Float32:
         """One try only: somebody waits, and retrieval can do without."""
-        patience = Patience(self._query_seconds, tries=1, total=self._query_seconds)
+        patience = Patience(QUERY_SECONDS, tries=1, total=QUERY_SECONDS)
         return np.concatenate([self._ask(chunk, patience) for chunk in self._chunks(texts)])
 
     def _chunks(self, texts: Sequence[str]) -> Iterator[list[str]]:
@@ -111,7 +112,7 @@ class RemoteEmbedder:
 
     def _works(self) -> bool:
         try:
-            self._ask([HARMLESS], Patience(self._query_seconds, tries=1))
+            self._ask([HARMLESS], Patience(QUERY_SECONDS, tries=1))
         except EmbeddingUnavailable:
             return False
         return True

@@ -55,7 +55,7 @@ class Searcher:
         if (known := self.cache.get(group_id, key)) is not None:
             return known  # which costs the session nothing
         if not self.quota.take(group_id, session_id):
-            raise Skipped("this session has searched as often as it may (JIYI_WEB_SEARCH_PER_SESSION)")
+            raise Skipped("this session has searched as often as it may")
         result = _guarded(self.engine, query, options)
         self.cache.put(group_id, key, result)
         return result

@@ -120,7 +120,7 @@ def publish(client: Client, events: Sequence[Event]) -> None:
     """Raises :class:`jiyi.errors.BrokerUnavailable`; what was published before that stays so."""
     with output.progress() as progress:
         task = progress.add_task("publishing", total=len(events))
-        for message, _ in event_bodies.messages(events, client.settings):
+        for message, _ in event_bodies.messages(events):
             client.observe_many(message)
             progress.advance(task, len(message))
 

@@ -29,7 +29,6 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import parse_uri, uri_of
 from jiyi.protocol.events import Event, MemoryObserved
-from jiyi.settings import get_settings
 
 import_app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
 
@@ -281,9 +280,9 @@ def event_of(text: bytes, target: Target) -> Event:
         event = wire.build(target.place(full_form(content) if short else content))
     except InvalidEvent as error:
         raise InvalidEvent([problem.removeprefix("payload.") if short else problem for problem in error.problems]) from None
-    size, limit = len(event_bodies.encode([event])), get_settings().max_message_bytes
+    size, limit = len(event_bodies.encode([event])), limits.MAX_MESSAGE_BYTES
     if size > limit:
-        raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,} (JIYI_MAX_MESSAGE_BYTES)"])
+        raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,}"])
     return event
 
 

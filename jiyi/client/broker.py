@@ -26,6 +26,7 @@ from jiyi.client.caller import (
     translate_broker_errors,
 )
 from jiyi.client.publishing import EventPublisher
+from jiyi.client.steps import PATIENCE_SECONDS
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of
 from jiyi.protocol.wire.signatures import KeyText
@@ -39,7 +40,7 @@ class BrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, settings.patience_seconds
+        self.group, self.patience = group, PATIENCE_SECONDS
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
 
@@ -67,7 +68,7 @@ class AsyncBrokerTransport:
     retries: tuple[float, ...] = ()
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, settings.patience_seconds
+        self.group, self.patience = group, PATIENCE_SECONDS
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
         self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))

@@ -15,6 +15,7 @@ from math import inf
 import httpx2
 from pydantic_core import from_json, to_json
 
+from jiyi.client.steps import PATIENCE_SECONDS
 from jiyi.errors import (
     BY_CODE,
     BrokerUnavailable,
@@ -202,7 +203,7 @@ class HttpTransport:
     retries: tuple[float, ...] = RETRIES
 
     def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.Client | None = None) -> None:
-        self.requests, self.patience = Requests(url, settings, group, key), settings.patience_seconds
+        self.requests, self.patience = Requests(url, settings, group, key), PATIENCE_SECONDS
         self._http = http or httpx2.Client(transport=httpx2.HTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
 
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
@@ -239,7 +240,7 @@ class AsyncHttpTransport:
     retries: tuple[float, ...] = RETRIES
 
     def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.AsyncClient | None = None) -> None:
-        self.requests, self.patience = Requests(url, settings, group, key), settings.patience_seconds
+        self.requests, self.patience = Requests(url, settings, group, key), PATIENCE_SECONDS
         self._http = http or httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
 
     async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are

@@ -31,6 +31,9 @@ P = ParamSpec("P")
 
 #: Nothing came of it, so that it may be tried again.
 AWAY = (BrokerUnavailable, DatabaseUnavailable)
+#: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again: longer than the minute over which the
+#: service counts.
+PATIENCE_SECONDS = 70.0
 
 
 class Blocking:

@@ -208,7 +208,7 @@ class WriteMethods(Namespace[W]):
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
-        for message, body in list(event_bodies.messages(events, self._settings)):
+        for message, body in list(event_bodies.messages(events)):
             yield Message(body, message[0].type)
         ids = [event.event_id for event in events]
         if wait:

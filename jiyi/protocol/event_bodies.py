@@ -22,7 +22,6 @@ from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
 from jiyi.protocol.events import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
 from jiyi.protocol.wire.json_checks import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
-from jiyi.settings import Settings
 
 #: What stands around the events of one message.
 MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
@@ -36,7 +35,7 @@ def encode(events: Sequence[Event]) -> bytes:
     return _framed([_encode_one(event) for event in events])
 
 
-def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list[Event], bytes]]:
+def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
     """The events in as few messages as the intake's limits allow, in order, each with its body.
 
     Raises:
@@ -47,9 +46,9 @@ def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list
     size = FRAME_BYTES
     for event in events:
         body = _encode_one(event)
-        if len(body) + FRAME_BYTES > settings.max_message_bytes:
-            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {settings.max_message_bytes:,}"])
-        if held and (len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > settings.max_message_bytes):
+        if len(body) + FRAME_BYTES > limits.MAX_MESSAGE_BYTES:
+            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {limits.MAX_MESSAGE_BYTES:,}"])
+        if held and (len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > limits.MAX_MESSAGE_BYTES):
             yield held, _framed(bodies)
             held, bodies, size = [], [], FRAME_BYTES
         held.append(event)

@@ -15,6 +15,8 @@ MAX_KEYWORDS = 64
 MAX_EVIDENCE = 1_000
 #: Events of one message; ``observe_many`` splits larger lists.
 MAX_EVENTS_PER_MESSAGE = 500
+#: Bytes of one message, and of a body over HTTP that may be large (events, imports, texts).
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: Focal texts of one retrieval, and characters of each.
 MAX_FOCAL_TEXTS, MAX_FOCAL_CHARS = 32, 8_000
 #: ``top_k`` of one retrieval.
@@ -34,7 +36,7 @@ QUESTION_CHARS = 16_000
 #: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at most. Of a longer one the
 #: beginning and the end.
 EMBEDDED_QUESTION_CHARS = 1_000
-#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``JIYI_MAX_MESSAGE_BYTES``.
+#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
 #: Objects and lists in a body: an empty one takes two bytes to send and a hundred in memory.
 BODY_CONTAINERS = 100_000

@@ -56,7 +56,7 @@ def _job_state(job: Job, last: Tick | None, settings: Settings, now: datetime) -
         purpose=job.purpose,
         schedule=str(times),
         every_seconds=times.every or None,
-        setting=f"JIYI_{(job.setting or 'jobs_off').upper()}",
+        setting=job.variable,
         last=last,
         next=upcoming,
         lag_seconds=None if upcoming is None else max(0.0, (now - upcoming).total_seconds()),

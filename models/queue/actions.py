@@ -10,10 +10,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError
 
 from jiyi.errors import NotFound
-from jiyi.protocol import event_bodies
+from jiyi.protocol import event_bodies, limits
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
-from jiyi.settings import get_settings
 from models.db.actions import Context, action
 from models.memory import inbox, own_vectors
 from models.memory.event_types import refusal
@@ -111,11 +110,11 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
         add_message(connection, body, reason, identity(body)[0], letter.group_id)
         refused.append(letter.group_id)
 
-    limit = get_settings().max_message_bytes
+    limit = limits.MAX_MESSAGE_BYTES
     for letter in closed:
         body = (letter.body or "").encode()
         if len(body) > limit:
-            refuse(letter, letter.body or "", f"a message of {len(body):,} bytes is larger than {limit:,} (JIYI_MAX_MESSAGE_BYTES)")
+            refuse(letter, letter.body or "", f"a message of {len(body):,} bytes is larger than {limit:,}")
             continue
         decoded = event_bodies.decode(body)
         for text, reason in decoded.rejected:

@@ -16,10 +16,11 @@ from queue import Empty, Full, Queue
 import redis
 
 from jiyi.once import once
-from jiyi.settings import get_settings
 from models.queue import stream
 from models.queue.stream import Entry, place
 
+#: Live streams that one web process has open, each of which takes one of its threads; and of them those of one API key or person.
+STREAMS, PER_OWNER = 24, 8
 #: Live streams that one address (behind a proxy the client's) has open in one web process.
 PER_ADDRESS = 16
 
@@ -124,13 +125,13 @@ class Hub:
                 watcher.cut = True
 
     def _refuse_too_many(self, owner: str, address: str) -> None:
-        settings, there = get_settings(), self.watchers()
-        if sum(watcher.owner == owner for watcher in there) >= settings.stream_clients_per_key:
-            raise TooManyWatchers(settings.stream_clients_per_key, of_this_one=True)
+        there = self.watchers()
+        if sum(watcher.owner == owner for watcher in there) >= PER_OWNER:
+            raise TooManyWatchers(PER_OWNER, of_this_one=True)
         if address and sum(watcher.address == address for watcher in there) >= PER_ADDRESS:
             raise TooManyWatchers(PER_ADDRESS, of_this_one=True)
-        if len(there) >= settings.stream_clients:
-            raise TooManyWatchers(settings.stream_clients, of_this_one=False)
+        if len(there) >= STREAMS:
+            raise TooManyWatchers(STREAMS, of_this_one=False)
 
     def _read(self) -> None:
         answers = True

@@ -216,8 +216,8 @@ def _web(asked: _TierQuery) -> list[TierItem]:
 
 log = logging.getLogger(__name__)
 
-#: Seconds, from its first search on, in which a session may search so often.
-SESSION_SECONDS = 86_400
+#: Web searches that a session may make within so many seconds from its first one on; those answered from the cache do not count.
+SESSION_SEARCHES, SESSION_SECONDS = 10, 86_400
 
 
 @once
@@ -225,7 +225,7 @@ def searcher() -> Searcher:
     """This process's; what it keeps and counts is everybody's."""
     settings = get_settings()
     engine, why_none = chosen(settings)
-    return Searcher(engine, SharedCache(CACHE_SECONDS), SharedQuota(settings.web_search_per_session), why_none)
+    return Searcher(engine, SharedCache(CACHE_SECONDS), SharedQuota(SESSION_SEARCHES), why_none)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from tasks.framework.renewal import lease_renewer
 
 #: Attempts after which work moves to the dead letters.
 MAX_ATTEMPTS = 8
-#: Longest wait between two attempts; the first is JIYI_WORK_BACKOFF_SECONDS, and it doubles.
+#: Longest wait between two attempts; the first is ``Settings.work_backoff_seconds``, and it doubles.
 MAX_BACKOFF_SECONDS = 600.0
 
 log = logging.getLogger(__name__)

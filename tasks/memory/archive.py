@@ -16,6 +16,8 @@ from tasks.framework.jobs import Run, job
 BATCH = 500
 #: Agents that a dry run reports one by one.
 MAX_SHOWN = 1_000
+#: Only memories of less importance fade, of at most 10; one without importance counts as 0.
+BELOW_POIGNANCY = 5
 
 
 def _is_left_alone(connection: Connection, agent: AgentName) -> bool:
@@ -57,7 +59,7 @@ def archive(run: Run) -> None:
             clock = archiving.clock(connection, agent, run.now)
             if clock is None or _is_left_alone(connection, agent):
                 continue
-            rules = Rules.of(clock, run.now, settings.archive_after_days, settings.archive_below_poignancy)
+            rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
             verdicts = archiving.judge(connection, agent, rules) if run.dry else {}
         if run.dry:
             run.count(agents=1, **verdicts)

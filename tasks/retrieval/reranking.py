@@ -14,16 +14,17 @@ from engine.retrieval import ordering
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Order
 from jiyi.errors import RerankerUnavailable, SettingsError
-from jiyi.settings import get_settings
 from tasks.retrieval.answer import Result
 from tasks.retrieval.question import ParsedQuestion
 
+#: Seconds that reranking one retrieval may take before its order stays as it is: somebody waits for the answer.
+SECONDS = 2.0
 #: Of the time that is left for the whole answer reranking takes this share at most.
 MOST_OF_TIME = 0.5
 
 
 def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int, Shown]) -> list[Result]:
-    """The results in the reranker's order, cut to what was asked for; all calls together take ``JIYI_RERANKER_TIMEOUT`` at most.
+    """The results in the reranker's order, cut to what was asked for; all calls together take :data:`SECONDS` at most.
 
     Args:
         question: what was asked.
@@ -31,8 +32,7 @@ def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int
         shown: what is known of each of their rows.
     """
     left = seconds_left()
-    seconds = get_settings().reranker_timeout
-    until = time.monotonic() + (seconds if left is None else min(seconds, left * MOST_OF_TIME))
+    until = time.monotonic() + (SECONDS if left is None else min(SECONDS, left * MOST_OF_TIME))
     reordered, why = [], ""
     for text, result in zip(question.request.texts, results, strict=True):
         scores: list[float] | None = None

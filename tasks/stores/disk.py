@@ -18,6 +18,8 @@ from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.paths import is_within
 
+#: Bytes of a file that stores read; larger ones are left out, and said so: whoever indexes one has all of it in memory.
+MAX_FILE_BYTES = 20 << 20
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000
 #: Bytes of a path that are kept: longer ones do not fit into PostgreSQL's indexes.
@@ -93,7 +95,7 @@ def path_of(root: Path, path: str) -> Path:
     return root if root.name == path and not root.is_dir() else root / path
 
 
-def read(path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
+def read(path: Path, allowed: Sequence[Path]) -> Contents:
     """A file's bytes.
 
     Raises:
@@ -109,17 +111,17 @@ def read(path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
     except (OSError, RuntimeError) as error:
         raise Unusable("unreadable", f"it cannot be opened: {_reason(error)}") from None
     try:
-        return _read(handle, path, allowed, most_bytes)
+        return _read(handle, path, allowed)
     except OSError as error:
         raise Unusable("unreadable", f"it cannot be read: {_reason(error)}") from None
     finally:
         os.close(handle)
 
 
-def digest_of(path: Path, allowed: Sequence[Path], most_bytes: int) -> bytes | None:
+def digest_of(path: Path, allowed: Sequence[Path]) -> bytes | None:
     """SHA-256 of a file's bytes; None where it cannot be read."""
     try:
-        return read(path, allowed, most_bytes).digest
+        return read(path, allowed).digest
     except (FileNotFoundError, Unusable):
         return None
 
@@ -129,15 +131,15 @@ def size_and_time(path: Path, allowed: Sequence[Path]) -> tuple[int, int]:
     return _measure(path, allowed) or (0, 0)
 
 
-def _read(handle: int, path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
+def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
     opened = Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve()
     if not is_within(opened, allowed):
         raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
         raise Unusable("unreadable", "it is no file, but a device, a pipe or a socket")
-    if before.st_size > most_bytes:
-        raise Unusable("too_large", f"it has {before.st_size:,} bytes, more than {most_bytes:,} (JIYI_STORE_MAX_FILE_MB): split it")
+    if before.st_size > MAX_FILE_BYTES:
+        raise Unusable("too_large", f"it has {before.st_size:,} bytes, more than {MAX_FILE_BYTES:,}: split it")
     blocks: list[bytes] = []
     room = before.st_size + 1  # one more than there is shows that it grows, and no log is read for ever
     while room > 0 and (block := os.read(handle, min(_BLOCK, room))):

@@ -18,7 +18,6 @@ from engine.stores.changes import Changes, Found, changes
 from engine.stores.chunks import chunk_of, day_of, limits_of
 from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.errors import ConfigError
-from jiyi.settings import get_settings
 from jiyi.stores.types import FileMemoryConfig, FileSource
 from models.db.connection import unit_of_work
 from models.queue import pending_work
@@ -117,7 +116,7 @@ def _look_through(store: StoreRecord) -> _Sources:
 
 def _digest_of(sources: _Sources, found: Found) -> bytes | None:
     path = disk.path_of(sources.roots[found.place.source], found.place.path)
-    return disk.digest_of(path, sources.allowed, get_settings().store_max_file_mb << 20)
+    return disk.digest_of(path, sources.allowed)
 
 
 def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) -> None:
@@ -204,7 +203,7 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
     path, allowed = Path(), paths.roots(store.group_id)
     try:
         path = disk.path_of(paths.source_path(store.group_id, source.path, "file_sources"), file.path)
-        contents = disk.read(path, allowed, get_settings().store_max_file_mb << 20)
+        contents = disk.read(path, allowed)
         if _is_indexed(file, config, source, contents):
             _note(batch, store, file, contents)
         else:

@@ -35,10 +35,10 @@ from tests.integration.programs import Program
 from tests.integration.quick_web import share_templates
 from tests.services import PASSWORD, _sees_everything, password_hash, somebody
 from tests.shared import SETTINGS, share
-from web import actions, calls, create_app
-from web.accounts import rate_limits, sessions
-from web.admin.retrieval import playground as asking
-from web.api.memory import storing
+from web import actions, create_app
+from web.accounts import api_keys, sessions
+from web.admin import retrieval as asking
+from web.api import memory as rest_memory
 from workers.embedded.stack import Stack
 
 __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "password_hash", "pytest_configure"]
@@ -84,10 +84,10 @@ def _patient_web(quick_urls: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
         patch.setattr(sources, "PATIENCE", 30.0)
-        patch.setattr(storing, "PATIENCE", 30.0)
+        patch.setattr(rest_memory, "PATIENCE", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
         for limit in ("REFUSED", "ANONYMOUS"):  # counted in Valkey for all tests of a minute together
-            patch.setattr(rate_limits, limit, "100000/minute")
+            patch.setattr(api_keys, limit, "100000/minute")
         yield
 
 
@@ -126,11 +126,11 @@ def client(service: str) -> Iterator[Client]:
 @pytest.fixture
 def own_caller() -> Iterator[None]:
     """The web's connections to the workers are this test's own, as its settings have them."""
-    calls.caller.cache_clear()
+    actions.caller.cache_clear()
     yield
-    for made in calls.caller.made():
+    for made in actions.caller.made():
         made.close()
-    calls.caller.cache_clear()
+    actions.caller.cache_clear()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jiyi.protocol import limits
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.settings import Settings
 from workers.intake.opening import KEPT_OF_TOO_LARGE, Signatures, open_messages
@@ -9,9 +10,8 @@ from workers.intake.sources import Taken
 
 
 def test_of_a_message_that_is_too_large_only_the_beginning_is_kept() -> None:
-    settings = Settings(max_message_bytes=1024 * 1024)
-    message = Taken(b'{"events": [' + b"x" * settings.max_message_bytes, CONTENT_TYPE)
-    (rejected,) = open_messages([message], Signatures(settings), settings).rejected
+    message = Taken(b'{"events": [' + b"x" * limits.MAX_MESSAGE_BYTES, CONTENT_TYPE)
+    (rejected,) = open_messages([message], Signatures(Settings())).rejected
     assert len(rejected.body) == KEPT_OF_TOO_LARGE
-    assert "larger than 1,048,576 (JIYI_MAX_MESSAGE_BYTES)" in rejected.reason
+    assert "larger than 16,777,216" in rejected.reason
     assert f"only its first {KEPT_OF_TOO_LARGE:,} bytes are kept" in rejected.reason

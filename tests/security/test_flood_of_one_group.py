@@ -154,6 +154,6 @@ def test_subjects_that_fail_over_and_over_hold_up_their_own_group(group: str) ->
         with batch.finish():
             pass
 
-    with environment(work_backoff_seconds="600"):
+    with environment(work_lease_seconds="1800"):
         work.run_due(work.Kind(EMBED, "embedding", 32), handler)
     assert seen[0] == f"{group}-other"

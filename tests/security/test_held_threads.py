@@ -19,7 +19,7 @@ from jiyi.protocol import limits
 from tests.integration.programs import Program
 from web import create_app
 from web.api.running import REQUESTS
-from web.operations.probes import UP
+from web.probes import UP
 from workers import ephemeral
 from workers.web import dispatching
 from workers.web.dispatching import Dispatchers, FairQueue, Loop, Refusals

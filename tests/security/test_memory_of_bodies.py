@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from jiyi.protocol import limits
-from jiyi.settings import get_settings
 from tests.integration.programs import Program
 from web.api import bodies
 from web.api.bodies import Room
@@ -41,7 +40,7 @@ def test_a_body_of_many_small_objects_is_refused_before_they_are_made(
     api: Program, address: str, piece: bytes, unparsed: Callable[[], bool]
 ) -> None:
     body = b'{"x": [' + b",".join([piece] * limits.BODY_CONTAINERS) + b"]}"
-    assert len(body) < get_settings().max_message_bytes
+    assert len(body) < limits.MAX_MESSAGE_BYTES
     answer = api.ask("POST", address, 413, data=body, content_type="application/json")
     assert "more than" in answer.json["detail"]
     assert unparsed()

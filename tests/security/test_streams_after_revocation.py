@@ -14,7 +14,7 @@ from jiyi.protocol.wire.signatures import parse_key
 from models.accounts.actions import disable_person, revoke_key
 from models.db.actions import Actor
 from tests.integration.conftest import Browser, SignIn
-from web.stream import sending
+from web import stream as web_stream
 from workers import ephemeral
 
 #: Seconds that a stream may outlive the key, and what a busy machine needs on top.
@@ -46,8 +46,8 @@ def test_a_stream_ends_with_its_key(port: int, group: str, api_key: Callable[...
 def test_a_stream_goes_on_for_as_long_as_its_key_is_good(
     web_app: Flask, group: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "LOOK", 0.01)
-    monkeypatch.setattr(sending, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(web_stream, "LOOK", 0.01)
+    monkeypatch.setattr(web_stream, "HEARTBEAT", 0.1)
     answer = web_app.test_client().get("/api/v1/stream", headers={"Authorization": f"Bearer {api_key(group, 'read')}"}, buffered=False)
     chunks = iter(answer.response)
     assert next(chunks).startswith(b"retry:")
@@ -56,7 +56,7 @@ def test_a_stream_goes_on_for_as_long_as_its_key_is_good(
 
 
 def test_a_stream_ends_with_its_session(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "LOOK", 0.01)
+    monkeypatch.setattr(web_stream, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
     with _opened(browser, group) as chunks:
         assert browser.post("/sign-out").status_code == 303
@@ -64,7 +64,7 @@ def test_a_stream_ends_with_its_session(sign_in: SignIn, group: str, monkeypatch
 
 
 def test_a_stream_ends_when_a_person_is_disabled(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "LOOK", 0.01)
+    monkeypatch.setattr(web_stream, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
     with _opened(browser, group) as chunks:
         disable_person.perform(Actor("", "test", operator=True), PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]

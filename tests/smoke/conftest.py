@@ -31,12 +31,7 @@ from workers.procfile import commands
 #: Short enough that a test need not wait for what takes minutes in production.
 SETTINGS = {
     "embedder": "hashing",
-    "reconcile_seconds": "1",
-    "work_backoff_seconds": "0.3",
-    "work_lease_seconds": "3",
-    "intake_redelivery_seconds": "2",
-    "visibility_timeout": "5",
-    "deaf_worker_seconds": "20",  # longer than a busy machine keeps a worker that hears from what it hears
+    "work_lease_seconds": "4",  # a worker counts as deaf after 16 s: longer than a busy machine keeps one that hears from what it hears
     "embed_batch": "8",
     "importance_trigger_max": "100000",  # when agents reflect is no part of what must be the same
 }

@@ -24,7 +24,7 @@ def event_id(group: str, number: int) -> UUID:
 def tell(group: str, seconds: float) -> int:
     """How many events were accepted."""
     number, end = 0, time.monotonic() + seconds
-    with Client(group, settings=Settings(publish_timeout=1)) as client:
+    with Client(group, settings=Settings(request_timeout=2)) as client:
         while time.monotonic() < end:
             try:
                 client.observe("klaus", f"Klaus sees thing number {number}", poignancy=1, event_id=event_id(group, number))

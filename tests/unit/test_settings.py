@@ -77,7 +77,7 @@ def test_the_environment_comes_before_the_file_and_the_file_before_the_default(
     leave_addresses(tmp_path, "JIYI_GROUP=from-the-file\nJIYI_EMBED_BATCH=7\nJIYI_UNKNOWN=1\n")
     assert configure().group == "from-the-file"
     settings = configure(group="from-the-environment")
-    assert (settings.group, settings.embed_batch, settings.query_cache) == ("from-the-environment", 7, 10_000)
+    assert (settings.group, settings.embed_batch, settings.web_port) == ("from-the-environment", 7, 8_765)
     monkeypatch.setenv("JIYI_GROUP", "later")
     assert get_settings() is settings  # they are read once
     monkeypatch.delenv("JIYI_GROUP")

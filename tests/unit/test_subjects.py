@@ -112,7 +112,7 @@ from models.actions import ACTIONS, REFUSED
 from models.memory.event_types import registry
 from models.queue.wakeups import QUEUES
 from web.api import OPERATIONS
-from web.admin import MODULES
+from web.admin import BLUEPRINTS
 app.loader.import_default_modules()
 modules = sorted(sys.modules)
 subjects.load_always()  # as an erasure does: it registers neither actions nor types of events
@@ -121,7 +121,7 @@ print(json.dumps({
     "jobs": sorted(JOBS), "beat": sorted(app.conf.beat_schedule), "actions": sorted(ACTIONS), "refused": sorted(REFUSED),
     "events": sorted(event.model_fields["type"].default for event in registry().types), "kinds": sorted(QUEUES),
     "tasks": sorted(app.tasks), "paths": sorted(operation.path for operation in OPERATIONS),
-    "pages": [str(page.endpoint) for module in MODULES for page in module.PAGES],
+    "pages": [str(page.endpoint) for pages in BLUEPRINTS for page in pages.entries],
 }))
 """
 

@@ -16,7 +16,7 @@ LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
 #: The most modules on a way.
 MOST = {"an event": 14, "a retrieval": 14}
 #: Named beside a way, but no part of it: the same over HTTP, and what is taken instead.
-BESIDE = {"web.api.memory.events", "models.retrieval.large_agents"}
+BESIDE = {"web.api.memory", "models.retrieval.large_agents"}
 LINE = "tasks.retrieval.retrieve"
 SUBJECTS = "accounts conversations erasure growth items operations reflection retrieval stores tiers appointments".split()
 

@@ -42,7 +42,7 @@ from jiyi.settings import Settings
 heavy = [name for name in sys.modules if name.partition(".")[0] in ("celery", "kombu", "redis", "numpy") or name == "engine.providers"]
 assert not heavy, heavy
 nobody = "redis://127.0.0.1:1/0"
-with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_timeout=0.2), **dict({})) as client:
+with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, request_timeout=0.4), **dict({})) as client:
     try:
         client.observe("klaus", "Klaus reads", poignancy=4)
     except JiyiError as error:

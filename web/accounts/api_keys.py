@@ -1,24 +1,33 @@
-"""API keys of requests: who asks, told by ``Authorization: Bearer jiyi_…`` and by nothing else (never by a cookie)."""
+"""API keys of requests: who asks, told by ``Authorization: Bearer jiyi_…`` and by nothing else (never by a cookie), and how often.
+
+Requests are counted in Valkey, so that several web processes count together (Flask-Limiter). While Valkey is away each process counts by
+itself: programs go on, and the log says so once.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
 
-from flask import current_app, request
+from flask import Flask, Response, current_app, g, request
+from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.datastructures import WWWAuthenticate
-from werkzeug.exceptions import Unauthorized
+from werkzeug.exceptions import TooManyRequests, Unauthorized
 
+from jiyi.protocol.limits import ANONYMOUS
+from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.known_keys import PresentedKeys
 from web.accounts.identity import Identity, Scope, identify, need
-from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
 
 
-def identify_by_key() -> Identity:
-    """Who asks, by the key that came along; also known to ``web.accounts.identity.who()`` from now on.
+def identify_by_key() -> None:
+    """Tell who asks, by the key that came along: ``web.accounts.identity.who()`` knows it from now on.
 
     ``groups`` is the key's one group, or None for an operator's key, which may speak for any.
 
@@ -32,10 +41,8 @@ def identify_by_key() -> Identity:
         limits().count_refused(request.remote_addr or "")
         raise Unauthorized(key, www_authenticate=WWWAuthenticate("bearer", {"realm": "jiyi"}))
     limits().count(key.key_id)
-    identity = _identity_of(key)
-    identify(identity)
+    identify(_identity_of(key))
     _keys().note_use(key.key_id)
-    return identity
 
 
 def identify_again() -> Callable[[], Identity | None]:
@@ -82,3 +89,101 @@ def _presented() -> str:
 def _keys() -> PresentedKeys:
     keys: PresentedKeys = current_app.extensions.setdefault("jiyi.keys", PresentedKeys())
     return keys
+
+
+#: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.
+SOCKET_TIMEOUT = 1
+#: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
+REFUSED = "120/minute"
+#: Key of a request's environment, from a server that refuses callers by itself: called with the seconds for which this caller's requests
+#: for this path would be refused.
+LIMITED = "jiyi.limited"
+
+
+class Limits:
+    """Of one app."""
+
+    def __init__(self, app: Flask) -> None:
+        settings = get_settings()
+        limiter = Limiter(
+            lambda: str(g.limited),
+            app=app,
+            storage_uri=storage_uri(settings.redis_url),
+            storage_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT},
+            strategy="fixed-window",
+            in_memory_fallback_enabled=True,
+        )
+        limiter.logger = logging.getLogger("jiyi.web")
+        self._limiter = limiter
+        # Who asks is known late, so it is not the routes that are limited but these two, which are called then.
+        self._count = limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
+        self._count_refused = limiter.shared_limit(REFUSED, scope="refused")(_one_more_refused)
+        self._count_anonymous = limiter.shared_limit(ANONYMOUS, scope="anonymous")(_one_more_anonymous)
+
+    def count(self, key_id: str) -> None:
+        """One more request. Raises :class:`TooManyRequests`."""
+        if self._count is not None:
+            self._hit(self._count, f"key:{key_id}", "This key has asked too often.")
+
+    def count_refused(self, address: str) -> None:
+        """One more request that is to be refused. Raises :class:`TooManyRequests`."""
+        self._hit(self._count_refused, f"address:{address}", "Too many requests without a good key.")
+
+    def count_anonymous(self, address: str) -> None:
+        """One more request for what needs no key. Raises :class:`TooManyRequests`."""
+        self._hit(self._count_anonymous, f"address:{address}", "Too many requests from this address.")
+
+    def _hit(self, count: Callable[[], None], who: str, refusal: str) -> None:
+        g.limited = who
+        try:
+            count()
+        except RateLimitExceeded:
+            g.rate = self._limiter.current_limit
+            seconds = _seconds_left(g.rate)
+            if (limited := request.environ.get(LIMITED)) is not None:
+                limited(seconds)
+            raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
+        g.rate = self._limiter.current_limit
+
+
+def _one_more() -> None:
+    """Of a key."""
+
+
+def _one_more_refused() -> None:
+    """Of an address."""
+
+
+def _one_more_anonymous() -> None:
+    """Of an address, for what needs no key."""
+
+
+def register(app: Flask) -> None:
+    app.after_request(_tell)
+    app.extensions["jiyi.limits"] = Limits(app)
+
+
+def limits() -> Limits:
+    known: Limits = current_app.extensions["jiyi.limits"]
+    return known
+
+
+def storage_uri(redis_url: str) -> str:
+    """As the package `limits` writes it; an app that knows no Valkey counts by itself."""
+    return f"redis+{redis_url}" if redis_url.startswith("unix:") else redis_url or "memory://"
+
+
+def _seconds_left(rate: RequestLimit | None) -> int:
+    if rate is None:
+        return 1
+    # Of two clocks, in whole seconds: never more than the whole span.
+    return min(max(1, math.ceil(rate.reset_at - time.time())), rate.limit.get_expiry())
+
+
+def _tell(response: Response) -> Response:
+    rate: RequestLimit | None = g.get("rate")
+    if rate is not None:
+        response.headers["RateLimit-Limit"] = str(rate.limit.amount)
+        response.headers["RateLimit-Remaining"] = str(max(0, rate.remaining))
+        response.headers["RateLimit-Reset"] = str(_seconds_left(rate))
+    return response

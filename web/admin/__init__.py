@@ -1,10 +1,8 @@
-"""The admin: a module a page. Each has
-
-- ``blueprint``: a Flask blueprint, named as the module;
-- ``PAGES``: its entries in the navigation (:class:`web.admin.frame.Page`), most have one, in the order of ``MODULES``.
+"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of page, with its entry in the
+navigation.
 
 ``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for again. A route finds its
-group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what ``PAGES[0].scope`` says
+group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what the entry's ``scope`` says
 is refused before a route begins; what needs more, a change above all, begins with ``need(…)``.
 
 ``web.admin.acting.action_form_route`` makes the route of a form that does one action. Whatever form is refused, ``web.admin.forms``
@@ -14,32 +12,27 @@ answers with its page as it was filled in.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 
 from flask import Flask
 
 from engine import subjects
-from web.admin import conversations, erasure, forms, frame, reflection
-from web.admin.accounts import account, audit, keys, people
-from web.admin.memory import agents, archive, events, memories, node
-from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
-from web.admin.retrieval import playground, retrievals
+from web.admin import accounts, agents, forms, frame, memory, node, operations, retrieval
+from web.admin.frame import Pages
 
-#: In the order of the navigation.
-MODULES: tuple[ModuleType, ...] = (
-    overview,
-    *(memories, playground, retrievals, agents, conversations, reflection, archive, events),
-    *(import_module(module) for subject in subjects.on() for module in subject.admin),
-    *(queues, pending_work, dead_letters, schedules, llm_use),
-    *(keys, people, erasure, audit, account),
+#: In the order of the navigation. Modules of optional subjects have a tuple of the same name.
+BLUEPRINTS: tuple[Pages, ...] = (
+    operations.overview_pages,
+    *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
+    *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
+    *(pages for subject in subjects.on() for module in subject.admin for pages in import_module(module).BLUEPRINTS),
+    *(operations.queue_pages, operations.work_pages, operations.letter_pages, operations.job_pages, operations.llm_pages),
+    *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages, accounts.account_pages),
 )
-
-
 assert node  # its routes are those of memories
 
 
 def register(app: Flask) -> None:
-    frame.register(app, MODULES)
-    for module in MODULES:
-        app.register_blueprint(module.blueprint)
-    forms.register(app, {module.blueprint.name for module in MODULES})
+    frame.register(app, BLUEPRINTS)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)
+    forms.register(app, {blueprint.name for blueprint in BLUEPRINTS})

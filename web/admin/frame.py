@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-from flask import Flask, Response, abort, current_app, g, request
+from flask import Blueprint, Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
 
 from jiyi.settings import get_settings
@@ -43,7 +42,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An entry of the navigation. ``scope`` is needed for every route of its module."""
+    """An entry of the navigation."""
 
     section: str
     title: LazyString
@@ -54,10 +53,18 @@ class Page:
     of_service: bool = False
 
 
-def register(app: Flask, modules: Sequence[ModuleType]) -> None:
-    pages: list[Page] = [page for module in modules for page in module.PAGES]
-    needed: dict[str, Scope] = {module.blueprint.name: module.PAGES[0].scope for module in modules if module.PAGES}
-    admin = {module.blueprint.name for module in modules}
+class Pages(Blueprint):
+    """Routes of pages, and their entries in the navigation; what the first entry needs is needed for every route."""
+
+    def __init__(self, name: str, import_name: str, *entries: Page) -> None:
+        super().__init__(name, import_name)
+        self.entries = entries
+
+
+def register(app: Flask, blueprints: Sequence[Pages]) -> None:
+    pages = [page for blueprint in blueprints for page in blueprint.entries]
+    needed: dict[str, Scope] = {blueprint.name: blueprint.entries[0].scope for blueprint in blueprints if blueprint.entries}
+    admin = {blueprint.name for blueprint in blueprints}
     app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
 
     def enter() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -11,11 +10,10 @@ from jiyi.protocol.stores import FilesQuery, ItemsQuery, MapQuery, OperationsQue
 from models.stores import actions, reads
 from web.admin import inputs
 from web.admin.acting import action_form_route, perform
-from web.admin.frame import Page, asked
+from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, page, reads_database
 
-blueprint = Blueprint("stores", __name__)
-PAGES = (Page("memory", lazy_gettext("Stores"), "stores.index"),)
+store_pages = Pages("stores", __name__, Page("memory", lazy_gettext("Stores"), "stores.index"))
 
 STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
 #: Characters of a line, of a question that is tried, and items that it finds.
@@ -23,7 +21,7 @@ LINE_CHARS, QUERY_CHARS, TRIED = 300, 2_000, 5
 NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(group)s”.")
 
 
-@page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
+@page(store_pages, "/stores", "stores.html", name="index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
     page_ = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
     return {
@@ -34,7 +32,7 @@ def index(connection: Connection, group: str) -> Context:
     }
 
 
-@page(blueprint, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
+@page(store_pages, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
 def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
     store = _store(group, name, run_id)
@@ -56,7 +54,7 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
 
 
 action_form_route(
-    blueprint,
+    store_pages,
     "/stores/<name:name>/reindex",
     actions.reindex,
     "stores.one",
@@ -64,4 +62,7 @@ action_form_route(
     field_names={"run_id": "run"},
     kept_fields=["run"],
 )
-action_form_route(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", field_names={"run_id": "run"})
+action_form_route(store_pages, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", field_names={"run_id": "run"})
+
+
+BLUEPRINTS = (store_pages,)

@@ -11,23 +11,18 @@ from importlib import import_module
 from typing import Any
 
 from flask import Blueprint, Flask, Response
-from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from engine import subjects
 from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, commands, docs, erasure, operations, retrieval, tools
-from web.api.memory import events, memories
+from web.api import docs, memory, service
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (
-    *(events, retrieval, memories, commands, operations, erasure, actions, tools),
-    *(import_module(module) for subject in subjects.on() for module in subject.api),
-)
+MODULES = (memory, service, *(import_module(module) for subject in subjects.on() for module in subject.api))
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 
@@ -46,8 +41,8 @@ def register(app: Flask) -> None:
 
 def _blueprint() -> Blueprint:
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
-    blueprint.before_request(_identify)
-    blueprint.register_error_handler(Exception, _problem)
+    blueprint.before_request(identify_by_key)
+    blueprint.register_error_handler(Exception, answer_to)
     for operation in OPERATIONS:
         blueprint.add_url_rule(operation.path, operation.id, _view(operation), methods=[operation.method])
     return blueprint
@@ -59,11 +54,3 @@ def _view(operation: Operation) -> Callable[..., Response]:
         return run(operation, **parts)
 
     return view
-
-
-def _identify() -> None:
-    identify_by_key()
-
-
-def _problem(error: Exception) -> ResponseReturnValue:
-    return answer_to(error)

@@ -16,13 +16,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from jiyi.protocol import limits
 from jiyi.protocol.actions import TABLE, name_of
 from jiyi.protocol.base import NUL_ESCAPE, unstorable
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.openapi.document import field_problem
 from jiyi.protocol.wire.json_checks import repeated_key, sentence, wrong_types
-from jiyi.settings import get_settings
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
 
@@ -122,8 +122,7 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
 
 def _limit(operation: Operation, action: str | None) -> int:
     declared = None if action is None else TABLE.get(name_of(action))
-    most = get_settings().max_message_bytes
-    return most if operation.large or (declared is not None and declared.large) else min(most, BODY_BYTES)
+    return limits.MAX_MESSAGE_BYTES if operation.large or (declared is not None and declared.large) else BODY_BYTES
 
 
 def _data(limit: int) -> bytes:
@@ -131,7 +130,7 @@ def _data(limit: int) -> bytes:
     try:
         return request.get_data(cache=False)
     except RequestEntityTooLarge:
-        drain(get_settings().max_message_bytes)
+        drain(limits.MAX_MESSAGE_BYTES)
         raise Refused(413, f"The body has more than {limit:,} bytes; send several requests.") from None
 
 

@@ -13,7 +13,7 @@ from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi import document as problems
 from jiyi.protocol.openapi import tools
 from jiyi.protocol.openapi.document import Json, not_null
-from web.accounts.rate_limits import limits
+from web.accounts.api_keys import limits
 from web.api.registry import OPERATIONS
 
 blueprint = Blueprint("api_docs", __name__)

@@ -53,11 +53,11 @@ from models.memory.looks import Looks
 from models.tiers import actions, knowledge_reads, news, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
-from web.api.memory.storing import keep
+from web.actions import caller
+from web.api.memory import keep
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.calls import caller
 
 log = logging.getLogger("jiyi.web")
 
@@ -149,8 +149,8 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     event = _event(asker.group_id, body)
     keep([event])
     entry_id, group_id = event.event_id, asker.group_id
-    found = _outcomes.wait(group_id, [entry_id], query.wait) or {}
-    return found.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
+    states = _outcomes.wait(group_id, [entry_id], query.wait) or {}
+    return states.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
 @operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)

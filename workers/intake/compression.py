@@ -60,9 +60,7 @@ def decompressed(body: bytes, name: str, limit: int) -> bytes:
     except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:  # OSError and ValueError are bz2's
         raise UnreadableBodyError(f"its header says {name!r}, but it cannot be decompressed: {error}") from None
     if len(plain) > limit:
-        raise UnreadableBodyError(
-            f"a message of more than {limit:,} bytes, decompressed, is larger than {limit:,} (JIYI_MAX_MESSAGE_BYTES)"
-        )
+        raise UnreadableBodyError(f"a message of more than {limit:,} bytes, decompressed, is larger than {limit:,}")
     if not decompressor.eof or decompressor.unused_data:
         raise UnreadableBodyError(f"its header says {name!r}, but it is not one whole compressed body")
     return plain

@@ -103,7 +103,7 @@ class Intake:
         """What a batch holds; None when the intake is to stop, and its messages are to be delivered again."""
         if not self._until_done("signatures wait", lambda: self._signatures.look_up(batch.messages)):
             return None
-        return open_messages(batch.messages, self._signatures, self.settings)
+        return open_messages(batch.messages, self._signatures)
 
     def _store(self, opened: Opened) -> bool:
         """In the other thread. False: not stored, because the intake is to stop."""

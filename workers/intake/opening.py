@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from jiyi.protocol import event_bodies
+from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey
 from jiyi.protocol.wire.signatures import ID, SERVICE, service_signing_key, verifies
@@ -56,19 +56,19 @@ class Opened:
                 self.ready = ready
 
 
-def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
+def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
     """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message holds."""
     opened = Opened()
     for packed in messages:
         try:
-            message = plain(packed, settings.max_message_bytes)
+            message = plain(packed, limits.MAX_MESSAGE_BYTES)
         except UnreadableBodyError as error:
-            opened.rejected.append(_refused(packed, str(error), settings, believed=False))
+            opened.rejected.append(_refused(packed, str(error), believed=False))
             continue
         if problem := signatures.problem(message):
-            opened.rejected.append(_refused(message, problem, settings, believed=False))
-        elif problem := _problem(message, settings):
-            opened.rejected.append(_refused(message, problem, settings))
+            opened.rejected.append(_refused(message, problem, believed=False))
+        elif problem := _problem(message):
+            opened.rejected.append(_refused(message, problem))
         else:
             _decode(message, signatures.group(message), opened)
             opened.prepare(PREPARED_TOGETHER)
@@ -76,10 +76,10 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
     return opened
 
 
-def _refused(message: Taken, problem: str, settings: Settings, *, believed: bool = True) -> Rejected:
+def _refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
     """A message that is not decoded. Of one that is too large only the beginning is kept: dead letters must not fill the database."""
     body = message.body
-    if len(body) > settings.max_message_bytes:
+    if len(body) > limits.MAX_MESSAGE_BYTES:
         body = body[:KEPT_OF_TOO_LARGE]
         problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again, in smaller messages"
     return Rejected(readable(body), problem, believed=believed)
@@ -116,10 +116,9 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
     opened.rejected.extend(rejected)
 
 
-def _problem(message: Taken, settings: Settings) -> str:
-    if len(message.body) > settings.max_message_bytes:
-        limit = f"{settings.max_message_bytes:,} (JIYI_MAX_MESSAGE_BYTES)"
-        return f"a message of {len(message.body):,} bytes is larger than {limit}"
+def _problem(message: Taken) -> str:
+    if len(message.body) > limits.MAX_MESSAGE_BYTES:
+        return f"a message of {len(message.body):,} bytes is larger than {limits.MAX_MESSAGE_BYTES:,}"
     if message.content_type != wire.CONTENT_TYPE:
         return f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"
     return ""

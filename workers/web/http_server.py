@@ -23,10 +23,10 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, Task, WSGITask
 
-from web.accounts.rate_limits import LIMITED
-from web.operations.probes import UP
+from web.accounts.api_keys import LIMITED
+from web.probes import UP
 from web.security import HEADERS
-from web.stream.sending import CONNECTION
+from web.stream import CONNECTION
 from workers.web.dispatching import Dispatchers, TooManyRequests, is_liveness_probe
 
 if TYPE_CHECKING:

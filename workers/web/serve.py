@@ -13,6 +13,7 @@ from types import FrameType
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import SettingsError
+from jiyi.protocol import limits
 from jiyi.protocol.limits import REQUESTS_AT_ONCE
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
@@ -20,10 +21,9 @@ from models.accounts import users
 from models.db.bounded_reads import one_line
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from web import create_app
+from web import create_app, stream
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
-from web.stream import routes
 from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
@@ -82,14 +82,14 @@ def serve(settings: Settings, sock: socket.socket) -> None:
         app,
         sock,
         threads=REQUESTS_AT_ONCE,
-        max_body=settings.max_message_bytes + ROOM_FOR_413,
-        patience=settings.stream_patience_seconds,
+        max_body=limits.MAX_MESSAGE_BYTES + ROOM_FOR_413,
+        patience=stream.PATIENCE_SECONDS,
         proxies=settings.web_proxies,
     )
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # told twice, it goes at once
-        routes.end_streams()
+        stream.end_streams()
         server.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):

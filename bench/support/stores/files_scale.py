@@ -63,7 +63,7 @@ def scale_files(files: int, console: Console = QUIET) -> dict[str, Any]:
     """Indexing of a tenth of the files and of all of them, each by a process of its own; then changes."""
     with ephemeral.folder("jiyi-bench-") as home:
         folder = home / "files"
-        with ephemeral.database(home, store_roots=str(folder), embedder="hashing", store_max_file_mb="1"), whole_service():
+        with ephemeral.database(home, store_roots=str(folder), embedder="hashing"), whole_service():
             few, many = folder / "few", folder / "many"
             for count, place in ((files // 10, few), (files, many)):
                 for number in range(count):

@@ -199,7 +199,7 @@ def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> Non
 def program(web_app: Flask) -> FlaskClient:
     """The web with an operation that tells who asks."""
     blueprint = Blueprint("testing", __name__, url_prefix="/api/test")
-    blueprint.before_request(lambda: web_keys.identify_by_key() and None)
+    blueprint.before_request(web_keys.identify_by_key)
 
     @blueprint.get("/who")
     def tell() -> Any:
@@ -316,7 +316,7 @@ def limited(web_app: Flask, monkeypatch: pytest.MonkeyPatch) -> Limited:
 
     def make(rate_limit: str, **settings: str) -> FlaskClient:
         changed = get_settings().model_copy(update={"rate_limit": rate_limit, **settings})
-        monkeypatch.setattr("web.accounts.rate_limits.get_settings", lambda: changed)
+        monkeypatch.setattr("web.accounts.api_keys.get_settings", lambda: changed)
         app = create_app()
 
         @app.get("/api/test/who", endpoint="who")
@@ -348,7 +348,7 @@ def test_a_key_that_asks_too_often_waits_and_is_told_how_long(limited: Limited, 
 
 
 def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.accounts.rate_limits.REFUSED", "2/hour")
+    monkeypatch.setattr("web.accounts.api_keys.REFUSED", "2/hour")
     browser = limited("")
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
     statuses = [browser.get("/api/test/who", headers=bearer(str(new_key()))).status_code for _ in range(4)]
@@ -373,7 +373,7 @@ def test_without_valkey_each_process_counts_by_itself_and_says_so_once(
 def signed_queue(database: Stack) -> Iterator[Settings]:
     """A queue of the test's own, on which signatures are required."""
     name = f"signed-{uuid4().hex[:8]}"
-    with environment(exchange=name, intake_queue=f"{name}.queue", intake_redelivery_seconds="60", require_signed_events="true"):
+    with environment(exchange=name, intake_queue=f"{name}.queue", work_lease_seconds="30", require_signed_events="true"):
         yield get_settings()
 
 
@@ -645,7 +645,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
         valkey.execute_command("ACL", "SETUSER", name, "reset", *rules)
         try:
             address = database.urls.broker_url.replace("://", f"://{name}:PASSWORD@", 1)
-            with environment(broker_url=address, publish_timeout="30"), Client(group, key=str(new_key())) as client:
+            with environment(broker_url=address, request_timeout="60"), Client(group, key=str(new_key())) as client:
                 open_source(Settings(broker_url=database.urls.broker_url)).close()  # the service has declared its queue
                 before = valkey.llen("memory.intake")
                 client.observe("a", "hello")

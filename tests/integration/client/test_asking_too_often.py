@@ -73,12 +73,9 @@ def test_over_http_every_event_is_stored_once(
     assert all(refusal.retry_after is not None for refusal in refusals)
 
 
-def test_over_http_who_has_no_time_is_told_so(url: str, service: str, api_key: Callable[..., str]) -> None:
-    settings = get_settings().model_copy(update={"patience_seconds": 0.0})
-    with (
-        Client(url=url, key=api_key(service, "publish"), settings=settings) as client,
-        pytest.raises(TooManyQuestions, match="asked too often"),
-    ):
+def test_over_http_who_has_no_time_is_told_so(url: str, service: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jiyi.client.http.PATIENCE_SECONDS", 0.0)
+    with Client(url=url, key=api_key(service, "publish")) as client, pytest.raises(TooManyQuestions, match="asked too often"):
         for number in range(REQUESTS):
             client.observe("klaus", f"Klaus drinks cup {number}")
 
@@ -87,7 +84,7 @@ def test_over_the_broker_every_question_is_answered(service: str) -> None:
     """How many of them the worker refuses at first depends on how fast it is: none may stay without an answer."""
 
     async def ask() -> int:
-        patient = get_settings().model_copy(update={"publish_timeout": 60.0})  # a busy machine opens two hundred connections
+        patient = get_settings().model_copy(update={"request_timeout": 120.0})  # a busy machine opens two hundred connections
         clients = [AsyncClient(service, settings=patient) for _ in range(CLIENTS)]
         await clients[0].observe("klaus", "Klaus drinks tea", wait=True)
         answers = await asyncio.gather(

@@ -40,7 +40,7 @@ def broker(database: Stack) -> Iterator[redis.Redis]:
         try:
             with environment(broker_url=own):
                 open_source(get_settings()).close()  # the service was here
-            with environment(broker_url=own.replace("://", f"://{name}:PASSWORD@", 1), publish_timeout="30", key=str(new_key())):
+            with environment(broker_url=own.replace("://", f"://{name}:PASSWORD@", 1), request_timeout="60", key=str(new_key())):
                 yield valkey
         finally:
             valkey.execute_command("ACL", "DELUSER", name)
@@ -113,7 +113,7 @@ def test_a_queue_that_others_have_bound_gets_its_copy(broker: redis.Redis, group
 
 def test_without_a_binding_nothing_is_dropped_without_a_word(broker: redis.Redis, group: str) -> None:
     broker.delete(BINDINGS)
-    with environment(publish_timeout="0.3"), Client(group) as client, pytest.raises(BrokerUnavailable, match="nothing was published"):
+    with environment(request_timeout="0.6"), Client(group) as client, pytest.raises(BrokerUnavailable, match="nothing was published"):
         client.observe("a", "hello")
     assert published(broker) == 0
 

@@ -23,7 +23,7 @@ def test_the_companion_remembers_what_only_its_first_session_told(client: Client
 
 def test_the_loop_neither_raises_nor_waits_when_nobody_answers(group: str) -> None:
     settings = get_settings().model_copy(
-        update={"broker_url": "redis://127.0.0.1:1/0", "redis_url": "redis://127.0.0.1:1/0", "publish_timeout": 0.2}
+        update={"broker_url": "redis://127.0.0.1:1/0", "redis_url": "redis://127.0.0.1:1/0", "request_timeout": 0.4}
     )
     with Client(group, settings=settings) as away, ConversationLoop(away, seconds=0.3) as loop:
         begun = time.monotonic()

@@ -26,9 +26,9 @@ from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import attributes
-from web.admin.memory import agents as agent_pages
-from web.admin.memory import node as evidence
-from web.admin.retrieval import playground as asking
+from web.admin import agents as agent_pages
+from web.admin import node as evidence
+from web.admin import retrieval as asking
 
 AGENT = "林岚"
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
@@ -193,7 +193,7 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
 def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(group)
     slow = text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")  # this statement alone has so little time
-    monkeypatch.setattr("web.admin.memory.memories.search", lambda connection, *_: connection.execute(slow))
+    monkeypatch.setattr("web.admin.memory.search", lambda connection, *_: connection.execute(slow))
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
     assert "statement timeout" in answer.text

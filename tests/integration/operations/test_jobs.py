@@ -350,12 +350,15 @@ def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     assert archived(group) == {}
 
 
-def test_the_bounds_of_fading_are_settings_and_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
+def test_how_soon_memories_fade_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event, imported = observed(group, "a week old", poignancy=7), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
     save(event, imported, observed(group, "now"))
     old(event.event_id, days=8)
     assert run_in(group, archive.archive)["archived"] == 0
-    with environment(archive_after_days="7", archive_below_poignancy="8"):
+    monkeypatch.setattr(archive, "BELOW_POIGNANCY", 8)
+    with environment(archive_after_days="7"):
         assert run_in(group, archive.archive)["archived"] == 1
     assert archived(group) == {"a week old": "faded"}
 

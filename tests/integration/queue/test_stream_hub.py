@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from jiyi.settings import get_settings
 from models.queue import stream
 from models.queue import stream_hub as hubs
 from models.queue.stream_hub import Hub, TooManyWatchers
@@ -60,8 +59,7 @@ def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_somet
 
 
 def test_no_more_than_allowed_even_at_once(database: object, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = get_settings().model_copy(update={"stream_clients_per_key": 3})
-    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    monkeypatch.setattr(hubs, "PER_OWNER", 3)
     own, joined = Hub(), []
 
     def join(_: int) -> None:

@@ -25,6 +25,7 @@ from models.db.valkey import valkey
 from models.retrieval import index_cache
 from tasks.memory import access
 from tasks.retrieval import question as questions
+from tasks.retrieval import reranking
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
 from tests.integration.memory.test_inbox import observed, save
@@ -165,8 +166,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[bad.Vendor]:
     reranker.cache_clear()
     with bad.vendor() as made:
         made.otherwise = bad.rerank(lambda _query, document: 100.0 * ("tomatoes" in document) - len(document))
+        monkeypatch.setattr(reranking, "SECONDS", 30.0)
         # A model of its own each time: breakers are shared, and outlast the test.
-        with environment(reranker=f"compatible:{uuid4().hex}", reranker_base_url=made.base_url, reranker_timeout="30"):
+        with environment(reranker=f"compatible:{uuid4().hex}", reranker_base_url=made.base_url):
             yield made
     reranker.cache_clear()
 
@@ -194,14 +196,16 @@ def test_reranked_the_newer_still_comes_before_the_older(group: str, server: bad
 
 
 @pytest.mark.parametrize("failing", [bad.json_body({"results": []}), bad.slow(20)])
-def test_without_an_answer_of_the_reranker_the_order_stays_and_is_told(group: str, server: bad.Vendor, failing: bad.Script) -> None:
+def test_without_an_answer_of_the_reranker_the_order_stays_and_is_told(
+    group: str, server: bad.Vendor, failing: bad.Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     diary(group)
     with environment(reranker="off"):
         before = ask_all(group, *QUESTIONS, top_k=3)
     assert not server.requests
     server.otherwise = failing
-    with environment(reranker_timeout="0.3"):
-        after = ask_all(group, *QUESTIONS, top_k=3)
+    monkeypatch.setattr(reranking, "SECONDS", 0.3)
+    after = ask_all(group, *QUESTIONS, top_k=3)
     for old, new in zip(before.groups, after.groups, strict=True):
         assert new.retrieved_nodes == old.retrieved_nodes
         assert (new.debug.reranker, "not reranked" in new.debug.note) == ("", True)

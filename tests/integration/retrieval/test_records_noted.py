@@ -5,7 +5,7 @@ from __future__ import annotations
 from jiyi import Client
 from jiyi.polling import poll
 from jiyi.protocol.retrieval import RetrievalRequest
-from web.admin.retrieval.playground import retrieving
+from web.admin.retrieval import retrieving
 
 PATIENCE_SECONDS = 60
 

@@ -55,7 +55,7 @@ def test_each_has_its_state(folder: MakeFolder) -> None:
     }
     reasons = docs.reasons()
     assert {name for name, reason in reasons.items() if reason} == {name for name, state in docs.states().items() if state != "indexed"}
-    assert "JIYI_STORE_MAX_FILE_MB" in reasons["large.txt"]
+    assert "more than 20,971,520" in reasons["large.txt"]
 
 
 def test_what_was_indexed_of_a_file_goes_when_it_becomes_unusable(folder: MakeFolder) -> None:

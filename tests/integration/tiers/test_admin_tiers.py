@@ -30,7 +30,7 @@ from tests.integration.memory.test_admin_memories import attributes
 from tests.integration.memory.test_inbox import save
 from tests.integration.tiers.outputs import TEXTS, output, say, tasks
 from tests.integration.web.test_web import data, page
-from web.admin.tiers import recall, words
+from web.admin import knowledge, tiers
 
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
 
@@ -70,7 +70,7 @@ def test_a_group_without_anything_has_pages(viewer: Browser, group: str) -> None
 
 
 def test_all_pages_escape_what_others_wrote(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "TIMEOUT", 0.2)
+    monkeypatch.setattr(tiers, "TIMEOUT", 0.2)
     said = EVIL + TEXTS[0]
     evil: dict[str, Any] = dict.fromkeys(("session_id", "agent_id", "node_id", "node_name", "node_type"), EVIL)
     (entry,) = say(group, said, confidence=0.9, metadata={EVIL: EVIL}, provenance={EVIL: EVIL}, **evil)
@@ -189,7 +189,7 @@ def test_an_entry_tells_why_it_was_kept_out_and_what_it_repeats(viewer: Browser,
 
 
 def test_every_reason_has_a_word() -> None:
-    assert words.REASONS.keys() == SENTENCES.keys()
+    assert knowledge.REASONS.keys() == SENTENCES.keys()
 
 
 def test_what_another_group_has_is_not_there(admin: Browser, sign_in: SignIn, group: str) -> None:
@@ -337,14 +337,14 @@ def test_a_digest_is_read_and_promoted_from(admin: Browser, group: str) -> None:
 
 
 def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.admin.tiers.digests.DIGEST_TIMEOUT", 0.2)
+    monkeypatch.setattr("web.admin.knowledge.DIGEST_TIMEOUT", 0.2)
     answer = admin.post("/digests", data={"days": "7"})
     assert answer.status_code == 503
     assert "reflection" in answer.text
     assert admin.post("/digests", data={"days": "-1"}).status_code == 400
     with unit_of_work() as connection:
         assert digests.listed(connection, group) == []
-    monkeypatch.setattr(recall, "TIMEOUT", 0.2)
+    monkeypatch.setattr(tiers, "TIMEOUT", 0.2)
     assert "No answer" in page(admin, "/ask", group=group, query="kiln")
 
 
@@ -358,7 +358,7 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
         with for_groups(query.group_id):
             return memory.query_memory(query).model_dump_json().encode()
 
-    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(answered)}))
+    monkeypatch.setattr(tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(answered)}))
     found = data(viewer, "/ask.json", group=group, query="kiln", relevance_threshold="-1", headings="en")
     answer = MemoryAnswer.model_validate(found["answer"])
     assert [item.source for item in answer.results] == ["hot", "cold"]
@@ -391,7 +391,7 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     def unreachable(*_: Any) -> Any:
         raise BrokerUnavailable("cannot reach it")
 
-    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)}))
+    monkeypatch.setattr(tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)}))
     found = data(viewer, "/ask.json", group=group, query="kiln cools", relevance_threshold="-1")
     assert [(one["tier"], one["state"]) for one in found["answer"]["tiers"]] == [("working", "failed"), ("longterm", "ok")]
     assert "Cups crack" in found["history_context"]

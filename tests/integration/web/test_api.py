@@ -28,8 +28,8 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.queue import broker_queues, dead_letters
 from tests.integration.programs import Program
-from web import calls
-from web.api.memory.events import status_url
+from web import actions
+from web.api.memory import status_url
 
 AGENT = "林岚"
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("own_caller")
 @contextmanager
 def other_settings(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Iterator[None]:
     """For what the web asks the settings for; its database stays as it is."""
-    held = (get_settings, valkey, calls.caller)
+    held = (get_settings, valkey, actions.caller)
     with monkeypatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(f"JIYI_{name.upper()}", value)
@@ -357,8 +357,7 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(api: Program) -> None:
-    limit = get_settings().max_message_bytes
-    body = b'{"agent_id": "a", "description": "' + b"x" * limit + b'"}'
+    body = b'{"agent_id": "a", "description": "' + b"x" * limits.MAX_MESSAGE_BYTES + b'"}'
     api.ask("POST", "/events", 413, data=body, content_type="application/json")
     many = {"events": [{"agent_id": "a", "description": "d"}] * (limits.MAX_EVENTS_PER_MESSAGE + 1)}
     assert "events" in api.post("/events", many, 422)["detail"]
@@ -415,14 +414,14 @@ def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
 def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
     client.delete("retrieval")
-    with other_settings(monkeypatch, max_retrievals_waiting="2"):
-        client.lpush("retrieval", *(["{}"] * 3))
-        try:
-            answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
-        finally:
-            client.delete("retrieval")
+    monkeypatch.setattr("web.api.memory.MOST_WAITING", 2)
+    client.lpush("retrieval", *(["{}"] * 3))
+    try:
+        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
+    finally:
+        client.delete("retrieval")
     assert answer.headers["Retry-After"] == "1"
-    assert "JIYI_MAX_RETRIEVALS_WAITING" in answer.json["detail"]
+    assert "3 retrievals wait, which is more than 2" in answer.json["detail"]
 
 
 def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None:

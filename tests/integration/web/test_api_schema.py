@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from models.memory.looks import Looks
-from web import calls, create_app
-from web.accounts import rate_limits
+from web import actions, create_app
+from web.accounts import api_keys
 from web.api import OPERATIONS
 from workers.ephemeral import environment
 
@@ -53,22 +53,22 @@ TRIALS = [
 def loaded(_workers: None) -> Iterator[Any]:
     """The document of one app for all trials, without limits: else most answers would be 429."""
     with environment(rate_limit=""), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rate_limits, "REFUSED", "100000/minute")  # made before any fixture of a single test
+        patch.setattr(api_keys, "REFUSED", "100000/minute")  # made before any fixture of a single test
         app = create_app()
         app.config["PROPAGATE_EXCEPTIONS"] = False
         yield schemathesis.openapi.from_wsgi("/api/openapi.json", app)
-        for made in calls.caller.made():
+        for made in actions.caller.made():
             made.close()
-        calls.caller.cache_clear()
+        actions.caller.cache_clear()
 
 
 @pytest.fixture
 def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The document, with an operator's key that speaks for a group of its own."""
     loaded.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
-    ask = calls.caller().call_for_json
+    ask = actions.caller().call_for_json
     monkeypatch.setattr(
-        calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
+        actions.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
     )
     wait = Looks.wait
     monkeypatch.setattr(Looks, "wait", lambda looks, group_id, ids, seconds: wait(looks, group_id, ids, min(seconds, PATIENCE)))

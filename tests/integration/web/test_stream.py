@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from jiyi import Client
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import EMBED
@@ -30,8 +30,7 @@ from models.queue.pending_work import enqueue
 from models.queue.stream_hub import hub
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from web.stream import routes as pages
-from web.stream import sending
+from web import stream as web_stream
 from workers import ephemeral
 
 PATIENCE_SECONDS = 60.0
@@ -155,7 +154,7 @@ class Reader:
 @pytest.fixture
 def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     hub.cache_clear()
-    monkeypatch.setattr(sending, "LOOK", 0.05)
+    monkeypatch.setattr(web_stream, "LOOK", 0.05)
     yield
     hub.cache_clear()
 
@@ -188,7 +187,7 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..
     reader = watch()
     opened = reader.event()
     assert opened["event"] == "stream.opened"
-    assert reader.retry == str(pages.RETRY_MS)
+    assert reader.retry == str(web_stream.RETRY_MS)
     stream.publish_all((group, "work.done", {"n": n}) for n in (1, 2, 3))
     events = [reader.event() for _ in range(3)]
     assert [json.loads(event["data"])["n"] for event in events] == [1, 2, 3]
@@ -214,7 +213,7 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..
 def test_kinds_are_chosen_and_quiet_streams_have_heartbeats(
     watch: Callable[..., Reader], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "HEARTBEAT", 0.2)
+    monkeypatch.setattr(web_stream, "HEARTBEAT", 0.2)
     reader = watch("kinds=node.stored,letter.opened")
     reader.event()
     assert next(reader._chunks) == b":\n\n"
@@ -284,8 +283,8 @@ def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, g
 
 
 def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = get_settings().model_copy(update={"stream_clients": 3, "stream_clients_per_key": 2})
-    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    monkeypatch.setattr(hubs, "STREAMS", 3)
+    monkeypatch.setattr(hubs, "PER_OWNER", 2)
     one, other = api_key(group, "read"), api_key(group, "read")
     client = web_app.test_client()
     kept = [get(client, "", one), get(client, "", one)]
@@ -317,7 +316,7 @@ def test_too_many_from_one_address_are_turned_away_whoever_they_are(
 
 
 def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STREAM_SECONDS", 0.3)
+    monkeypatch.setattr(web_stream, "STREAM_SECONDS", 0.3)
     reader = watch()
     reader.event()
     with pytest.raises(StopIteration):
@@ -325,6 +324,17 @@ def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch:
 
 
 # A real server
+
+
+@contextmanager
+def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
+    """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so many seconds."""
+    bounds = f"hubs.STREAMS, hubs.PER_OWNER, stream.PATIENCE_SECONDS = {streams}, 1, {seconds}"
+    modules = "from models.queue import stream_hub as hubs; from web import stream; from workers.web import serve"
+    code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
+    monkeypatch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
+    with ephemeral.served(logs) as (port, _):
+        yield port
 
 
 def status_of_another(port: int, key: str) -> int:
@@ -349,9 +359,11 @@ def connected(port: int, key: str) -> Iterator[socket.socket]:
         yield sock
 
 
-def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+def test_a_client_that_never_reads_is_cut_off_and_others_are_served(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deaf_key, key = api_key(group, "read"), api_key(group, "read")
-    with ephemeral.served(tmp_path, stream_clients="1", stream_patience_seconds="1") as (port, _), connected(port, deaf_key):
+    with served(tmp_path, monkeypatch, streams=1, seconds=1) as port, connected(port, deaf_key):
         await_true(lambda: status_of_another(port, key) == 503, "the deaf client has no stream")
         ids = [str(uuid4()) for _ in range(100)]
 
@@ -365,24 +377,29 @@ def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: ob
     assert "Traceback" not in (tmp_path / "web.log").read_text()
 
 
-def test_a_client_that_goes_makes_room_at_once_and_streams_end_with_the_process(
-    database: object, tmp_path: Path, api_key: MakeKey, group: str
+def test_a_client_that_goes_makes_room_at_once(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = api_key(group, "read")
-    with ephemeral.served(tmp_path, stream_clients_per_key="1", stream_patience_seconds="300") as (port, process):
+    with served(tmp_path, monkeypatch, streams=24, seconds=300) as port:
         with connected(port, key):
             await_true(lambda: status_of_another(port, key) == 429, "there is no stream")
         await_true(lambda: status_of_another(port, key) == 200, "it holds on to a client that has gone")
-        with connected(port, api_key(group, "read")) as sock:
-            received = b""
-            while b"stream.opened" not in received:
-                received += sock.recv(65_536)
-            assert b"200 OK" in received
-            stream.publish(group, "work.done", n="看")
-            while "看".encode() not in received:
-                received += sock.recv(65_536)
-            os.kill(process.pid, signal.SIGTERM)
-            rest = b"".join(iter(lambda: sock.recv(65_536), b""))
+    assert "Traceback" not in (tmp_path / "web.log").read_text()
+
+
+def test_streams_end_with_the_process_and_news_comes_over_http(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+    key = api_key(group, "read")
+    with ephemeral.served(tmp_path) as (port, process), connected(port, key) as sock:
+        received = b""
+        while b"stream.opened" not in received:
+            received += sock.recv(65_536)
+        assert b"200 OK" in received
+        stream.publish(group, "work.done", n="看")
+        while "看".encode() not in received:
+            received += sock.recv(65_536)
+        os.kill(process.pid, signal.SIGTERM)
+        rest = b"".join(iter(lambda: sock.recv(65_536), b""))
         assert b"come back" in rest
         assert rest.endswith(b"0\r\n\r\n")  # the answer's proper end
         assert process.wait(PATIENCE_SECONDS) == 0

@@ -35,7 +35,7 @@ from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
 from web import show
-from web.admin.operations.overview import gather
+from web.admin.operations import gather
 from web.security import require_login_on_public_bind
 from workers import ephemeral
 from workers.embedded.stack import Stack
@@ -276,7 +276,7 @@ def test_every_answer_carries_the_security_headers(browser: FlaskClient) -> None
 
 
 def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.admin.operations.overview.gather", create_autospec(gather, side_effect=RuntimeError("hunter2")))
+    monkeypatch.setattr("web.admin.operations.gather", create_autospec(gather, side_effect=RuntimeError("hunter2")))
     for path in ("/", "/overview.json"):
         answer = browser.get(path)
         assert answer.status_code == 500

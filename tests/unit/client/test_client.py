@@ -37,7 +37,7 @@ NOBODY = "redis://127.0.0.1:1/0"
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1)
+    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, request_timeout=0.6)
     monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
     with Client("group", settings=settings) as made:
         yield made
@@ -63,7 +63,9 @@ def test_observe_makes_one_event_of_the_clients_group_or_of_the_one_that_is_name
     assert (sent[1][0].event_id, sent[1][0].group_id) == (UUID(int=5), "other")
 
 
-def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client, sent: list[list[wire.Event]]) -> None:
+def test_many_go_in_messages_of_limited_size_and_keep_their_order(
+    client: Client, sent: list[list[wire.Event]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert client.observe_many([]) == client.observe_many([], wait=True) == []
     assert sent == []
     ids = client.observe_many({"agent_id": "klaus", "description": str(i)} for i in range(7))
@@ -71,7 +73,8 @@ def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client
     assert [event.event_id for message in sent for event in message] == ids
     assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
     long = [wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})] * 5
-    by_bytes = [events for events, _ in event_bodies.messages(long, Settings(max_message_bytes=2_100))]
+    monkeypatch.setattr(limits, "MAX_MESSAGE_BYTES", 2_100)
+    by_bytes = [events for events, _ in event_bodies.messages(long)]
     assert [len(message) for message in by_bytes] == [2, 2, 1]
 
 
@@ -158,7 +161,7 @@ def test_when_nobody_listens_it_is_said_soon() -> None:
     """All at once: each takes some seconds, mostly of waiting."""
 
     def failure(act: Callable[[Client], Any]) -> BaseException | None:
-        settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1)
+        settings = Settings(broker_url=NOBODY, redis_url=NOBODY, request_timeout=0.6)
         with Client("group", settings=settings) as client, pytest.raises(BrokerUnavailable, match="running") as caught:
             act(client)
         return caught.value

@@ -165,19 +165,25 @@ def test_who_asks_too_often_waits_as_long_as_told_and_is_answered(
 
 @BOTH
 @pytest.mark.parametrize(
-    ("settings", "timeout", "after", "tries"),
+    ("patience", "timeout", "after", "tries"),
     [
-        ({}, None, "71", 1),  # longer than the client has patience
-        ({}, 5.0, "6", 1),  # longer than the caller has time
-        ({"patience_seconds": 0}, None, "1", 1),
-        ({"patience_seconds": 3_600}, None, "1", 17),
+        (70, None, "71", 1),  # longer than the client has patience
+        (70, 5.0, "6", 1),  # longer than the caller has time
+        (3_600, None, "1", 17),
     ],
 )
 def test_in_the_end_the_refusal_is_raised_with_the_time_that_was_told(
-    by: Callable[..., Any], settings: dict[str, Any], timeout: float | None, after: str, tries: int, pauses: list[float]
+    by: Callable[..., Any],
+    patience: float,
+    timeout: float | None,
+    after: str,
+    tries: int,
+    pauses: list[float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("jiyi.client.http.PATIENCE_SECONDS", patience)
     service = Service(UNKNOWN, *[refused(after)] * 99)
     with pytest.raises(TooManyQuestions, match="Ask again") as raised:
-        by(service, lambda client: client.retrieve("klaus", "tea", timeout=timeout), **settings)
+        by(service, lambda client: client.retrieve("klaus", "tea", timeout=timeout))
     assert raised.value.retry_after == float(after)
     assert len(service.asked) == tries == len(pauses) + 1

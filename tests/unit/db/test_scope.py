@@ -29,7 +29,7 @@ WHOLE_SERVICE = {
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
     "web/admin/frame.py": "the operator's pages",
-    "web/operations/metrics.py": "the service's meters",
+    "web/probes.py": "the service's meters",
     "workers/web/serve.py": "whether there is anybody who can sign in",
     "models/accounts/signing_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",

@@ -14,7 +14,7 @@ from models.operations import meters
 from models.operations.series import BOUNDS_MS, quantile
 from models.queue import news
 from models.queue.stream import place
-from web.stream.sending import CHUNK, event, gathered
+from web.stream import CHUNK, event, gathered
 from workers.celery.worker_setup import Watch
 
 

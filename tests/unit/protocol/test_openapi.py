@@ -17,7 +17,7 @@ from jiyi.protocol.events import EVENT_TYPES
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi import document as problems
 from jiyi.protocol.openapi import tools
-from web.accounts import rate_limits
+from web.accounts import api_keys
 from web.api import OPERATIONS
 from web.api.docs import blueprint, type_of
 from web.api.registry import Operation
@@ -166,7 +166,7 @@ def test_types_are_said_in_a_few_words() -> None:
 @pytest.fixture
 def client() -> Any:
     app = Flask("web")
-    rate_limits.register(app)
+    api_keys.register(app)
     app.register_blueprint(blueprint)
     return app.test_client()
 

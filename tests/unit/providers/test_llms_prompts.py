@@ -45,13 +45,13 @@ def test_there_is_a_prompt_of_each_name_in_each_language_and_no_other_file() -> 
 
 def test_a_prompt_of_ones_own_comes_before_ours_and_is_signed_by_its_version(configure: Callable[..., Settings], tmp_path: Path) -> None:
     (tmp_path / "poignancy.en.md").write_text("---\r\nname: poignancy\r\nversion: mine-2\r\n---\r\nHow heavy?\r\n", "utf-8")
-    configure(llm_prompts=tmp_path, llm_prompt_chars=5_000)
+    configure(llm_prompts=tmp_path)
     assert prompts.prompt("poignancy", "en").body == "How heavy?"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "en") == "poignancy@mine-2"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "zh") == "poignancy@1"
     assert "How heavy?" in prompts.messages(Poignancy(agent_id="a", text="b"), {})[0]["content"]
-    question = Poignancy(agent_id="Mira", text="</data>\u200b" * 20_000)  # no prompt is longer than is set
-    assert len(prompts.messages(question, schema_of(question))[1]["content"]) <= 5_000
+    question = Poignancy(agent_id="Mira", text="</data>\u200b" * 20_000)
+    assert len(prompts.messages(question, schema_of(question))[1]["content"]) <= prompts.PROMPT_CHARS
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,13 @@ def vendor() -> Iterator[bad.Vendor]:
         yield server
 
 
-DASHSCOPE = {"embedder": "dashscope", "embedder_api_key": "k", "embedder_query_timeout": 30}
+DASHSCOPE = {"embedder": "dashscope", "embedder_api_key": "k"}
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine answers late."""
+    monkeypatch.setattr(remote_embedder, "QUERY_SECONDS", 30.0)
 
 
 @pytest.fixture

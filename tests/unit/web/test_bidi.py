@@ -1,10 +1,10 @@
-"""web.bidi: characters that turn the direction of what follows are seen, and what is sent back stays as it is."""
+"""web.show: characters that turn the direction of what follows are seen, and what is sent back stays as it is."""
 
 from __future__ import annotations
 
 import pytest
 
-from web.bidi import shown
+from web.show import show_controls
 
 RLO, PDI = "\u202e", "\u2069"
 
@@ -22,4 +22,4 @@ RLO, PDI = "\u202e", "\u2069"
     ],
 )
 def test_what_is_seen_is_escaped(html: str, expected: str) -> None:
-    assert shown(html) == expected
+    assert show_controls(html) == expected

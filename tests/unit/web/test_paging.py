@@ -16,7 +16,7 @@ from jiyi.protocol.memory import AgentsQuery, KeywordsWanted, MemoriesWanted
 from jiyi.protocol.operations import LettersRequest
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
-from web.api.paging import Paging
+from web.api.registry import Paging
 
 ID = UUID("0198a6c8-0000-7000-8000-000000000001")
 THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -1,1 +1,0 @@
-"""Admin pages for keys, people, one's own account and the audit log."""

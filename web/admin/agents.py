@@ -1,0 +1,285 @@
+"""Agents: the list; one with its memories over time, its keywords, its settings and its next reflection; what they thought about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, get_args
+from uuid import UUID
+
+from flask import abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from engine.reflection.reflect import with_progress
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.memory import AgentState, KeywordStrength
+from jiyi.protocol.reflection import State, Trigger
+from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
+from models.db.bounded_reads import from_database
+from models.memory import actions, agent_reads
+from models.memory.agent_reads import Span, TimelineSpan
+from models.memory.search import FoundMemory, MemoryFilter, search
+from models.reflection import actions as reflection
+from models.reflection import reads as reflection_reads
+from models.retrieval import records
+from web.accounts.identity import need
+from web.admin import inputs
+from web.admin.acting import action_form_route, checked, perform
+from web.admin.frame import Page, Pages, asked, storable, wants_fragment
+from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
+
+agent_pages = Pages("agents", __name__, Page("memory", lazy_gettext("Agents"), "agents.index"))
+
+AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
+#: Keywords that can be paged to; the weakest were met once each.
+MAX_KEYWORDS = 1_000_000
+NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+
+
+@page(agent_pages, "/agents", "agents.html", name="index")
+def agents(connection: Connection, group: str) -> Context:
+    after = asked("after") or ""
+    rows = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
+    return {"after": after or None, **rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
+
+
+@page(
+    agent_pages,
+    "/agents/<name:group>/<name:agent>",
+    "agent.html",
+    name="agent",
+    missing=NO_AGENT,
+    types=NODE_TYPES,
+    drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
+    form=lambda data: settings_fields(data["agent"].settings),
+    saved=False,
+)
+def agent(connection: Connection, group: str, agent: str) -> Context | None:
+    memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
+    state = agent_reads.agent(connection, group, agent)
+    if state is None:
+        return None
+    keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
+    questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
+    span = agent_reads.span(connection, group, agent)
+    unit = unit_for(span)
+    return {
+        **memories,
+        "agent": with_progress(state, get_settings()),
+        **_keywords(keywords, 0),
+        "questions": questions["questions"],
+        "questions_next": questions["next"],
+        "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
+        "has": agent_reads.belongings(connection, group, agent),
+        "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
+    }
+
+
+@agent_pages.get("/agents/<name:group>/<name:agent>/memories")
+def memories(group: str, agent: str) -> str:
+    """The list by itself: another type, another time, the next page."""
+    storable(group, agent)
+    data = reads_database(_nodes)(group, agent)
+    return render_template("_agent_memories.html", group=group, agent={"agent_id": agent}, **data)
+
+
+@agent_pages.get("/agents/<name:group>/<name:agent>/keywords")
+def keywords(group: str, agent: str) -> str:
+    """The next keywords, weaker ones."""
+    storable(group, agent)
+    offset, most = inputs.whole("offset", MAX_KEYWORDS) or 0, inputs.whole("most") or 1
+    strengths = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
+    return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(strengths, offset))
+
+
+@agent_pages.post("/agents/<name:group>/<name:agent>/settings")
+def configure(group: str, agent: str) -> ResponseReturnValue:
+    """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
+    need("admin")
+    changes = settings_changes(_row(group, agent).settings, request.form)
+    perform(actions.configure, checked(actions.configure.request, **{"agent_id": agent, **changes}))
+    if not wants_fragment():
+        return redirect(url_for("agents.agent", group=group, agent=agent), 303)
+    row = _row(group, agent)
+    return render_template("_agent_settings.html", group=group, agent=row, form=settings_fields(row.settings), saved=True)
+
+
+action_form_route(
+    agent_pages,
+    "/agents/<name:group>/<name:agent>/reflect",
+    reflection.request_reflection,
+    "reflections.reflection",
+    name="reflect",
+    field_names={"agent_id": "agent"},
+    scope="admin",
+)
+
+
+def _keywords(strengths: Sequence[KeywordStrength], offset: int) -> Context:
+    following = offset + KEYWORDS_PER_PAGE if len(strengths) > KEYWORDS_PER_PAGE else None
+    return {"keywords": strengths[:KEYWORDS_PER_PAGE], "keywords_next": following}
+
+
+def _row(group: str, agent: str) -> AgentState:
+    storable(group, agent)
+    state = from_database(lambda connection: agent_reads.agent(connection, group, agent))
+    if state is None:
+        abort(404, str(NO_AGENT) % {"agent": agent, "group": group})
+    return state
+
+
+def _nodes(connection: Connection, group: str, agent: str) -> Context:
+    """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
+    type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
+    begin, end = inputs.moment("from"), inputs.moment("to", end=True)
+    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_from=begin, created_to=end)
+    memory_rows = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
+    nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
+    return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), **nodes}
+
+
+#: Setting → its choices (empty: a number), its title, what it does.
+SETTINGS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
+    "mode": (
+        get_args(Mode),
+        lazy_gettext("Recency"),
+        lazy_gettext("recent: by rank of the last access; elapsed: by hours since; stanford: as in the original"),
+    ),
+    "recency_w": ((), lazy_gettext("Weight of recency"), lazy_gettext("0 … 100, before the fixed gain 0.5")),
+    "relevance_w": ((), lazy_gettext("Weight of relevance"), lazy_gettext("0 … 100, before the fixed gain 3")),
+    "importance_w": ((), lazy_gettext("Weight of importance"), lazy_gettext("0 … 100, before the fixed gain 2")),
+    "recency_decay": ((), lazy_gettext("Decay of recency"), lazy_gettext("above 0, at most 1; per rank or per hour")),
+    "importance_trigger_max": ((), lazy_gettext("Importance for a reflection"), lazy_gettext("what events have to add up to")),
+    "dedupe": (get_args(Dedupe), lazy_gettext("Repetitions"), lazy_gettext("exact: a content is kept once")),
+    "derive_poignancy": (get_args(Derive), lazy_gettext("Importance that is missing"), lazy_gettext("llm: is asked for")),
+    "derive_triple": (get_args(Derive), lazy_gettext("Triple that is missing"), lazy_gettext("llm: is asked for")),
+    "derive_keywords": (
+        get_args(DeriveKeywords),
+        lazy_gettext("Keywords that are missing"),
+        lazy_gettext("text: taken from the text; llm: asked for"),
+    ),
+}
+
+
+def settings_fields(settings: Mapping[str, Any]) -> list[dict[str, object]]:
+    """One row a setting: the agent's own value, and the deployment's, which holds without one."""
+    deployment = AgentSettings().over(get_settings())
+    return [
+        {
+            "name": name,
+            "choices": choices,
+            "title": title,
+            "help": help_text,
+            "value": settings.get(name, ""),
+            "default": getattr(deployment, name),
+        }
+        for name, (choices, title, help_text) in SETTINGS.items()
+    ]
+
+
+def settings_changes(settings: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, str | None]:
+    """What the form changes. An empty field gives the setting back to the deployment."""
+    given = {name: typed[name].strip() for name in SETTINGS if name in typed}
+    return {name: text or None for name, text in given.items() if text != _shown(settings.get(name))}
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+#: Units from fine to coarse, and the longest time that is drawn in each: some hundred bars at most.
+UNITS: tuple[tuple[str, timedelta], ...] = (
+    ("hour", timedelta(days=4)),
+    ("day", timedelta(days=120)),
+    ("week", timedelta(days=800)),
+    ("month", timedelta.max),
+)
+#: Bars at most: of what is older only the memories themselves tell.
+MOST_BARS = 150
+#: More bars than this are no stops of the tab key: the fields for the days do the same.
+MOST_STOPS = 40
+#: The drawing's own units.
+HEIGHT, BAR, GAP = 90, 10, 3
+TYPES = ("event", "thought", "chat")
+
+
+def unit_for(span: Span | None) -> str:
+    length = timedelta(0) if span is None else span.last - span.first
+    return next(unit for unit, longest in UNITS if length <= longest)
+
+
+class Timeline:
+    """Bars for every unit from the first memory to the last, empty ones too."""
+
+    def __init__(self, unit: str, spans: Sequence[TimelineSpan]) -> None:
+        self.unit = unit
+        counted = {row.start: row for row in spans}
+        starts = list(_starts(unit, spans[0].start, spans[-1].start)) if spans else []
+        self.cut = len(starts) > MOST_BARS
+        starts = starts[-MOST_BARS:]
+        self.most = max((counted[start].memories for start in starts if start in counted), default=0)
+        self.width, self.height = max(len(starts), 1) * (BAR + GAP), HEIGHT
+        self.bars = [self._bar(place, start, counted.get(start)) for place, start in enumerate(starts)]
+        self.stops = len(self.bars) <= MOST_STOPS
+
+    def __bool__(self) -> bool:
+        return bool(self.bars)
+
+    def _bar(self, place: int, start: datetime, row: TimelineSpan | None) -> dict[str, object]:
+        segments, y = [], float(HEIGHT)
+        for type_ in TYPES if row else ():
+            height = getattr(row, type_) / self.most * (HEIGHT - 2) if row else 0.0
+            if height:
+                y -= height
+                segments.append({"type": type_, "y": round(y, 2), "height": round(height, 2)})
+        return {
+            "x": place * (BAR + GAP),
+            "width": BAR,
+            "start": start,
+            "end": _next(self.unit, start),
+            "memories": row.memories if row else 0,
+            "segments": segments,
+        }
+
+
+def _starts(unit: str, first: datetime, last: datetime) -> Sequence[datetime]:
+    starts = [first]
+    while starts[-1] < last and len(starts) < 100_000:
+        starts.append(_next(unit, starts[-1]))
+    return starts
+
+
+def _next(unit: str, start: datetime) -> datetime:
+    if unit == "month":
+        return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+    return start + {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
+
+
+reflection_pages = Pages("reflections", __name__, Page("memory", lazy_gettext("Reflections"), "reflections.page"))
+
+REFLECTIONS_PER_PAGE = 30
+STATES: tuple[State, ...] = get_args(State)
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
+NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(group)s”.")
+
+
+@page(reflection_pages, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
+def reflections(connection: Connection, group: str) -> Context:
+    agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
+    reflections = reflection_reads.reflections(
+        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=REFLECTIONS_PER_PAGE + 1
+    )
+    return {
+        "filters": {"agent": agent, "state": state, "trigger": trigger},
+        "agents": agent_reads.names(connection, group),
+        **listed("reflections", reflections, REFLECTIONS_PER_PAGE, "created_at", "reflection_id"),
+    }
+
+
+@page(reflection_pages, "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", name="reflection", missing=NO_REFLECTION)
+def one_reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
+    reflection_ = reflection_reads.reflection(connection, group, reflection_id)
+    return None if reflection_ is None else {"reflection": reflection_}

@@ -1,0 +1,117 @@
+"""Appointments of agents, with a box to try how a sentence is read; heartbeats, and alerts that wait to be acknowledged."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
+from models.appointments import alerts, heartbeat_actions, heartbeats, schedule_actions, schedules
+from web.admin import inputs
+from web.admin.acting import action_form_route, perform
+from web.admin.frame import Page, Pages, asked, group
+from web.admin.pages import Context, listed, page, reads_database
+
+appointment_pages = Pages("appointments", __name__, Page("growth", lazy_gettext("Appointments"), "appointments.page"))
+
+SCHEDULES_PER_PAGE, NEXT_RUNS = 50, 3
+RUNS_SHOWN = 50
+NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)s”.")
+
+
+@page(appointment_pages, "/growth/schedules", "appointments.html")
+def schedules_page() -> Context:
+    agent, text, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
+    tried = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
+    return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": tried}
+
+
+@page(appointment_pages, "/growth/schedules/<uuid:schedule_id>", "appointment.html", name="one", missing=NO_SCHEDULE)
+def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Context | None:
+    schedule = schedules.find(connection, group, schedule_id)
+    if schedule is None:
+        return None
+    return {"schedule": _with_next_runs(schedule), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
+
+
+action_form_route(
+    appointment_pages,
+    "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
+    {"pause": schedule_actions.pause_schedule, "resume": schedule_actions.resume_schedule, "delete": schedule_actions.delete_schedule},
+    "appointments.page",
+    name="change",
+    field_names={"id": "schedule_id"},
+    scope="admin",
+)
+
+
+@reads_database
+def _schedules(connection: Connection, agent: str | None) -> Context:
+    state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.identifier("after")
+    listing = listed(
+        "schedules", schedules.schedule_page(connection, group(), agent, state, after, SCHEDULES_PER_PAGE + 1), SCHEDULES_PER_PAGE, "id"
+    )
+    return {**listing, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
+
+
+def _with_next_runs(row: ScheduleState) -> Context:
+    return {**dict(row), "next_runs": schedules.upcoming(row, datetime.now(UTC), NEXT_RUNS)}
+
+
+heartbeat_pages = Pages("heartbeats", __name__, Page("growth", lazy_gettext("Heartbeats"), "heartbeats.page"))
+
+AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
+NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s” has no heartbeat.")
+
+
+@page(heartbeat_pages, "/growth/heartbeats", "heartbeats.html")
+def heartbeats_page(connection: Connection, group: str) -> Context:
+    rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
+    listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
+    waiting = alerts.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
+    return {**listing, "heartbeats": [_heartbeat(row, now) for row in listing["heartbeats"]], "alerts": waiting}
+
+
+@page(heartbeat_pages, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
+def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | None:
+    row = heartbeats.find(connection, (group, agent))
+    if row is None:
+        return None
+    alert_rows = alerts.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
+    ticks = heartbeats.history(connection, (group, agent), TICKS_SHOWN)
+    return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
+
+
+action_form_route(
+    heartbeat_pages,
+    "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",
+    {
+        "enable": heartbeat_actions.enable_heartbeat,
+        "disable": heartbeat_actions.disable_heartbeat,
+        "tick": heartbeat_actions.tick_heartbeat,
+    },
+    "heartbeats.one",
+    name="change",
+    field_names={"agent_id": "agent"},
+    scope="admin",
+)
+action_form_route(
+    heartbeat_pages,
+    "/growth/alerts/acknowledge",
+    heartbeat_actions.acknowledge_alerts,
+    "heartbeats.page",
+    name="acknowledge",
+    field_names={"ids": "alert"},
+    scope="admin",
+)
+
+
+def _heartbeat(row: Any, now: datetime) -> Context:
+    state = heartbeats.state_of(row, now)
+    return {**state.config.model_dump(mode="json"), **state.model_dump(exclude={"config", "open_alerts"})}
+
+
+BLUEPRINTS = (appointment_pages, heartbeat_pages)

@@ -1,0 +1,326 @@
+"""Quarantine, its digests, promotion, and the knowledge that came of it, for people who audit and promote."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import get_args
+from uuid import UUID
+
+from flask import abort, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import LazyString, lazy_gettext
+from flask_babel import gettext as _
+from sqlalchemy import Connection
+
+from engine.operations.jobs import HOUR, JOBS
+from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tier_questions import Kind
+from jiyi.settings import get_settings
+from jiyi.text.splitting import MOST_SIZE, OVERLAP, SIZE
+from models.db.conditions import MAX_LISTED_CHARS, MAX_WORDS_CHARS
+from models.memory import agent_reads
+from models.tiers import actions, digests, knowledge_reads, promoting, quarantine_reads
+from models.tiers.knowledge_reads import Demoted, WantedKnowledge
+from models.tiers.promoting import Draft
+from models.tiers.quarantine import sentence
+from models.tiers.quarantine_reads import Entry, State, WantedEntries
+from web.accounts.identity import need
+from web.admin import frame, inputs
+from web.admin.acting import Part, action_form_route, chosen_ids, ids_of, perform
+from web.admin.frame import Page, Pages, asked
+from web.admin.pages import Context, listed, page, reads_database, redirect_to
+from web.show import age, translated
+
+#: Template filter → what the tiers call in one word → the word for people.
+WORDS: dict[str, dict[str, LazyString]] = {
+    "entry_state": {
+        "waiting": lazy_gettext("waits for the filters"),
+        "accepted": lazy_gettext("in working memory"),
+        "rejected": lazy_gettext("kept out"),
+        "expired": lazy_gettext("no longer in working memory"),
+        "promoted": lazy_gettext("promoted"),
+    },
+    "reason_name": {
+        "low_confidence": lazy_gettext("low confidence"),
+        "too_short": lazy_gettext("too short"),
+        "duplicate": lazy_gettext("said before, word for word"),
+        "near_duplicate": lazy_gettext("says the same again"),
+        "inconsistent": lazy_gettext("contradicts itself"),
+        "claim_refuted": lazy_gettext("claim refuted"),
+        "runaway": lazy_gettext("from a runaway loop"),
+        "claim_pending": lazy_gettext("claim not checked"),
+    },
+    "flag_name": {
+        "unscored": lazy_gettext("no confidence given"),
+        "unverified": lazy_gettext("unverified"),
+        "verified": lazy_gettext("found consistent"),
+        "verify_pending": lazy_gettext("claim not checked"),
+        "refuted": lazy_gettext("claim refuted"),
+        "runaway": lazy_gettext("from a runaway loop"),
+        "recursion": lazy_gettext("nodes call each other too deep"),
+        "token_rate": lazy_gettext("too many words a second"),
+        "repetition": lazy_gettext("says the same again and again"),
+        "low_entropy": lazy_gettext("the same few words"),
+        "checked": lazy_gettext("checked and found true"),
+    },
+    "item_kind": {"statement": lazy_gettext("statement"), "verdict": lazy_gettext("verdict")},
+    "item_source": {"hot": lazy_gettext("working memory"), "cold": lazy_gettext("long-term memory"), "external": lazy_gettext("web")},
+    "tier_name": {
+        "quarantine": lazy_gettext("Quarantine"),
+        "working": lazy_gettext("Working memory"),
+        "longterm": lazy_gettext("Long-term memory"),
+        "web": lazy_gettext("Web search"),
+    },
+    "change_name": {"promoted": lazy_gettext("promoted"), "demoted": lazy_gettext("demoted"), "edited": lazy_gettext("edited")},
+    "tier_state": {"ok": lazy_gettext("answered"), "failed": lazy_gettext("failed"), "skipped": lazy_gettext("not asked")},
+}
+REASONS = WORDS["reason_name"]
+
+
+def why(entry: Entry) -> str:
+    """Why an entry did not become working memory; empty where it did, or where the reason is unknown here."""
+    return translated(sentence(entry.rejected_reason, entry.rejected_details))
+
+
+def time_left(until: datetime | None) -> str:
+    return age(None if until is None else max(0.0, (until - datetime.now(UTC)).total_seconds()))
+
+
+quarantine_pages = Pages("quarantine", __name__, Page("tiers", lazy_gettext("Quarantine"), "quarantine.page"))
+quarantine_pages.add_app_template_filter(why, "why_rejected")
+quarantine_pages.add_app_template_filter(time_left, "time_left")
+for _filter, _words in WORDS.items():
+    # The name itself if nobody has a word for it: a newer worker may know more than this process.
+    quarantine_pages.add_app_template_filter(lambda name, words=_words: str(words.get(name, name.replace("_", " "))), _filter)
+
+ENTRIES_PER_PAGE = 30
+STATES: tuple[State, ...] = get_args(State)
+#: Sessions and nodes that the form offers: those that spoke last; others can be typed.
+OFFERED = 100
+NO_ENTRY = lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”.")
+ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
+
+
+@page(quarantine_pages, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=REASONS)
+def entries_page(connection: Connection, group: str) -> Context:
+    entries = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.unpacked(), ENTRIES_PER_PAGE + 1)
+    return {
+        "filters": inputs.given(ENTRY_FILTERS),
+        **listed("entries", entries, ENTRIES_PER_PAGE, "created_at", "entry_id"),
+        **_offered(connection, group),
+    }
+
+
+@page(
+    quarantine_pages, "/quarantine/<uuid:entry_id>", "quarantined.html", name="one", missing=NO_ENTRY, like=lambda data: data["entry"].like
+)
+def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | None:
+    entries = quarantine_reads.some_entries(connection, group, [entry_id])
+    return {"entry": entries[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if entries else None
+
+
+def _chosen(fields: Context, _parts: Context) -> Context:
+    return fields if fields["entry_ids"] else abort(400, _("Choose entries first."))
+
+
+ENTRIES = {"entry_ids": "entry"}
+action_form_route(
+    quarantine_pages,
+    "/quarantine/delete",
+    actions.delete,
+    Part("_quarantine.html", entries_page),
+    name="delete",
+    field_names=ENTRIES,
+    make_fields=_chosen,
+)
+action_form_route(
+    quarantine_pages,
+    "/quarantine/<uuid:entry_id>/check",
+    actions.check,
+    "quarantine.one",
+    name="check",
+    field_names={"entry_ids": "entry_id"},
+)
+
+
+def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
+    """What the form offers, which stands on the whole page only."""
+    if frame.wants_fragment():
+        return {}
+    return {"sessions": quarantine_reads.sessions(connection, group, OFFERED), "nodes": quarantine_reads.nodes(connection, group, OFFERED)}
+
+
+def _wanted_entries() -> WantedEntries:
+    state = inputs.choice("state", STATES)
+    return WantedEntries(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        state=state,  # type: ignore[arg-type]
+        reason=asked("reason", 40),
+        session_id=asked("session"),
+        node_id=asked("node"),
+        agent_id=asked("agent"),
+        at_least=inputs.decimal("at_least", 0, 1),
+        below=inputs.decimal("below", 0, 1),
+        unscored=inputs.choice("unscored", ("1",)) is not None,
+    )
+
+
+digest_pages = Pages("digests", __name__, Page("tiers", lazy_gettext("Digests"), "digests.page"))
+
+DIGESTS_PER_PAGE = 20
+#: Entries of a cluster that its page shows: the most central ones.
+ENTRIES_SHOWN = 30
+#: Days that a digest may look back over.
+SPANS = (1, 7, 30, 365)
+#: Seconds that the page waits for a digest: the rules take one, an LLM some seconds a cluster.
+DIGEST_TIMEOUT = 60.0
+NO_DIGEST = lazy_gettext("There is no digest %(id)s in the group “%(group)s”.")
+
+
+def _interval(_data: object) -> float:
+    """Hours from one digest to the next; 0: the job is switched off."""
+    return JOBS["digest"].schedule(get_settings()).every / HOUR
+
+
+@page(digest_pages, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
+def digests_page(connection: Connection, group: str) -> Context:
+    rows = digests.listed(connection, group, before=inputs.identifier("before"), limit=DIGESTS_PER_PAGE + 1)
+    return listed("digests", rows, DIGESTS_PER_PAGE, "digest_id")
+
+
+@page(digest_pages, "/digests/<uuid:digest_id>", "digest.html", name="one", missing=NO_DIGEST, shown=ENTRIES_SHOWN, most=MAX_IDS)
+def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context | None:
+    rows = digests.listed(connection, group, digest_id)
+    if not rows:
+        return None
+    shown = list(dict.fromkeys(entry_id for item in rows[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN]))
+    entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
+    return {"digest": rows[0], "entries": {entry.entry_id: entry for entry in entries}}
+
+
+@digest_pages.post("/digests")
+def make() -> ResponseReturnValue:
+    """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
+    digest = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
+    return redirect_to(url_for("digests.one", digest_id=digest.digest_id, group=frame.group()))
+
+
+promotion_pages = Pages("promotion", __name__)
+
+PIECE_KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@page(promotion_pages, "/promotion", "promotion.html", kinds=PIECE_KINDS, size=SIZE, overlap=OVERLAP, longest_note=MAX_REASON_CHARS)
+def beginning(connection: Connection, group: str) -> Context:
+    """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
+    (``knowledge``), or a text that is still to be written.
+    """
+    need("admin")
+    ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
+    digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
+    if digest_id:
+        draft = promoting.of_digest(connection, group, digest_id, number or 1)
+    elif again:
+        draft = promoting.of_knowledge(connection, group, again)
+    else:
+        draft = promoting.of_entries(connection, group, ids)
+    body = draft.body()
+    return {
+        "entries": draft.entries,
+        "text": draft.text,
+        "kind": draft.kind,
+        "agent": draft.agent_id,
+        "preview": body and actions.preview(connection, group, body),
+        "agents": agent_reads.names(connection, group),
+    }
+
+
+@promotion_pages.post("/promotion/preview")
+@reads_database
+def preview(connection: Connection) -> str:
+    """The pieces that would be stored. Changes nothing."""
+    need("admin")
+    body = _sent(connection).body()
+    pieces = None if body is None else actions.preview(connection, frame.group(), body)
+    return render_template("_pieces.html", group=frame.group(), preview=pieces)
+
+
+@promotion_pages.post("/promotion")
+def promote() -> str:
+    """Safe to repeat because a piece's id follows from what it says."""
+    need("admin")
+    body = reads_database(lambda connection: _sent(connection).body())()
+    if body is None:
+        abort(400, _("Choose entries, or write what is to be known."))
+    template = "_promoted.html" if frame.wants_fragment() else "promoted.html"
+    return render_template(template, group=frame.group(), done=perform(actions.promote, body))
+
+
+def _sent(connection: Connection) -> Draft:
+    """What the form says: of entries, once the database has told what those say."""
+    entries = promoting.entries_of(connection, frame.group(), chosen_ids("entry", MAX_IDS))
+    text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
+    return Draft(entries, text, form.get("kind") or "statement", form.get("agent", "").strip() or None, form.get("note", ""))
+
+
+knowledge_pages = Pages("knowledge", __name__, Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"))
+
+PIECES_PER_PAGE = 30
+DEMOTED: tuple[Demoted, ...] = get_args(Demoted)
+#: Whose knowledge: of the whole group, which no agent can be called.
+OF_GROUP = "group"
+PIECE_FILTERS = ("q", "kind", "whose", "agent", "session", "demoted")
+#: Entries of quarantine that a piece's page shows as its source.
+MAX_SOURCES = 100
+NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
+
+
+@page(knowledge_pages, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
+def pieces_page(connection: Connection, group: str) -> Context:
+    pieces = knowledge_reads.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
+    return {
+        "filters": inputs.given(PIECE_FILTERS),
+        **listed("pieces", pieces, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
+        "agents": knowledge_reads.agents_with_knowledge(connection, group),
+    }
+
+
+@page(knowledge_pages, "/knowledge/<uuid:knowledge_id>", "piece.html", name="one", missing=NO_PIECE, longest=MOST_SIZE)
+def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
+    piece = knowledge_reads.find(connection, group, knowledge_id)
+    if piece is None:
+        return None
+    sources = quarantine_reads.some_entries(connection, group, piece.entry_ids[:MAX_SOURCES])
+    history = knowledge_reads.whole_history(connection, group, piece)
+    return {"piece": piece, "sources": sources, "history": history, "replaces": piece.replaces}
+
+
+def _edited(known: Context) -> str:
+    became, changed = known["knowledge_id"], known["knowledge_id"] != (request.view_args or {}).get("knowledge_id")
+    return url_for("knowledge.one", knowledge_id=became, group=frame.group(), done="edited" if changed else None)
+
+
+def _demoted(known: Context) -> str:
+    return url_for("knowledge.one", knowledge_id=known["knowledge_id"], group=frame.group(), done="demoted")
+
+
+action_form_route(knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit")
+action_form_route(
+    knowledge_pages,
+    "/knowledge/<uuid:knowledge_id>/demote",
+    actions.demote,
+    _demoted,
+    name="demote",
+    field_names={"knowledge_ids": "knowledge_id"},
+)
+
+
+def _wanted_pieces() -> WantedKnowledge:
+    whose = inputs.choice("whose", (OF_GROUP,))
+    return WantedKnowledge(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        kind=inputs.choice("kind", PIECE_KINDS),
+        agent_id="" if whose else asked("agent"),
+        session_id=asked("session"),
+        demoted=inputs.choice("demoted", DEMOTED) or "without",  # type: ignore[arg-type]
+    )

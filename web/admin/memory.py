@@ -1,0 +1,243 @@
+"""Memories of a group: search, sessions, export, adding one; events as they arrive; the archive; what conversations left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+from uuid import UUID
+
+from flask import Response, render_template, stream_with_context, url_for
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from engine.text import marking
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import KINDS
+from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
+from models.conversations import entries, profiles
+from models.conversations import reads as conversation_reads
+from models.db.bounded_reads import attempt, from_database
+from models.memory import actions, agent_reads, questions
+from models.memory import events as stored_events
+from models.memory import reads as memory_reads
+from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
+from web.admin import frame, inputs
+from web.admin.acting import action_form_route, perform
+from web.admin.frame import Page, Pages, asked
+from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
+from web.answers import answer
+
+memory_pages = Pages("memories", __name__, Page("memory", lazy_gettext("Memories"), "memories.index"))
+memory_pages.add_app_template_filter(marking.pieces, "pieces")
+
+MEMORIES_PER_PAGE = 30
+NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+ARCHIVED: tuple[str, ...] = get_args(Archived)
+FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword", "archived", "vector")
+
+
+@memory_pages.get("/memories")
+@memory_pages.get("/memories.json", endpoint="index_json")
+def index() -> Response:
+    group, gathered = frame.group(), _matches()
+    names = attempt(lambda: from_database(lambda connection: agent_reads.names(connection, group)))
+    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **gathered}
+    return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
+
+
+@memory_pages.get("/memories/rows")
+def rows() -> str:
+    """The following memories, to be put in the place of the button that asked for them."""
+    return render_template("_memories.html", group=frame.group(), **_matches())
+
+
+#: Sent again it adds another one, unless the agent remembers each content once.
+action_form_route(memory_pages, "/memories/add", actions.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
+
+
+def _matches() -> Context:
+    """One page: with an agent the next one begins behind a number, without behind a time and an id. A search may take too long."""
+    group, wanted = frame.group(), _wanted()
+    before = inputs.unpacked() if wanted.agent_id is None else inputs.whole("before")
+
+    def question(connection: Connection) -> list[FoundMemory]:
+        return search(connection, FoundMemory, group, wanted, before, MEMORIES_PER_PAGE + 1)
+
+    reading = attempt(lambda: from_database(question))
+    place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
+    shown = (
+        {"nodes": None, "before": None, "next": None}
+        if reading.value is None
+        else listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
+    )
+    types = inputs.choices("type", NODE_TYPES)
+    filters = {**inputs.given(FILTERS), **({"type": types} if types else {})}
+    return {**shown, "why_unknown": reading.reason or None, "filters": filters}
+
+
+def _wanted() -> MemoryFilter:
+    archived = inputs.choice("archived", ARCHIVED)
+    return MemoryFilter(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        agent_id=asked("agent"),
+        types=inputs.choices("type", NODE_TYPES),
+        session_id=asked("session"),
+        created_from=inputs.moment("from"),
+        created_to=inputs.moment("to", end=True),
+        importance=inputs.decimal("importance", 0, 10),
+        keyword=asked("keyword") or "",
+        archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
+        without_vector=inputs.choice("vector", ("without",)) is not None,
+    )
+
+
+#: Events of one transaction of an export.
+EXPORTED_AT_ONCE = 200
+
+
+@memory_pages.get("/memories/export.jsonl")
+def export() -> Response:
+    """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
+    agent = asked("agent")
+    name = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
+    headers = {"Content-Disposition": f'attachment; filename="jiyi-{name.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
+    first = _page(agent, None)  # what is wrong is said before the file begins
+    return Response(stream_with_context(_lines(agent, first)), mimetype="application/x-ndjson", headers=headers)
+
+
+def _lines(agent: str | None, page: Any) -> Iterator[str]:
+    while True:
+        for row in page.rows:
+            yield json.dumps(row, ensure_ascii=False, default=str) + "\n"
+        if page.next is None:
+            return
+        page = _page(agent, page.next)
+
+
+def _page(agent: str | None, after: int | None) -> Any:
+    return perform(questions.export, ExportQuery(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
+
+
+TURNS_PER_PAGE = 200
+
+
+class Turn(FoundMemory):
+    """A memory of a session, and who it is about: of what was said, who said it."""
+
+    subject: str | None
+
+
+NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session)s” in the group “%(group)s”.")
+
+
+@page(memory_pages, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
+def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
+    wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
+    before = inputs.whole("before")
+    nodes = search(connection, Turn, group, wanted, before, TURNS_PER_PAGE + 1)
+    if not nodes and before is None:
+        return None
+    turns = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
+    return {"agent_id": agent, "session_id": session, "turns": [_turn(turn) for turn in reversed(turns["turns"])], "older": turns["next"]}
+
+
+def _turn(memory: Turn) -> Context:
+    """A memory, and who speaks if it is something that was said."""
+    return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}
+
+
+event_pages = Pages("events", __name__, Page("memory", lazy_gettext("Events"), "events.page"))
+
+EVENTS_PER_PAGE = 50
+#: Rows that one look for news brings; when more have arrived, the page says so.
+MOST_NEWS = 100
+NO_EVENT = lazy_gettext("There is no event %(id)s in the group “%(group)s”.")
+
+
+@page(event_pages, "/events", "events.html", most_news=MOST_NEWS)
+def events_page(group: str) -> Context:
+    return _events(group, inputs.whole("before", inputs.MAX_BIGINT), None, EVENTS_PER_PAGE)
+
+
+@event_pages.get("/events/rows", endpoint="rows")
+def event_rows() -> str:
+    """The following events, to be put in the place of the button that asked for them; or, with ``after``, the news."""
+    after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
+    before = inputs.whole("before", inputs.MAX_BIGINT)
+    group = frame.group()
+    data = _events(group, before, after, EVENTS_PER_PAGE if after is None else MOST_NEWS)
+    return render_template("_events.html", group=group, news=after is not None, **data)
+
+
+@reads_database
+def _events(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
+    agent = asked("agent")
+    events = stored_events.events(connection, group, agent, before=before, after=after, limit=limit + 1)
+    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", events, limit, "position")}
+
+
+@page(event_pages, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NO_EVENT)
+def event_page(connection: Connection, group: str, event_id: UUID) -> Context | None:
+    became = stored_events.became(connection, group, event_id)
+    return {"event_id": event_id, **became._asdict()} if became.event or became.letters else None
+
+
+archive_pages = Pages("archive", __name__, Page("memory", lazy_gettext("Archive"), "archive.page"))
+
+ARCHIVED_PER_PAGE = 50
+AGENTS_COUNTED = 100
+WHY_ARCHIVED = ("faded", "expired", "chosen")
+
+
+@page(archive_pages, "/archive", "archive.html", rows="_archive.html", why=WHY_ARCHIVED, most=MAX_RESTORED)
+def archive(connection: Connection, group: str) -> Context:
+    agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
+    archived = memory_reads.archived(
+        connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=ARCHIVED_PER_PAGE + 1
+    )
+    counts = memory_reads.archived_counts(connection, group, AGENTS_COUNTED)
+    nodes = listed("nodes", archived, ARCHIVED_PER_PAGE, "archived_at", "node_id")
+    return {"agent": agent, "reason": reason, "counts": counts, **nodes}
+
+
+def _restored(known: Context) -> str:
+    return url_for("archive.page", group=frame.group(), agent=known.get("back") or None, restored=known["restored"])
+
+
+RESTORED = {"node_ids": "node_id", "agent_id": "agent"}
+action_form_route(archive_pages, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", field_names=RESTORED)
+
+
+conversation_pages = Pages("conversations", __name__, Page("memory", lazy_gettext("Conversations"), "conversations.index"))
+
+AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
+#: Memories of each kind that the page of an agent shows, the newest; and changes.
+SHOWN, CHANGES_SHOWN = 20, 20
+#: Characters of a line.
+LINE_CHARS = 300
+
+
+@page(conversation_pages, "/conversations", "conversations.html", name="index")
+def conversations(connection: Connection, group: str) -> Context:
+    after = asked("after") or ""
+    agents = conversation_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    return {"after": after or None, **listed("agents", agents, AGENTS_PER_PAGE, "agent_id")}
+
+
+@page(conversation_pages, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)
+def conversation(connection: Connection, group: str, agent: str) -> Context | None:
+    name = (group, agent)
+    before = inputs.identifier("before")
+    if agent_reads.agent(connection, group, agent) is None:
+        return None
+    injections = conversation_reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
+    injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
+    return {
+        "agent_id": agent,
+        "kinds": {kind: conversation_reads.remembered(connection, name, kind, SHOWN) for kind in KINDS},
+        "profile": profiles.find(connection, name),
+        "changes": conversation_reads.superseded(connection, name, CHANGES_SHOWN),
+        "injected": {str(entry.id): entry for entry in injected},
+        **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
+    }

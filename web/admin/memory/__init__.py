@@ -1,1 +1,0 @@
-"""Admin pages for memories, agents, events and the archive."""

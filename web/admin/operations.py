@@ -1,0 +1,247 @@
+"""Operating the service: overview, queues, pending work, dead letters, scheduled jobs, and what LLMs were used for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+from uuid import UUID
+
+from flask import Response, abort, render_template, request
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from engine.operations.jobs import JOBS
+from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest
+from jiyi.settings import get_settings
+from models.db.bounded_reads import source
+from models.operations import actions, liveness, llm_usage, reads
+from models.operations import overview as overview_reads
+from models.operations.overview import overview
+from models.queue import actions as queue_actions
+from models.queue import broker_queues, dead_letters
+from models.queue import reads as work_reads
+from web.accounts.identity import need, who
+from web.admin import frame, inputs
+from web.admin.acting import Part, action_form_route, checked, perform
+from web.admin.frame import Page, Pages, across_groups, asked
+from web.admin.inputs import unpacked
+from web.admin.pages import Context, listed, page
+from web.answers import answer, json_answer
+
+overview_pages = Pages("overview", __name__, Page("overview", lazy_gettext("Overview"), "overview.page"))
+
+#: Minutes that can be plotted at most: a day.
+MAX_MINUTES = 1_440
+
+
+@overview_pages.get("/", endpoint="page")
+@overview_pages.get("/overview.json", endpoint="page_json")
+def overview_page() -> Response:
+    operator = who().may("operator")
+    data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
+    return answer("overview.html", data=data, plots=plots() if operator else [], spans=spans())
+
+
+@overview_pages.get("/overview/live")
+def live() -> str:
+    """The parts that a browser asks for again and again."""
+    return render_template("_overview.html", refreshed=True, **gather(frame.group(), asked("after") or ""))
+
+
+@overview_pages.get("/overview/series.json")
+def series() -> Response:
+    """Figures of the whole service over time."""
+    need("operator")
+    minutes = min(inputs.whole("minutes", MAX_MINUTES) or 60, MAX_MINUTES)
+    return json_answer(source("Valkey").ask(lambda: overview_reads.series(minutes)))
+
+
+def gather(group: str, after: str) -> Context:
+    with across_groups():
+        data = overview(group, after)
+    told = {name: getattr(data, name) for name in ("as_of", "state", "checks", "access_buffered")}
+    return {**told, "group": group, **vars(data.queues), **vars(data.stored)}
+
+
+def plots() -> list[dict[str, object]]:
+    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are steps without a value."""
+    refused, longest = "unreachable", "thought"  # their colours
+    return [
+        _plot(_("Events accepted, a minute"), "", ("events", _("accepted")), ("events_rejected", _("refused")), refused),
+        _plot(_("Tasks, a minute"), "", ("done", _("done")), ("failed", _("failed")), refused),
+        _plot(_("Retrieval, milliseconds"), "ms", ("retrieval_ms.p50", _("median")), ("retrieval_ms.p95", _("95th percentile")), longest),
+        _plot(_("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest),
+    ]
+
+
+def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, object]:
+    """Durations have steps without a value, counts have none."""
+    lines = ((*usual, "accent"), (*other, colour))
+    gaps = {"gaps": True} if unit else {}
+    return {
+        "title": title,
+        "unit": unit,
+        "columns": [{"column": name, "label": label, "colour": hue, **gaps} for name, label, hue in lines],
+    }
+
+
+def spans() -> list[tuple[int, str]]:
+    return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]
+
+
+queue_pages = Pages("queues", __name__, Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_service=True))
+
+
+@page(queue_pages, "/queues", "queues.html", live="_queues.html")
+def queues() -> Context:
+    settings = get_settings()
+    states = liveness.begin(settings)()
+    return {**vars(liveness.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
+
+
+@page(
+    queue_pages,
+    "/queues/<name:queue>",
+    "queue.html",
+    name="one",
+    live="_queue.html",
+    missing=lazy_gettext("There is no queue “%(queue)s”."),
+)
+def queue(queue: str) -> Context | None:
+    """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
+    settings = get_settings()
+    if queue not in (settings.intake_queue, *broker_queues.task_queues()):
+        return None
+    messages = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
+    states = liveness.state_of_queues(settings, liveness.begin(settings)()).queues
+    state = next(candidate for candidate in states if candidate.queue == queue)
+    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}
+
+
+work_pages = Pages("work", __name__, Page("running", lazy_gettext("Pending work"), "work.page"))
+
+WORK_PER_PAGE = 50
+
+
+@page(work_pages, "/work", "work.html", live="_work.html", across_groups=True)
+def work_kinds(connection: Connection, group: str) -> Context:
+    return {"all_groups": _only(group) is None, "kinds": work_reads.by_kind(connection)}
+
+
+@page(work_pages, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True)
+def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
+    """One kind, row by row, the longest pending first."""
+    only = _only(group)
+    rows = work_reads.rows(connection, kind, only, unpacked("after"), WORK_PER_PAGE + 1)
+    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, WORK_PER_PAGE, "created_at", "subject_id")}
+
+
+action_form_route(
+    work_pages,
+    "/work/<name:kind>/retry",
+    queue_actions.retry_work,
+    Part("_work_rows.html", work_of_kind),
+    name="retry",
+    field_names={"subject_ids": "subject"},
+    make_fields=lambda fields, _parts: {**fields, "all_groups": who().may("operator")},
+)
+
+
+def _only(group: str) -> str | None:
+    """None: an operator sees the work of all groups."""
+    return None if who().may("operator") else group
+
+
+letter_pages = Pages("letters", __name__, Page("running", lazy_gettext("Dead letters"), "letters.page"))
+
+LETTERS_PER_PAGE = 50
+STATES: tuple[LetterState, ...] = get_args(LetterState)
+#: Characters of a search in the reasons.
+MAX_WORDS = 200
+
+
+@page(letter_pages, "/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
+def letters(connection: Connection, group: str) -> Context:
+    """Whoever has just decided about some is shown the first page."""
+    kind, words = asked("kind", 100), asked("words", MAX_WORDS)
+    before = inputs.identifier("before") if request.method == "GET" else None
+    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=LETTERS_PER_PAGE)
+    filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
+    return {
+        **filters,
+        "filters": filters,
+        "open": reads.open_letters(connection, group),
+        "kinds": dead_letters.kinds(connection, group),
+        **listed("letters", dead_letters.letters(connection, group, wanted, more=1), LETTERS_PER_PAGE, "letter_id"),
+        "before": before,
+    }
+
+
+@page(letter_pages, "/dead/<uuid:letter_id>", "letter.html", name="one")
+def letter(letter_id: UUID) -> Context:
+    return {"letter": perform(queue_actions.get_letter, letter_id=letter_id)}
+
+
+def _chosen(fields: Context, _parts: Context) -> Context:
+    """Those chosen, or all open ones of a kind."""
+    if bool(fields["letter_ids"]) == ("kind" in fields):
+        abort(400, _("Choose letters first."))
+    return fields
+
+
+action_form_route(
+    letter_pages,
+    "/dead/resolve",
+    queue_actions.resolve_letters,
+    Part("_letters.html", letters, {"most": MAX_RESOLVED}),
+    name="resolve",
+    field_names={"letter_ids": "letter", "kind": "all_of"},
+    make_fields=_chosen,
+)
+
+
+job_pages = Pages("schedules", __name__, Page("running", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True))
+
+#: Seconds that a dry run may take while the page waits.
+DRY_RUN_TIMEOUT = 25.0
+
+
+@page(job_pages, "/schedules", "schedules.html", live="_schedules.html")
+def jobs(connection: Connection) -> Context:
+    now = datetime.now(UTC)
+    return {"jobs": [_job(row, now) for row in reads.job_states(connection, get_settings(), now)]}
+
+
+action_form_route(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
+action_form_route(
+    job_pages, "/schedules/<name:job>/rehearse", actions.preview_job, Part("_run.html"), name="rehearse", timeout=DRY_RUN_TIMEOUT
+)
+
+
+@job_pages.get("/schedules/<name:job>/run")
+def progress(job: str) -> str:
+    """How far the run is that was begun at ``slot``; asked again until it has ended."""
+    wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
+    return render_template("_run.html", done=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
+
+
+def _job(row: JobState, now: datetime) -> Context:
+    """In words for people, and how long it is until the next run."""
+    job = JOBS[row.job]
+    words = {"purpose": job.purpose, "schedule": job.schedule(get_settings()).words}
+    return {**dict(row), **words, "in_seconds": None if row.next is None else (row.next - now).total_seconds()}
+
+
+llm_pages = Pages("llm_use", __name__, Page("running", lazy_gettext("LLM use"), "llm_use.page"))
+
+DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
+SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
+
+
+@page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS)
+def llm_use(connection: Connection, group: str) -> Context:
+    days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
+    rows = llm_usage.since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
+    total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
+    return {"days": days, "llm": get_settings().llm, "rows": rows, "total": total}

@@ -1,1 +1,0 @@
-"""Admin pages for operating the service."""

@@ -1,0 +1,253 @@
+"""The three tiers side by side, working memory, and asking the tiers as a workflow's node does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+from flask import Response, render_template, request
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
+from jiyi.protocol import limits
+from jiyi.protocol.tier_questions import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
+from jiyi.protocol.wire.calls import retrieval_queue
+from jiyi.settings import get_settings
+from jiyi.text.words import Language
+from jiyi.tiers.retrieval_node import NodeProperties, format_history
+from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
+from models.tiers import guards, quarantine, quarantine_reads
+from models.tiers import query as memory
+from models.tiers import working as kept
+from models.tiers.guards import RunningAway
+from models.tiers.quarantine_reads import Counts, Entry, EntryWithOrigin
+from models.tiers.working import WM_ENTRIES, WM_HOURS
+from models.tiers.working import Entry as CachedEntry
+from web.accounts.identity import who
+from web.actions import caller
+from web.admin import inputs
+from web.admin.frame import Page, Pages, asked
+from web.admin.knowledge import REASONS, digest_pages, knowledge_pages, promotion_pages, quarantine_pages
+from web.admin.pages import Context, page
+
+working_pages = Pages("working", __name__, Page("tiers", lazy_gettext("Working memory"), "working.page"))
+
+
+@page(working_pages, "/working", "working.html", live="_working.html")
+def working_memory(group: str) -> Context:
+    """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
+    cached = source("Valkey").begin(lambda: kept.read(group))
+
+    def question(connection: Connection) -> list[EntryWithOrigin]:
+        return quarantine_reads.working(connection, group, WM_ENTRIES)
+
+    stored = attempt(lambda: from_database(question))
+    entries, notes = together(attempt(cached), stored)
+    return {"entries": entries, "notes": notes, "most": WM_ENTRIES, "hours": WM_HOURS, "as_of": datetime.now(UTC)}
+
+
+def together(cached: Reading[list[CachedEntry] | None], stored: Reading[list[EntryWithOrigin]]) -> tuple[list[EntryWithOrigin], list[str]]:
+    """The entries, and what people should know about them.
+
+    Raises:
+        Unanswered: neither Valkey nor the database did.
+    """
+    known = {row.entry_id: row for row in stored.value or ()}
+    if cached.value is not None:
+        notes = (
+            []
+            if stored.value is not None
+            else [_("The database does not answer (%(why)s): what the list in Valkey does not keep is left out.", why=stored.reason)]
+        )
+        return [known.get(entry.entry_id) or _only_cached(entry) for entry in cached.value], notes
+    if stored.value is None:
+        raise Unanswered("working memory", cached.reason or stored.reason)
+    if cached.reason:
+        return stored.value, [
+            _("Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.", why=cached.reason)
+        ]
+    return stored.value, []  # not made yet, or lost: the next who reads or writes makes the list of these
+
+
+def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
+    """An entry of which only Valkey can be asked: what it does not keep is empty."""
+    kept = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
+    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
+    told = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content), "flags": list(entry.flags)}
+    return EntryWithOrigin(**unknown | kept | told)
+
+
+tier_pages = Pages("tiers", __name__, Page("tiers", lazy_gettext("Three tiers"), "tiers.page"))
+
+#: Spans that one may look back over, in days.
+DEFAULT_SPAN = "7"
+CHOICES = ("1", DEFAULT_SPAN, "30", "all")
+WORKING_SHOWN, WAITING_SHOWN = 6, 5
+#: Seconds after which an output that waits for the filters waits too long: an idle worker takes one or two.
+LATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the database knows; all unknown if it does not answer."""
+
+    counts: Counts | None = None
+    screened: dict[str, int] | None = None
+    waiting: list[Entry] | None = None
+    running_away: list[RunningAway] | None = None
+
+
+@page(tier_pages, "/tiers", "tiers.html", live="_tiers.html", spans=CHOICES)
+def three_tiers(group: str) -> Context:
+    """All at once, each allowed to be silent."""
+    days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
+    since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
+
+    def question(connection: Connection) -> _Stored:
+        waiting = quarantine_reads.WantedEntries(state="waiting")
+        return _Stored(
+            counts=quarantine_reads.counts(connection, group),
+            screened=quarantine_reads.outcomes(connection, group, since),
+            waiting=quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
+            running_away=guards.running_away(connection, group, datetime.now(UTC)),
+        )
+
+    stored, hot = attempt(lambda: from_database(question)), attempt(working_memory)
+    known = stored.value or _Stored()
+    entries, notes = (hot.value["entries"], hot.value["notes"]) if hot.value else (None, None)
+    return {
+        "days": days,
+        "as_of": datetime.now(UTC),
+        "unknown": stored.reason or None,
+        "working_unknown": hot.reason or None,
+        "notes": notes or [],
+        "entries": None if entries is None else entries[:WORKING_SHOWN],
+        "in_working": None if entries is None else len(entries),
+        "tiers": _states(stored, notes),
+        "outcomes": _outcomes(known.screened),
+        **vars(known),
+        "limits": {"entries": WM_ENTRIES, "hours": WM_HOURS},
+    }
+
+
+def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
+    """How each tier fares, by what it lives on; ``told``: the notes on working memory, None if nothing tells of it."""
+    down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
+    counts = stored.value.counts if stored.value else None
+    since = None if counts is None else counts.waiting_since
+    late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
+    notes = [_("Neither Valkey nor the database answers.")] if told is None else told
+    return [
+        _state("quarantine", down, _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""),
+        _state("working", notes[0] if notes and not (told is not None and stored.reason) else None, notes[0] if notes else ""),
+        _state(
+            "longterm",
+            down,
+            _("Some of it has no vector yet: it is found by its words until it has.") if counts and counts.without_vector else "",
+        ),
+    ]
+
+
+def _state(tier: str, down: str | None, note: str) -> Context:
+    return {"tier": tier, "state": "unreachable" if down else "attention" if note else "ok", "note": down or note}
+
+
+def _outcomes(screened: dict[str, int] | None) -> list[Context]:
+    """Accepted first, then the filters in their order, each with its share of all; unknown reasons last."""
+    if not screened:
+        return []
+    rules, total = quarantine.rules(), sum(screened.values())
+    limits = {
+        "low_confidence": _("below %(limit)s", limit=f"{rules.min_confidence:g}"),
+        "too_short": _("below %(limit)s characters", limit=f"{rules.min_chars:g}"),
+    }
+    names = ["accepted", *(name for name in REASONS if name in screened), *sorted(screened.keys() - REASONS.keys() - {"accepted"})]
+    return [
+        {"outcome": name, "count": screened.get(name, 0), "share": screened.get(name, 0) / total, "limit": limits.get(name)}
+        for name in names
+    ]
+
+
+recall_pages = Pages("recall", __name__, Page("tiers", lazy_gettext("Ask the tiers"), "recall.page"))
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+#: Seconds for an answer: the tiers give up after eight, and say which of them did not answer.
+TIMEOUT = 9.0
+#: With Valkey away first the broker is tried, then what is left of the tiers.
+PATIENCE = 20.0
+MAX_DAYS = 36_500
+
+
+@page(
+    recall_pages,
+    "/ask",
+    "recall.html",
+    orders=ORDERS,
+    languages_of_heading=LANGUAGES,
+    most=MAX_RESULTS,
+    most_web=MAX_WEB_RESULTS,
+    longest=lambda _data: limits.MAX_FOCAL_CHARS,
+)
+def answered(group: str) -> Context:
+    query, wanted = (asked("query", limits.MAX_FOCAL_CHARS) or "").strip(), _wanted()
+    got = _ask_tiers(group, query, wanted) if query else None
+    text = format_history(got.value.results, wanted["language"]) if got and got.value else None
+    unknown = (got and got.reason) or None
+    return {"query": query, "wanted": wanted, "answer": got and got.value, "unknown": unknown, "history_context": text}
+
+
+@recall_pages.get("/ask/answer")
+def found() -> Response:
+    """The answer alone; the page's address becomes that of the question."""
+    address = request.full_path.replace("/ask/answer", "/ask", 1)
+    return Response(render_template("_recall.html", **answered()), headers={"HX-Replace-Url": address}, mimetype="text/html")
+
+
+def _wanted() -> Context:
+    """The node's properties, with its defaults; what is left empty in the form is not asked for."""
+    defaults = NodeProperties()
+    sent = asked("sent") is not None
+    days = inputs.decimal("time_range_days", 1e-6, MAX_DAYS)
+    return {
+        "max_results": inputs.whole("max_results", MAX_RESULTS) or defaults.max_results,
+        "time_range_days": days if sent or days is not None else defaults.time_range_days,
+        "relevance_threshold": inputs.decimal("relevance_threshold", -1, 1),
+        "include_verdicts": asked("include_verdicts") is not None if sent else defaults.include_verdicts,
+        "order": inputs.choice("order", ORDERS) or defaults.order,
+        "session_id": asked("session"),
+        "agent_id": asked("agent"),
+        "web_results": int(inputs.decimal("web_results", 0, MAX_WEB_RESULTS) or 0),
+        "language": inputs.choice("headings", LANGUAGES) or defaults.language,  # `language` is the page's own
+    }
+
+
+def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]:
+    given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
+    if wanted["web_results"]:
+        given["asking_session"] = wanted["session_id"] or who().actor
+    try:
+        question = MemoryQuery(group_id=group, query=query, **given)
+    except ValidationError as error:
+        return Reading(None, "; ".join(problems_of(error)))
+    queue = retrieval_queue(group, "", get_settings().retrieval_shards)
+
+    def ask() -> MemoryAnswer | JiyiError:
+        try:
+            return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
+        except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
+            return memory.query_memory(question)
+        except (InvalidRequest, TooManyQuestions) as error:
+            return error
+
+    got = attempt(source("retrieval worker").begin(ask, PATIENCE))
+    if isinstance(got.value, JiyiError):
+        return Reading(None, str(got.value))
+    return Reading(got.value, got.reason)
+
+
+BLUEPRINTS = (tier_pages, quarantine_pages, working_pages, knowledge_pages, promotion_pages, digest_pages, recall_pages)

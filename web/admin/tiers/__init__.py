@@ -1,1 +1,0 @@
-"""Admin pages for the three tiers."""

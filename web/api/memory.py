@@ -1,0 +1,354 @@
+"""REST operations on events, memories, agents, retrievals and erasures. All but retrievals work without workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import TimeoutError as Late
+from urllib.parse import quote
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import Connection
+
+from engine import subjects
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
+from jiyi.protocol.event_requests import (
+    MAX_STATES_GET,
+    Accepted,
+    EventsBody,
+    EventState,
+    SessionEnd,
+    ShortEvent,
+    StatesBody,
+    StatesQuery,
+    WaitQuery,
+)
+from jiyi.protocol.events import Event
+from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, MemoriesQuery, MemoryPage, Related, RelatedQuery
+from jiyi.protocol.openapi.document import PREFIX
+from jiyi.protocol.recall import RecallRequest, RetrievalsQuery, UpdateBody
+from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
+from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
+from jiyi.protocol.wire.calls import retrieval_queue
+from jiyi.settings import get_settings
+from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, ask, from_database, one_line
+from models.erasure import actions as erasure_actions
+from models.memory import actions, inbox, questions
+from models.memory import events as stored
+from models.memory.agents import key_of
+from models.memory.ingest import Kept, group_commit
+from models.memory.looks import Looks
+from models.memory.own_vectors import FIELD, MisfitVectors
+from models.queue import broker_queues
+from models.queue.reused_ids import ReusedIds, reason_of
+from models.reflection import actions as reflection
+from models.retrieval import actions as retrieval_actions
+from web.actions import caller
+from web.api.bodies import give_back_room
+from web.api.problems import RETRY_SECONDS, Refused
+from web.api.registry import expose, operation
+from web.api.running import Asker, Reply
+
+#: The database is away, gives no answer, or refuses a value, which is told apart when the request is answered.
+AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.DataError, *FAILURES)
+
+
+def keep(events: Sequence[Event]) -> Kept:
+    """Return when they are in the database.
+
+    Raises:
+        Refused: an id is taken, vectors do not fit, or an event belongs to a subject that is off.
+        Unanswered: the database refuses a value, is away, or slow; in the last case whether they were stored is not known.
+    """
+    for event in events:
+        if (subject := subjects.of_event(event.type)) is not None:
+            raise Refused(422, str(subject.refusal), code=subject.refusal.code)
+    try:
+        return group_commit().store(events, PATIENCE)
+    except Late:
+        raise Unanswered("database", f"no answer within {PATIENCE:g} s") from None
+    except ReusedIds as error:
+        problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
+        raise Refused(409, str(error), problems, code=error.code) from None
+    except MisfitVectors as error:
+        places = {event.key: place for place, event in enumerate(events)}
+        problems = [
+            FieldProblem(field=_vector_field(places[misfit.event.key], len(events)), message=misfit.reason) for misfit in error.misfits
+        ]
+        raise Refused(422, str(error), problems, code=error.code) from None
+    except inbox.CollisionError:
+        raise Refused(409, "event_id: taken by something else; choose another.") from None
+    except AWAY as error:
+        raise Unanswered("database", one_line(error)) from error
+
+
+def _vector_field(place: int, count: int) -> str:
+    """Where a request with so many events has the vector of one of them."""
+    return FIELD if count == 1 else f"events.{place}.{FIELD}"
+
+
+def _erasure_asked(_asker: Asker, done: ErasureRequested) -> Reply:
+    url = f"{PREFIX}/erasures/{done.erasure_id}"
+    return Reply(ErasureAsked(erasure_id=done.erasure_id, status_url=url), {"Location": url})
+
+
+expose(
+    erasure_actions.request_erasure,
+    "DELETE",
+    "/nodes/<uuid:node_id>",
+    id="erase_memory",
+    tag="memories",
+    answer=ErasureAsked,
+    status=202,
+    given=lambda parts: {"node_ids": [parts["node_id"]]},
+    present=_erasure_asked,
+    doc="""Erase one memory.
+
+    The memory and everything derived from it goes, everywhere, for good. A job does it: see get_erasure for how far it is.
+    """,
+)
+expose(
+    erasure_actions.request_erasure,
+    "POST",
+    "/erasures",
+    id="erase",
+    tag="erasure",
+    body=Erasure,
+    answer=ErasureAsked,
+    status=202,
+    errors=(404,),
+    present=_erasure_asked,
+)
+
+
+expose(erasure_actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure", query=Cursor, answer=ErasurePage)
+expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)
+
+
+@operation(
+    "POST",
+    "/events",
+    id="observe",
+    large=True,
+    scope="publish",
+    tag="events",
+    query=WaitQuery,
+    body=EventsBody,
+    answer=Accepted,
+    status=202,
+    errors=(409,),
+    flat=("agent_id", "description", "node_type", "poignancy", "session_id", "subject", "predicate", "object", "occurred_at", "event_id"),
+    flat_body=ShortEvent,
+)
+def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
+    """Remember what happened.
+
+    Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
+    worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
+    soon as the events are stored durably (status 202); they can be retrieved a moment later. With wait (seconds) it answers
+    when they can be, or when the time is up; states says what has become of them. Several events are stored
+    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless; an
+    event_id that another event has, with other content, is refused (409, code id_reused). Besides the short form
+    there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type and payload.
+    """
+    try:
+        events = body.as_events(asker.group_id)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+    return _accepted(events, query.wait)
+
+
+expose(
+    questions.states_of_events,
+    "GET",
+    "/events/status",
+    id="event_states",
+    tag="events",
+    query=StatesQuery,
+    given=lambda query: {"ids": query["id"]},
+)
+expose(
+    questions.states_of_events,
+    "POST",
+    "/events/status",
+    id="event_states_of_many",
+    tag="events",
+    body=StatesBody,
+    doc="""Tell what became of many events.
+
+    As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
+    """,
+)
+expose(
+    questions.get_event,
+    "GET",
+    "/events/<uuid:event_id>",
+    id="get_event",
+    tag="events",
+    missing="There is no event {event_id}. It may have been refused: see the dead letters.",
+)
+
+
+@operation(
+    "POST",
+    "/sessions/<anything:session_id>/end",
+    id="end_session",
+    scope="publish",
+    tag="events",
+    body=SessionEnd,
+    answer=Accepted,
+    status=202,
+    errors=(409,),
+    flat=("agent_id", "partner"),
+    flat_body=SessionEnd,
+)
+def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
+    """End a conversation.
+
+    Tells an agent that a session is over: it reflects on what was said and keeps what is worth it. The
+    event's id is also that of the reflection: see get_reflection.
+    """
+    if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
+        raise Refused(404, f"There is no agent {body.agent_id!r}.")
+    return _accepted([body.as_event(asker.group_id, session_id)])
+
+
+def _accepted(events: Sequence[Event], wait: float = 0) -> Reply:
+    """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
+    kept = keep(events)
+    ids = [event.event_id for event in events]
+    url, states = status_url(ids), None
+    if wait:
+        give_back_room()
+        known = _states.wait(events[0].group_id, ids, wait)
+        states = None if known is None else [known[event_id] for event_id in ids]
+    done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
+    return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
+
+
+def _look(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, EventState]:
+    return {state.event_id: state for state in stored.states(connection, group_id, ids)}
+
+
+#: What becomes of events, for requests that wait for it.
+_states = Looks(_look, lambda state: state.final)
+
+
+def status_url(ids: Sequence[UUID]) -> str:
+    """Where the events' states are told; of more than fit into an address, where the ids are to be posted."""
+    address = f"{PREFIX}/events/status"
+    unique = list(dict.fromkeys(ids))
+    return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
+
+
+#: Retrievals that may wait in a queue: each more would wait longer than its caller does.
+MOST_WAITING = 200
+
+
+@operation(
+    "POST",
+    "/retrieve",
+    id="retrieve_memories",
+    scope="read",
+    tag="retrieval",
+    body=RetrieveBody,
+    answer=Answer,
+    errors=(504,),
+    flat=("agent_id", "focal_text", "top_k", "mode", "recency_w", "relevance_w", "importance_w"),
+)
+def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
+    """Recall what matters now.
+
+    Searches an agent's memory for what matters for a focal text: a question, or what is going on. Call it before
+    answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each comes with its
+    description, its score and every part of it. Ask in the language of the conversation; memories in another language are
+    found, too. What is returned counts as accessed, unless touch is false. An agent without memories that fit gives the status
+    no_candidates, one that nothing has been stored of unknown_agent; neither is an error.
+    """
+    settings = get_settings()
+    fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
+    request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
+    queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
+    shed_load(queue)
+    return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
+
+
+expose(retrieval_actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
+
+
+def shed_load(queue: str) -> None:
+    """503 if more than :data:`MOST_WAITING` wait, where that is known."""
+    waiting = ask("broker", lambda: broker_queues.waiting(queue))
+    if waiting is not None and waiting > MOST_WAITING:
+        raise Refused(503, f"{waiting:,} retrievals wait, which is more than {MOST_WAITING:,}.", Retry_After=str(RETRY_SECONDS))
+
+
+expose(
+    questions.search_memories,
+    "GET",
+    "/nodes",
+    id="list_memories",
+    tag="memories",
+    query=MemoriesQuery,
+    answer=MemoryPage,
+    flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
+)
+expose(questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.")
+expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
+expose(
+    questions.build_context,
+    "POST",
+    "/context",
+    id="recall_context",
+    tag="retrieval",
+    body=RecallRequest,
+    errors=(504,),
+    flat=("agent_id", "query", "max_tokens", "session_id"),
+)
+expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
+expose(questions.list_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)
+expose(questions.related_memories, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery, answer=Related)
+
+
+expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
+expose(questions.get_agent, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}.")
+expose(
+    actions.configure,
+    "PATCH",
+    "/agents/<anything:agent_id>/settings",
+    id="configure_agent",
+    tag="agents",
+    body=AgentSettings,
+    errors=(409,),
+)
+
+
+def _reflection_asked(_asker: Asker, done: ReflectionAsked) -> Reply:
+    url = f"{PREFIX}/reflections/{done.reflection_id}"
+    return Reply(Asked(reflection_id=done.reflection_id, status_url=url), {"Location": url})
+
+
+expose(
+    reflection.request_reflection,
+    "POST",
+    "/agents/<anything:agent_id>/reflect",
+    id="reflect",
+    tag="reflections",
+    present=_reflection_asked,
+    answer=Asked,
+    status=202,
+)
+
+
+expose(
+    reflection.list_reflections,
+    "GET",
+    "/reflections",
+    id="list_reflections",
+    tag="reflections",
+    query=ReflectionsQuery,
+    answer=ReflectionPage,
+)
+expose(reflection.get, "GET", "/reflections/<uuid:reflection_id>", id="get_reflection", tag="reflections")

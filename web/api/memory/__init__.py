@@ -1,1 +1,0 @@
-"""REST operations on events, memories and agents."""

@@ -1,0 +1,166 @@
+"""The service itself: counts, queues, dead letters, scheduled jobs; every action by its name, or at an address that follows from an
+alias; and the operations that an LLM can use as tools.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, cast
+
+from pydantic import RootModel, ValidationError
+
+from engine.operations.jobs import find as find_job
+from jiyi.errors import InvalidRequest, problems_of
+from jiyi.protocol.actions import FOLDERS, name_of
+from jiyi.protocol.openapi.document import Tag
+from jiyi.protocol.openapi.tools import Tool, Tools, tools
+from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
+from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
+from jiyi.protocol.wire.json_checks import wrong_types
+from jiyi.protocol.wire.signatures import KeyScope
+from models.actions import ACTIONS, REFUSED
+from models.db.actions import Action
+from models.db.bounded_reads import source
+from models.operations import actions as operations
+from models.queue import actions as queue_actions
+from models.queue import broker_queues
+from web.accounts.identity import need
+from web.actions import perform
+from web.api.problems import Refused
+from web.api.registry import OPERATIONS, expose, operation
+from web.api.running import Asker
+
+
+class ActionBody(RootModel[dict[str, Any]]):
+    """The action's request, without the group, which belongs to the key."""
+
+
+class ActionResult(RootModel[Any]):
+    """The action's result."""
+
+
+@operation(
+    "POST", "/actions/<anything:name>", id="perform_action", scope=None, tag="service", body=ActionBody, answer=ActionResult, errors=(504,)
+)
+def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
+    """Do or ask anything by its name.
+
+    Everything that the service can do for a program, by the name that it has in the audit log and on the broker (`agents.list`,
+    `memory.nodes`, `knowledge.promote` …), or by
+    an alias: what the client library speaks. The key needs the right that the action needs. The
+    other operations are the same actions with addresses and words of their own.
+    """
+    action = ACTIONS.get(name_of(name)) or REFUSED.get(name_of(name))
+    if action is None:
+        raise Refused(404, f"There is no action {name!r}.")
+    need(action.scope)  # before anything is said about the request
+    try:
+        request = action.request.model_validate(body.root)
+    except ValidationError as error:
+        raise InvalidRequest(problems_of(error, action.request)) from None
+    if problems := [*wrong_types(action.request, body.root)]:
+        raise InvalidRequest(problems)
+    return perform(action, asker.group_id, request)
+
+
+expose(operations.count_group, "GET", "/stats", id="stats", tag="service")
+
+
+@operation("GET", "/queues", id="list_queues", scope="read", tag="service", answer=Queues)
+def list_queues(_asker: Asker) -> Queues:
+    """See how full the queues are.
+
+    Messages that wait in each queue of the service, all groups together. Use it to slow down when it falls behind.
+    """
+    return source("broker").ask(broker_queues.states)
+
+
+def _letter(_asker: Asker, row: DeadLetter) -> Letter:
+    letter = Letter.model_validate(row)
+    letter.body = letter.body and letter.body[:MAX_BODY_CHARS]
+    return letter
+
+
+expose(
+    queue_actions.list_letters,
+    "GET",
+    "/dead-letters",
+    id="list_dead_letters",
+    tag="service",
+    query=LettersQuery,
+    answer=LetterPage,
+    present=_letter,
+)
+expose(
+    queue_actions.get_letter, "GET", "/dead-letters/<uuid:letter_id>", id="get_dead_letter", tag="service", answer=Letter, present=_letter
+)
+expose(
+    queue_actions.resolve_letters,
+    "POST",
+    "/dead-letters/resolve",
+    id="resolve_dead_letters",
+    tag="service",
+    body=ResolveBody,
+    errors=(404,),
+)
+expose(
+    operations.list_jobs, "GET", "/schedules", id="list_jobs", tag="service", answer=JobStates, present=lambda _asker, jobs: {"jobs": jobs}
+)
+
+
+@operation(
+    "POST",
+    "/schedules/<anything:job>/run",
+    id="run_job",
+    scope=operations.run_job.scope,
+    tag="service",
+    body=RunBody,
+    body_required=False,
+    answer=JobRun,
+    status=202,
+    errors=(504,),
+    action=operations.run_job,
+)
+def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
+    """Run a scheduled job now.
+
+    Beside its schedule; or, with dry_run, only tell what it would do. Jobs may be run as often as one likes.
+    """
+    request = RunJob(job=find_job(job).name, whole_service=body.whole_service)
+    tick = perform(operations.preview_job if body.dry_run else operations.run_job, asker.group_id, request)
+    return JobRun(job=tick.job, slot=tick.slot, state=tick.state, seconds=tick.seconds, summary=tick.summary)
+
+
+#: Subjects in the folder of growth where no state stands against a change.
+NEVER_IN_CONFLICT = ("appointments", "heartbeats")
+
+
+def _expose(tag: Tag, verb: str, action: Action[Any, Any]) -> None:
+    """Make an action an operation whose address follows from a name: ``POST /<tag>/<verb>``."""
+    conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
+    body, errors = action.request if action.request.model_fields else None, (404, 409) if conflicts else (404,)
+    expose(action, "POST", f"/{tag}/{verb}", id=verb if "_" in verb else f"{tag}_{verb}", tag=tag, body=body, errors=errors)
+
+
+for _folder, _aliases in FOLDERS.items():  # ``jiyi/protocol/aliases.json``
+    for _alias, _name in _aliases.items():
+        if _name in ACTIONS:
+            _expose(cast("Tag", _folder), _alias, ACTIONS[_name])
+for _name, _action in ACTIONS.items():
+    if _name.startswith("stores."):
+        _expose("stores", _name.removeprefix("stores."), _action)
+
+
+@operation("GET", "/tools", id="list_tools", scope=None, tag="service", answer=Tools)
+def list_tools(asker: Asker) -> Tools:
+    """List the tools for an LLM.
+
+    Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
+    arguments; and how to call it over HTTP: arguments that are in the path or in the query, all others in the body.
+    """
+    return Tools(tools=[tool for tool, scope in _tools() if scope is None or asker.identity.may(scope)])
+
+
+@lru_cache(maxsize=1)
+def _tools() -> list[tuple[Tool, KeyScope | None]]:
+    return tools(OPERATIONS)

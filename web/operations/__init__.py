@@ -1,1 +1,0 @@
-"""Health, metrics and probes of the service."""

@@ -1,1 +1,0 @@
-"""The live stream of what changes, as server-sent events."""
