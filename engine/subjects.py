@@ -64,7 +64,7 @@ GROWTH = Subject(
     name="growth",
     tables=("models.growth.tables", "models.appointments.tables"),
     always=("models.growth.erasure",),
-    handlers=("models.growth.trajectories", "models.growth.feedback", "models.growth.self_review_schedule", "models.growth.followup_work"),
+    handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review"),
     models=(
         *("models.growth.artifacts", "models.growth.trajectories", "models.growth.identity_actions", "models.growth.pain_actions"),
         *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),
@@ -91,7 +91,7 @@ GROWTH = Subject(
 STORES = Subject(
     name="stores",
     tables=("models.stores.tables",),
-    always=("models.stores.erasure", "models.stores.vectors"),
+    always=("models.stores.erasure", "models.stores.items"),
     models=("models.stores.actions",),
     tasks=("tasks.stores.embedding", "tasks.stores.search", "tasks.stores.mem0"),
     job_tasks=("tasks.stores.index_files",),
@@ -121,7 +121,7 @@ TIERS = Subject(
 ITEMS = Subject(
     name="items",
     tables=("models.items.tables",),
-    always=("models.items.erasure", "models.items.searching"),
+    always=("models.items.storage",),
     models=("models.items.actions",),
     tasks=("tasks.items.searching",),
     job_tasks=("tasks.items.expiry",),

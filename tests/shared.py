@@ -12,7 +12,7 @@ import pytest
 
 from jiyi.polling import poll
 from jiyi.settings import get_settings
-from models.operations import canaries, heartbeats
+from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from tests.integration.quick_web import urls_built_late
@@ -84,8 +84,8 @@ def quick_urls() -> Iterator[None]:
 def _silent() -> set[str]:
     """Queues that nobody reads yet: the first test is not to wait for workers that are just starting."""
     settings = get_settings()
-    read = {queue for worker in heartbeats.workers() if worker.counts for queue in worker.queues}
+    read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
     address = redis_address(settings.broker_url)
-    if address is None or canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
+    if address is None or signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
         read.add(settings.intake_queue)
     return {*task_queues(), settings.intake_queue} - read

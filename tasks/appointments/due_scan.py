@@ -8,8 +8,8 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from models.appointments import alerts, due, heartbeats, schedules
-from models.growth import self_review_schedule
+from models.appointments import heartbeats, schedules
+from models.growth import self_review
 from models.queue import stream
 from models.queue.wakeups import wake_at
 from models.reflection.reflections import REFLECT
@@ -19,9 +19,9 @@ from tasks.framework.jobs import Run, job
 SCAN_BATCH = 500
 
 _OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
-    due.FIRE: due.owe_schedules,
-    due.HEARTBEAT: due.owe_heartbeats,
-    REFLECT: self_review_schedule.owe_hours,
+    schedules.FIRE: schedules.owe_schedules,
+    schedules.HEARTBEAT: schedules.owe_heartbeats,
+    REFLECT: self_review.owe_hours,
 }
 
 
@@ -33,7 +33,7 @@ def due_scan(run: Run) -> None:
     """
     if run.dry:
         with run.transaction() as connection:
-            due_schedules, due_heartbeats = due.count_due(connection, run.now)
+            due_schedules, due_heartbeats = schedules.count_due(connection, run.now)
         run.count(fire_schedule=due_schedules, heartbeat=due_heartbeats)
         return
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
@@ -67,7 +67,7 @@ def _deliver(run: Run) -> None:
     told: list[stream.News] = []
 
     def step(connection: Connection) -> int:
-        delivered = alerts.deliver(connection, run.now, SCAN_BATCH)
+        delivered = heartbeats.deliver(connection, run.now, SCAN_BATCH)
         told.extend(delivered)
         run.count(delivered=len(delivered))
         return len(delivered)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from models.appointments import alerts, heartbeats
-from models.appointments.alerts import NewAlert
-from models.appointments.due import AHEAD, HEARTBEAT
-from models.db.connection import unit_of_work
-from models.queue import clock
+from models.appointments import heartbeats
+from models.appointments.heartbeats import NewAlert
+from models.appointments.schedules import AHEAD, HEARTBEAT
+from models.db.connection import database_time, unit_of_work
 from tasks.framework.work import Batch, work_task
 
 #: Agents that one transaction sees to.
@@ -23,7 +22,7 @@ def heartbeat(batch: Batch) -> None:
     transaction, which holds the heartbeat's lock.
     """
     with unit_of_work() as connection:
-        now = clock.now(connection)
+        now = database_time(connection)
     tick_due(batch, now)
 
 
@@ -39,4 +38,4 @@ def tick_due(batch: Batch, now: datetime) -> None:
                 heartbeats.clear_owed(connection, (group_id, row.agent_id))
                 continue
             told += heartbeats.tick(connection, row, due_at, now)[1]
-    alerts.publish_delivered(group_id, told, now)
+    heartbeats.publish_delivered(group_id, told, now)

@@ -10,12 +10,11 @@ from engine.appointments.parse import judge_request
 from engine.appointments.schedule import MAKE_GOOD, Firing, firing
 from engine.heads.local import heads
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules, ScheduleState
-from models.appointments import alerts, heartbeats, schedule_actions, schedules
-from models.appointments.alerts import NewAlert
-from models.appointments.due import AHEAD, FIRE
+from models.appointments import heartbeats, schedule_actions, schedules
+from models.appointments.heartbeats import NewAlert
+from models.appointments.schedules import AHEAD, FIRE
 from models.db.actions import Actor, Context
-from models.db.connection import unit_of_work
-from models.queue import clock
+from models.db.connection import database_time, unit_of_work
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
@@ -33,7 +32,7 @@ def fire_schedule(batch: Batch) -> None:
     transaction, which holds the schedule's lock.
     """
     with unit_of_work() as connection:
-        now = clock.now(connection)
+        now = database_time(connection)
     fire(batch, now)
 
 
@@ -55,10 +54,10 @@ def fire(batch: Batch, now: datetime) -> None:
             if alert is not None:
                 told.append(alert)
             done.append((schedule_id, run, None if alert is None else alert.alert_id))
-        alerts.add(connection, group_id, told, now)
+        heartbeats.add(connection, group_id, told, now)
         schedules.note_runs(connection, group_id, done, now)
         schedules.clear_owed(connection, group_id, waiting)
-    alerts.publish_delivered(group_id, told, now)
+    heartbeats.publish_delivered(group_id, told, now)
 
 
 def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:

@@ -27,9 +27,8 @@ from sqlalchemy import Connection
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.conflicts import is_conflict
 from models.db.connection import unit_of_work
-from models.db.outages import outage
+from models.db.errors import is_conflict, outage
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.db.valkey import valkey
 from models.operations import meters

@@ -20,9 +20,8 @@ from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth import candidates, feedback
-from models.growth.candidates import Grown, KnownArtifact
-from models.growth.feedback import WEIGH
+from models.growth import evolution
+from models.growth.evolution import WEIGH, Grown, KnownArtifact
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
@@ -72,16 +71,16 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            vote_row = feedback.vote_of_event(connection, event_id)
+            vote_row = evolution.vote_of_event(connection, event_id)
             if vote_row is None:  # erased meanwhile
                 continue
             name, vote, at = vote_row
             by = f"agent:{name[1]}"
-            owner = feedback.lock_owner(connection, name[0], vote)
+            owner = evolution.lock_owner(connection, name[0], vote)
             if owner is None:
-                feedback.note_ignored_vote(connection, name, vote, by)
+                evolution.note_ignored_vote(connection, name, vote, by)
             else:
-                feedback.count_vote(connection, owner, event_id, vote, by, at)
+                evolution.count_vote(connection, owner, event_id, vote, by, at)
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
@@ -91,7 +90,7 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
             drafts = [] if name is None else look(connection, name)
-            known = [] if name is None else candidates.known_artifacts(connection, name, kind)
+            known = [] if name is None else evolution.known_artifacts(connection, name, kind)
         written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts]
         grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
@@ -101,18 +100,18 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             if look(connection, name) != drafts:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
-                candidates.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+                evolution.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     return [
         (pattern, skills.draft_skill(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
-        for pattern in aggregated(candidates.experiences_of(connection, name))
+        for pattern in aggregated(evolution.experiences_of(connection, name))
     ]
 
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    ran = candidates.trajectories_of(connection, name)
+    ran = evolution.trajectories_of(connection, name)
     return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
 
 
@@ -122,7 +121,7 @@ def _written(
     """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    existing = candidates.known_of(pattern, known)
+    existing = evolution.known_of(pattern, known)
     if existing is not None and existing.status in ("pending", "accepted", "archived"):
         return candidate
     language = language_of(pattern.title)
@@ -138,7 +137,7 @@ def _written(
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
     if candidate is None:
         return Grown(pattern)
-    own = candidates.known_of(pattern, known)
+    own = evolution.known_of(pattern, known)
     others = [other for other in known if other is not own and other.status in ("pending", "accepted")]
     report = skills.inspect_candidate(
         candidate,

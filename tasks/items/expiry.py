@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from models.items import storing
+from models.items import storage
 from tasks.framework.jobs import Run, job
 
 #: Items deleted by one transaction.
@@ -19,6 +19,6 @@ def expire_items(run: Run) -> None:
     """
     if run.dry:
         with run.transaction() as connection:
-            run.count(expired=storing.count_expired(connection, run.now))
+            run.count(expired=storage.count_expired(connection, run.now))
         return
-    run.count(expired=run.repeat(partial(storing.delete_expired, now=run.now, limit=BATCH), BATCH))
+    run.count(expired=run.repeat(partial(storage.delete_expired, now=run.now, limit=BATCH), BATCH))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from jiyi.errors import EvidenceMissing
 from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
-from models.memory import nodes, strength
+from models.memory import nodes
 from models.memory.work import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -35,7 +35,7 @@ def strengthen(batch: Batch) -> None:
     Safe to repeat because the counts and the receipt are one transaction.
     """
     with batch.finish() as (connection, owed):
-        strength.strengthen(connection, owed)
+        nodes.strengthen(connection, owed)
 
 
 @work_task(ACCUMULATE, batch=COUNTING_BATCH, time_limit=60)
@@ -45,7 +45,7 @@ def accumulate(batch: Batch) -> None:
     Safe to repeat because the sums, the reflection owed and the receipt are one transaction.
     """
     with batch.finish() as (connection, owed):
-        pending_work.enqueue(connection, REFLECT, strength.accumulate(connection, owed))
+        pending_work.enqueue(connection, REFLECT, nodes.accumulate(connection, owed))
     wake(REFLECT)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from celery import shared_task
 
-from models.operations import canaries
+from models.operations import signs_of_life
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import BeatEntry
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 TIME_LIMIT = 10
 
 
-@shared_task(name=canaries.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
+@shared_task(name=signs_of_life.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
 def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
     """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
 
@@ -30,15 +30,15 @@ def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
         return
     now = time.time()
     sent = now if sent_at is None else float(sent_at)
-    canaries.record_heartbeat(queue, sent if now - canaries.FORGOTTEN_AFTER <= sent <= now else now)
+    signs_of_life.record_canary(queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now)
 
 
 def beat_schedule() -> dict[str, BeatEntry]:
     """What beat sends, if it is due (``workers.celery.beat``)."""
     return {
-        f"{canaries.TASK} {queue}": {
-            "task": canaries.TASK,
-            "schedule": canaries.EVERY,
+        f"{signs_of_life.TASK} {queue}": {
+            "task": signs_of_life.TASK,
+            "schedule": signs_of_life.CANARY_EVERY,
             "args": (queue,),
             "options": {"queue": queue, "retry": False},
         }

@@ -18,13 +18,12 @@ from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
-from models.memory import access, strength
-from models.operations import backups, llm_usage, pg_tools, upkeep
-from models.operations import upkeep as pruning
+from models.db.connection import CLOCK_AHEAD, unit_of_work
+from models.memory import access, nodes
+from models.operations import backups, numbers
 from models.operations.actions import preview_job, show_llms
-from models.operations.pg_tools import BackupError
-from models.queue import clock, news, pending_work, ticks
+from models.operations.backups import BackupError
+from models.queue import news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
@@ -77,7 +76,7 @@ def _longest_wait() -> float:
         TRY_AGAIN_MAX,
         *(kind.owed_ahead for kind in KINDS.values()),
     )
-    return max(waits) + clock.AHEAD.total_seconds()
+    return max(waits) + CLOCK_AHEAD.total_seconds()
 
 
 @job("recompute_kw_strength")
@@ -88,7 +87,7 @@ def recompute_kw_strength(run: Run) -> None:
     """
     for group_id, agent_id in run.agents():
         with run.transaction() as connection:
-            look = strength.drift if run.dry else strength.repair
+            look = nodes.drift if run.dry else nodes.repair
             drift = look(connection, group_id, agent_id)
             if drift.keywords and not run.dry:
                 audit.record(
@@ -101,7 +100,7 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
+        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < nodes.MAX_SHOWN:
             drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 
@@ -113,16 +112,16 @@ def prune(run: Run) -> None:
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
-    ages |= {"retrievals": records.KEPT_DAYS, **upkeep.OTHER_AGES}
+    ages |= {"retrievals": records.KEPT_DAYS, **numbers.OTHER_AGES}
     for table, days in ages.items():
         if not days:
             continue
         before = run.now - timedelta(days=days)
         if run.dry:
             with run.transaction() as connection:
-                run.count(**{table: pruning.count(connection, table, before)})
+                run.count(**{table: numbers.count_old(connection, table, before)})
             continue
-        deleted = run.repeat(partial(pruning.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
@@ -136,8 +135,8 @@ def take_snapshot(run: Run) -> None:
     Safe to repeat because it only reads.
     """
     with run.transaction() as connection:
-        run.summary.update(upkeep.stored(connection))
-    run.summary.update(upkeep.queued())
+        run.summary.update(numbers.stored(connection))
+    run.summary.update(numbers.queued())
 
 
 @implements(preview_job)
@@ -173,7 +172,7 @@ def verify_backup(run: Run) -> None:
     """
     longest = timedelta(days=MAX_AGE_DAYS)
     newest = next(iter(backups.existing()), None)
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         since = backups.first_stored(connection)
     wanted = since is not None and run.now - since > longest
     if newest is None:
@@ -187,7 +186,7 @@ def verify_backup(run: Run) -> None:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
-on_usage(llm_usage.record)
+on_usage(numbers.record_usage)
 
 
 @implements(show_llms)
@@ -195,7 +194,7 @@ def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
     """Safe to repeat because it only reads."""
     first_day = (datetime.now(UTC) - timedelta(days=request.days - 1)).date()
     with unit_of_work() as connection:
-        usage = llm_usage.since(connection, actor.group_id, first_day)
+        usage = numbers.usage_since(connection, actor.group_id, first_day)
     active = _active()
     vendors = [
         LLMVendor(

@@ -25,7 +25,7 @@ from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce, store
 from models.queue import stream
 from models.queue.wakeups import wake
-from models.reflection import ended_sessions, reflections
+from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
@@ -73,7 +73,7 @@ class LookKind(Protocol):
         ...
 
     def lock(self, connection: Connection, name: AgentName) -> None:
-        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.conflicts`)."""
+        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.errors`)."""
         ...
 
 
@@ -179,12 +179,12 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
 
 def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewingLLM) -> None:
     with unit_of_work() as connection:
-        ended = ended_sessions.find_ended(connection, event_id)
+        ended = reflections.find_ended(connection, event_id)
         if ended is not None:
             name = (ended.group_id, ended.agent_id)
             whose = Reflector(*name, _settings(connection, name), ended.occurred_at)
             begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
-            transcript = ended_sessions.load_transcript(connection, ended)
+            transcript = reflections.load_transcript(connection, ended)
     if ended is None:
         with batch.finish():
             return

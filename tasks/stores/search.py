@@ -19,7 +19,7 @@ from jiyi.protocol.wire.vectors import Float32
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.stores import actions, items, rows
-from models.stores.index import StoreIndex, index_of
+from models.stores.reads import StoreIndex, index_of
 from models.stores.rows import StoreRecord
 from tasks.framework.rpc import implements
 from tasks.stores import mem0 as sending

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import Client
-from models.appointments.due import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
+from models.appointments.schedules import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue.wakeups import wake

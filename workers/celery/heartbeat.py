@@ -15,9 +15,9 @@ from typing import Any
 import redis
 from celery import signals
 
-from models.erasure import cache_invalidation as orders
+from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
-from models.operations import heartbeats
+from models.operations import signs_of_life
 from tasks.erasure.forget import forget, forget_everything
 
 log = logging.getLogger("jiyi.heartbeat")
@@ -40,7 +40,7 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
         try:
-            heartbeats.forget(worker_id())
+            signs_of_life.forget(worker_id())
         except redis.RedisError as error:
             log.info("no farewell: %s", error)  # it is forgotten in time
 
@@ -49,16 +49,17 @@ class Heartbeat:
         heard = time.monotonic()
         while True:
             try:
-                if time.monotonic() - heard > heartbeats.COUNTS_SECONDS / 2:  # others may count it as dead, and erasures go on without it
+                # After half of the time others may count it as dead, and erasures go on without it.
+                if time.monotonic() - heard > signs_of_life.COUNTS_SECONDS / 2:
                     forget_everything()
-                heartbeats.record(worker_id(), self._name, self._queues)
-                self._carried_out = orders.carry_out(worker_id(), self._carried_out, forget)
+                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues)
+                self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
                 silent = False
                 heard = time.monotonic()
             except redis.RedisError as error:  # Valkey is away or full; said once
                 log.log(logging.DEBUG if silent else logging.WARNING, "no heartbeat: %s; trying again", error)
                 silent = True
-            if self._stop.wait(heartbeats.EVERY):
+            if self._stop.wait(signs_of_life.HEARTBEAT_EVERY):
                 return
 
 

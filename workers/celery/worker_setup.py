@@ -16,7 +16,7 @@ from engine import subjects
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import PUBLISHED_AT
 from models.operations import meters
-from models.operations.canaries import TASK as CANARY
+from models.operations.signs_of_life import TASK as CANARY
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
 #: 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.

@@ -34,7 +34,7 @@ from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.erasure import proof
+from models.erasure import traces
 from models.operations import actions as operations
 from tasks.framework import callers
 from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service
@@ -116,7 +116,7 @@ def fingerprint(group: str) -> dict[str, str]:
     """Everything that is stored of a group, and of no group, as text; not when keys were made for the test."""
     found = {}
     with unit_of_work() as connection:
-        for table, columns in proof.tables(connection).items():
+        for table, columns in traces.tables(connection).items():
             if "group_id" in {name for name, _ in columns} and table not in ("api_keys", "audit_log", "groups"):
                 statement = f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t WHERE group_id = :g"
                 found[table] = connection.execute(text(statement), {"g": group}).scalar_one()

@@ -12,7 +12,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
 from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import heartbeat_actions
-from models.appointments.due import HEARTBEAT
+from models.appointments.schedules import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ListAlerts, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.appointments import heartbeat_actions, schedule_actions
-from models.appointments.due import FIRE
+from models.appointments.schedules import FIRE
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service

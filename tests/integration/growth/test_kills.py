@@ -20,7 +20,7 @@ from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.growth import pain_actions, self_review
 from models.growth.artifacts import SKILL_ACTIONS
-from models.growth.feedback import WEIGH
+from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE, FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
