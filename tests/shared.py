@@ -17,7 +17,7 @@ from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from tests.integration.quick_web import urls_built_late
 from workers import ephemeral
-from workers.embedded import postgres, postgres_cluster
+from workers.embedded import postgres
 from workers.embedded.stack import Stack
 
 #: Small and quick: the machinery is under test, not the patience.
@@ -53,7 +53,7 @@ def without_fsync() -> Iterator[Callable[[], None]]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
-        patch.setattr(postgres_cluster, "INITDB_OPTIONS", [*postgres_cluster.INITDB_OPTIONS, "--no-sync"])
+        patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
         yield patch.undo
 
 

@@ -1,6 +1,8 @@
 """The ``.json`` files that stores are loaded from and saved to; which files a store may read and write (``JIYI_STORE_ROOTS``).
 
 A saved index spares the vectors of its texts wherever the same files are indexed again.
+
+A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
 """
 
 from __future__ import annotations

@@ -36,8 +36,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 #: The kind of work of an entry that the LLM is to be asked about.
 CONSISTENCY = "consistency"

@@ -44,7 +44,7 @@ from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
-from workers.celery.heartbeat import Heartbeat
+from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 

@@ -23,7 +23,7 @@ from jiyi.polling import poll
 from tests.integration.waiting import until
 from tests.integration.workers.test_server_watch import SERVERS, replaced, server
 from tests.integration.workers.test_stack import processes_in
-from workers.demo.diary import AGENTS, QUESTIONS
+from workers.demo import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
 
