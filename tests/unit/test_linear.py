@@ -80,7 +80,7 @@ WITH_MORE: dict[str, Callable[[str], Any]] = {
     "an agent's name": Whom(agents=["Maria"]).is_named_in,
     "days": lambda text: past.named_spans(text, NOW),
     "embedding without a model": HashingEmbedder(64).query,
-    "a conversation of many long utterances": lambda text: RULES.ask(questions.Memo(agent_id="Maria", utterances=[("Maria", text)] * 20)),
+    "a conversation of many long utterances": lambda text: RULES.ask(questions.Memo(agent_id="Maria", utterances=[("Maria", text)] * 5)),
     **{
         f"the rules' {question.__name__}": _ask(question, **fields)
         for question, fields in {
