@@ -87,8 +87,8 @@ def fits_the_database() -> None:
         migrate.check()
     except SQLAlchemyError as error:
         sys.stderr.write(f"the database's revision is not known yet: {type(error).__name__}\n")
-    for made in engine.made():
-        made.dispose()
+    for connections in engine.made():
+        connections.dispose()
 
 
 def main() -> None:
