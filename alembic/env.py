@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from alembic import context
 from models.db.connection import session_engine
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.db.tables import Base
 
 #: A migration waits this long for a lock, then fails: waiting longer would queue every query behind it.

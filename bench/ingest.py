@@ -33,8 +33,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.connection import engine, unit_of_work
-from models.db.roles import as_owner
-from models.db.scope import for_groups
+from models.db.scope import as_owner, for_groups
 from models.memory.inbox import store
 from workers import ephemeral
 from workers.intake import sources

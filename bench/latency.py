@@ -50,7 +50,7 @@ from jiyi.protocol.retrieval import DEFAULT_TOP_K
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.memory.inbox import store
 
 DIMENSIONS = 384

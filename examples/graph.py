@@ -60,8 +60,12 @@ NODES: tuple[tuple[str, Agent, Sequence[Stage]], ...] = (
 
 def play(client: Client, file: Path = FILE) -> dict[str, list[dict[str, Any]]]:
     """What each node was given at each stage, and what of its words was kept."""
-    graph = Graph.from_file(client, file)
-    _await_index(client)
+    with Graph.from_file(client, file) as graph:
+        _await_index(client)
+        return _run(graph)
+
+
+def _run(graph: Graph) -> dict[str, list[dict[str, Any]]]:
     told: dict[str, list[dict[str, Any]]] = {}
     for node_id, agent, stages in NODES:
         memory = graph.manager(node_id)

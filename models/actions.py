@@ -14,16 +14,16 @@ from models.accounts import actions as accounts
 from models.conversations import actions as conversations
 from models.db.actions import REGISTERED, Action, Context
 from models.erasure import actions as erasure
-from models.memory import actions as memory
+from models.memory import archive
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
-from models.retrieval import actions as retrieval
+from models.retrieval import records
 
 #: The modules whose import registers the actions: one a subject, and those of the optional subjects that are on.
 MODULES = (
-    *(accounts, conversations, erasure, memory, memory_questions, operations, queue, reflection, retrieval),
+    *(accounts, conversations, erasure, archive, memory_questions, operations, queue, reflection, records),
     *(import_module(module) for subject in subjects.on() for module in subject.models),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -26,11 +26,11 @@ from models.accounts.users import User
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.operations import canaries, heartbeats
+from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from workers import ephemeral
-from workers.embedded import postgres, postgres_cluster
+from workers.embedded import postgres
 from workers.embedded.stack import Stack
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -65,7 +65,7 @@ def without_fsync() -> Iterator[Callable[[], None]]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
-        patch.setattr(postgres_cluster, "INITDB_OPTIONS", [*postgres_cluster.INITDB_OPTIONS, "--no-sync"])
+        patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
         yield patch.undo
 
 
@@ -97,9 +97,9 @@ def _workers(database: Stack) -> Iterator[None]:
 def _silent() -> set[str]:
     """Queues that nobody reads yet: the first test is not to wait for workers that are just starting."""
     settings = get_settings()
-    read = {queue for worker in heartbeats.workers() if worker.counts for queue in worker.queues}
+    read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
     address = redis_address(settings.broker_url)
-    if address is None or canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
+    if address is None or signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
         read.add(settings.intake_queue)
     return {*task_queues(), settings.intake_queue} - read
 

@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
 from models.db.bounded_reads import Unanswered
-from models.db.outages import refused_value
+from models.db.errors import refused_value
 from web.answers import answer
 from web.api.problems import answer_to, is_api
 from web.show import translated

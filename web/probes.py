@@ -24,11 +24,11 @@ from jiyi.protocol.wire.calls import OF_VALKEY
 from jiyi.settings import get_settings
 from models.db.bounded_reads import Unanswered, attempt, from_database, reading, source
 from models.db.scope import whole_service
-from models.operations import servers
+from models.operations import health_checks
 from models.operations.embedding_models import active_model
+from models.operations.health_checks import ServerState
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
-from models.operations.servers import ServerState
-from models.queue.stream_hub import hub
+from models.queue.stream import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
 from web.answers import json_answer
@@ -53,7 +53,7 @@ def readyz() -> Response:
     states stand beside them and change nothing: without them memories are stored, and found by words. Why one fails is for
     those who may sign in (the overview), not for everybody.
     """
-    settings, states = get_settings(), servers.begin()
+    settings, states = get_settings(), health_checks.ask_servers()
     database = attempt(lambda: from_database(_embedder))
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
     answers = states()
@@ -63,7 +63,7 @@ def readyz() -> Response:
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
 
 
-def _said(server: servers.ServerState) -> str:
+def _said(server: ServerState) -> str:
     """What is the matter. Why a server is away, which names its socket or host, is for those who may sign in."""
     return OF_VALKEY["away"] if server.state == "away" else server.reason
 
@@ -111,7 +111,7 @@ class Service(Collector):
     def collect(self) -> Iterator[Metric]:
         began = time.monotonic()
         with whole_service():
-            states = servers.begin()
+            states = health_checks.ask_servers()
             asked = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
         up: dict[str, bool] = {}
         for name, answer in asked.items():

@@ -23,8 +23,7 @@ from jiyi.protocol.base import unstorable
 from jiyi.protocol.openapi.document import PREFIX
 from models.db.bounded_reads import Unanswered, one_line
 from models.queue import stream
-from models.queue.stream import KINDS, Entry, Place, place
-from models.queue.stream_hub import TooManyWatchers, Watcher, hub
+from models.queue.stream import KINDS, Entry, Place, TooManyWatchers, Watcher, hub, place
 from web.accounts import sessions
 from web.accounts.api_keys import identify_again, identify_by_key
 from web.accounts.identity import Identity, need

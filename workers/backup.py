@@ -20,10 +20,10 @@ from jiyi.protocol.base import JsonObject
 from jiyi.settings import EMBEDDED_DATA, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.erasure import ledger
+from models.erasure import progress
 from models.operations import backups
 from models.operations import restore as restoring
-from models.operations.pg_tools import BackupError
+from models.operations.backups import BackupError
 from workers import ephemeral
 from workers.embedded.stack import Stack, StackError
 from workers.migrate import revisions, upgrade
@@ -83,7 +83,7 @@ def _erase_again(path: Path) -> dict[str, int]:
     """What was erased after the backup was made: agents are owed to be erased again."""
     made_at = backups.made_at(path) if backups.NAME.fullmatch(path.name) else datetime.fromtimestamp(path.stat().st_mtime, UTC)
     with whole_service(), unit_of_work() as connection:
-        return ledger.apply_again(connection, made_at)
+        return progress.apply_again(connection, made_at)
 
 
 def _told(again: dict[str, int]) -> str:

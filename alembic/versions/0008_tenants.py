@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.db import roles
+from models.db import scope
 from models.db.connection import driver
 
 revision = "0008"
@@ -96,13 +96,13 @@ def upgrade() -> None:
             EXECUTE FUNCTION jiyi_fill_group()
         """)
     for table in TABLES:
-        for statement in roles.isolate(table):
+        for statement in scope.isolate(table):
             op.execute(statement)
-    roles.establish(driver(op.get_bind()))
+    scope.establish(driver(op.get_bind()))
 
 
 def downgrade() -> None:
-    roles.withdraw(driver(op.get_bind()))
+    scope.withdraw(driver(op.get_bind()))
     for table in TABLES:
         op.execute(f"DROP POLICY tenants ON {table}")
         op.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")

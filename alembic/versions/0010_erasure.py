@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.db.roles import isolate
+from models.db.scope import isolate
 
 revision = "0010"
 down_revision = "0009"

@@ -7,7 +7,7 @@ from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.db.roles import isolate
+from models.db.scope import isolate
 
 revision = "0015"
 down_revision = "0014"

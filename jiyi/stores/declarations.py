@@ -205,7 +205,10 @@ def _text(given: Any, path: str) -> str:
 
 
 def schema() -> JsonObject:
-    """A document for a graph's file: ``memory`` and ``nodes``."""
+    """A document for a graph's file: ``memory`` and ``nodes``, within ``graph`` or not.
+
+    Attachments stand beside a node's ``id`` or in its ``config``.
+    """
     types = store_types()
     attachment = MemoryAttachmentConfig.model_json_schema()
     definitions = attachment.pop("$defs", {})
@@ -213,19 +216,21 @@ def schema() -> JsonObject:
     stores = [_store(one, definitions) for one in types.values()]
     names = [one.name for one in types.values()]
     kinds = {"enum": names, "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()]}
+    attached = {"memories": {"type": "array", "items": attachment}}
     node = {
         "type": "object",
-        "properties": {"id": {"type": "string"}, "memories": {"type": "array", "items": attachment}},
+        "properties": {"id": {"type": "string"}, **attached, "config": {"type": "object", "properties": attached}},
         "required": ["id"],
+    }
+    declared = {
+        "memory": {"type": "array", "items": {"properties": {"type": kinds}, "oneOf": stores}},
+        "nodes": {"type": "array", "items": node},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Stores of a graph",
         "type": "object",
-        "properties": {
-            "memory": {"type": "array", "items": {"properties": {"type": kinds}, "oneOf": stores}},
-            "nodes": {"type": "array", "items": node},
-        },
+        "properties": {**declared, "graph": {"type": "object", "properties": declared}},
         "$defs": definitions,
     }
 

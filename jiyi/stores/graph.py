@@ -9,19 +9,23 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 from uuid import uuid4
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.base import JsonObject
+from jiyi.protocol.providers import ALIASES, PRESETS
 from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
-from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load, save
+from jiyi.stores.registry import BUILT_IN
 from jiyi.stores.store import ServiceStore, Store, Surroundings
 from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a graph's file.
 MAX_CHARS = 2_000_000
+#: Fields of a store's own embedder, and the variables that they are filled in from where the file leaves them out.
+DEFAULTS = {"api_key": "API_KEY", "base_url": "BASE_URL"}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})\}")
 
 
@@ -47,7 +51,20 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
     inner = found.get("graph")
     whole = inner if isinstance(inner, dict) else found
     given = os.environ if variables is None else variables
-    return Declarations(memory=_filled(whole.get("memory") or [], given, "memory"), nodes=_filled(whole.get("nodes") or [], given, "nodes"))
+    memory = _filled(whole.get("memory") or [], given, "memory")
+    _add_defaults(memory, given)
+    return Declarations(memory=memory, nodes=_filled(whole.get("nodes") or [], given, "nodes"))
+
+
+def _add_defaults(memory: Any, variables: Mapping[str, str]) -> None:
+    """A vendor's embedder without ``api_key`` or ``base_url`` has those of ``${API_KEY}`` and ``${BASE_URL}``, if they are set."""
+    for store in memory if isinstance(memory, list) else []:
+        config = store.get("config") if isinstance(store, dict) else None
+        embedding = config.get("embedding") if isinstance(config, dict) else None
+        if isinstance(embedding, dict) and str(embedding.get("provider", "")).lower() in {*PRESETS, *ALIASES}:
+            for field, variable in DEFAULTS.items():
+                if embedding.get(field) is None and variables.get(variable):
+                    embedding[field] = variables[variable]
 
 
 def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
@@ -82,10 +99,12 @@ class Graph:
 
     Example::
 
-        graph = Graph.from_file(client, "graph.yaml")
-        memory = graph.manager("answer")
-        found = memory.retrieve("answer", "Where does Mia live?", "gen")
-        memory.update("answer", "Where does Mia live?", "In Lisbon.")
+        with Graph.from_file(client, "graph.yaml") as graph:
+            memory = graph.manager("answer")
+            found = memory.retrieve("answer", "Where does Mia live?", "gen")
+            memory.update("answer", "Where does Mia live?", "In Lisbon.")
+
+    Its end writes stores with a ``memory_path`` to their files (:meth:`close`).
     """
 
     def __init__(
@@ -115,10 +134,8 @@ class Graph:
         self.config: GraphConfig = parse_graph(document)
         self.name, self.run_id, self._client, self._style = name, run_id or f"run-{uuid4().hex}", client, style
         self._note = client.stores.log if client is not None and log_operations else None
-        whole = document.get("graph") if isinstance(document.get("graph"), Mapping) else document
-        assert isinstance(whole, Mapping)
         if client is not None and self.config.stores:
-            client.stores.apply(name, _list(whole, "memory"), _list(whole, "nodes"), run_id=self.run_id)
+            client.stores.apply(name, *_for_service(document, self.config), run_id=self.run_id)
         self.stores: dict[str, Store] = {store.name: self._make(store) for store in self.config.stores}
         for store_name, store in self.stores.items():
             load(store_name, store)
@@ -128,6 +145,22 @@ class Graph:
         """The graph of a YAML file, named as the file unless ``name`` is given. Raises as the constructor."""
         file = Path(path)
         return cls(client, read_graph(file.read_text(encoding="utf-8")), **{"name": file.stem, **options})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> dict[str, str]:
+        """At the end of a run: write the stores that nodes write to their files; store → what went wrong.
+
+        May be called more than once.
+        """
+        return save({name: self.stores[name] for name in self._written()})
+
+    def _written(self) -> list[str]:
+        return list(dict.fromkeys(one.name for attached in self.config.nodes.values() for one in attached if one.write))
 
     def manager(self, node_id: str) -> MemoryManager:
         """What the node does its memory with; without attachments it finds and stores nothing."""
@@ -139,7 +172,7 @@ class Graph:
         if factory is None:
             if self._client is None:
                 raise StoreFailed(f"Failed to create memory {store.name!r}: the service keeps {store.type} stores, and there is no client")
-            return ServiceStore(self._client, store.name, self.run_id)
+            return ServiceStore(self._client, store.name, self.run_id, saved=getattr(store.config, "path", None) is not None)
         try:
             made: Store = factory(store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client))
         except Exception as error:
@@ -147,6 +180,15 @@ class Graph:
         return made
 
 
-def _list(whole: Mapping[str, Any], key: str) -> list[Any]:
-    found = whole.get(key)
-    return list(found) if isinstance(found, list) else []
+def _for_service(document: Mapping[str, Any], config: GraphConfig) -> tuple[list[Any], list[Any]]:
+    """Of a checked graph, the stores of Jiyi's own types and the nodes' attachments to them: of other types only the program knows."""
+    inner = document.get("graph")
+    whole = inner if isinstance(inner, Mapping) else document
+    known = [store.type in BUILT_IN for store in config.stores]
+    names = {store.name for store, kept in zip(config.stores, known, strict=True) if kept}
+    memory = [entry for entry, kept in zip(whole.get("memory") or [], known, strict=True) if kept]
+    nodes = [
+        {"id": node_id, "memories": [one.model_dump(mode="json") for one in attached if one.name in names]}
+        for node_id, attached in config.nodes.items()
+    ]
+    return memory, nodes

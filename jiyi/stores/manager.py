@@ -147,35 +147,33 @@ class MemoryManager:
         memory, taken = rendered(ranked, label=self._style.label, max_tokens=self._style.max_tokens, language=language_of(text))
         result = Retrieved(memory or None, taken, failed)
         counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
-        self._log("RETRIEVE", now, began, counts, failed, len(result.payload["blocks"]), len(text), len(memory))
+        attachments = sum(_is_attachment(one["block"]) for one in result.payload["blocks"])
+        self._log("RETRIEVE", now, began, counts, failed, attachments, len(text), len(memory))
         return result
 
     def update(self, role: str, inputs: Said, output: Said) -> Updated:
-        """Store what the node said in the stores that it writes, then save them."""
+        """Store what the node said in the stores that it writes, and save those that keep nothing by themselves."""
         began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
         payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
         done = Updated({}, {})
         for name in dict.fromkeys(one.name for one in self.attachments if one.write):
+            store = self._stores[name]
             try:
-                done.written[name] = self._stores[name].update(payload)
+                done.written[name] = store.update(payload)
             except Exception as error:  # noqa: BLE001 – as above
                 done.failed[name] = _reason(error)
                 log.warning("store %s took nothing of the node %s: %s", name, self.node_id, done.failed[name])
+                continue
+            if not getattr(store, "durable", False):
+                done.failed.update(save({name: store}))
         counts = {name: int(one.item_id is not None) for name, one in done.written.items()} | dict.fromkeys(done.failed, 0)
-        blocks = len(given.blocks) + len(said.blocks)
-        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, blocks, len(given.text), len(said.text))
+        attachments = sum(_is_attachment(one.block) for snapshot in (given, said) for one in snapshot.blocks)
+        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, attachments, len(given.text), len(said.text))
         return done
 
     def save(self) -> dict[str, str]:
         """Write the stores that the node writes to their files; store → what went wrong."""
-        failed = {}
-        for name in dict.fromkeys(one.name for one in self.attachments if one.write):
-            try:
-                self._stores[name].save()
-            except Exception as error:  # noqa: BLE001 – as above
-                failed[name] = _reason(error)
-                log.warning("store %s could not be saved: %s", name, failed[name])
-        return failed
+        return save({one.name: self._stores[one.name] for one in self.attachments if one.write})
 
     def _log(
         self,
@@ -214,6 +212,23 @@ def load(name: str, store: Store) -> None:
         store.load()
     except Exception as error:
         raise StoreFailed(f"Failed to create memory {name!r}: {_reason(error)}") from error
+
+
+def save(stores: Mapping[str, Store]) -> dict[str, str]:
+    """Let each store write what is not yet kept for good; store → what went wrong."""
+    failed = {}
+    for name, store in stores.items():
+        try:
+            store.save()
+        except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
+            failed[name] = _reason(error)
+            log.warning("store %s could not be saved: %s", name, failed[name])
+    return failed
+
+
+def _is_attachment(block: Mapping[str, Any]) -> bool:
+    """Whether a block is more than text: an image, a file, anything with bytes or an address."""
+    return bool(block.get("type", "text") != "text")
 
 
 def _snapshot(said: Said) -> Snapshot:

@@ -63,7 +63,10 @@ class Written:
 
 
 class Store(Protocol):
-    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`."""
+    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`.
+
+    One with ``durable = True`` keeps what :meth:`update` took when it returns, and is saved at the end of a run; others after each update.
+    """
 
     def load(self) -> None:
         """Make ready for use. An error here is the graph's."""
@@ -84,6 +87,8 @@ class Store(Protocol):
 
 class LongTermStore:
     """An agent's memories. What a node says becomes an event of the agent; what it asks, a retrieval."""
+
+    durable = True
 
     def __init__(self, config: LongTermConfig, surroundings: Surroundings) -> None:
         self._agent = config.agent_id
@@ -121,8 +126,11 @@ def _hit(node: RetrievedNode) -> Hit:
 class ServiceStore:
     """Asks the service for everything; each run of a graph has its own of those without a path."""
 
-    def __init__(self, client: Client, name: str, run_id: str) -> None:
-        self._stores, self._name, self._run_id = client.stores, name, run_id
+    durable = True
+
+    def __init__(self, client: Client, name: str, run_id: str, *, saved: bool) -> None:
+        """``saved``: it has a file that :meth:`save` writes."""
+        self._stores, self._name, self._run_id, self._saved = client.stores, name, run_id, saved
 
     def load(self) -> None:
         self._stores.load(self._name, run_id=self._run_id)
@@ -150,7 +158,8 @@ class ServiceStore:
         return Written(done.item_id, done.reason)
 
     def save(self) -> None:
-        self._stores.save(self._name, run_id=self._run_id)
+        if self._saved:
+            self._stores.save(self._name, run_id=self._run_id)
 
 
 register_memory_store("simple", config_cls=SimpleMemoryConfig, summary="What agents said, found by meaning and by words; read and written.")

@@ -100,6 +100,12 @@ class EmbeddingConfig(Config):
             raise ValueError(PRESETS[name].no_embeddings)
         return name
 
+    @model_validator(mode="after")
+    def _local_has_model(self) -> EmbeddingConfig:
+        if self.provider == "local" and not (self.params.model_path or self.model):
+            raise ValueError("params: `local` needs a model_path, a model that fastembed knows")
+        return self
+
     @field_validator("base_url")
     @classmethod
     def _web_address(cls, given: str | None) -> str | None:

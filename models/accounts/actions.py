@@ -19,7 +19,7 @@ from jiyi.protocol.accounts import (
     SetPassword,
 )
 from jiyi.protocol.wire.signatures import SCOPES, KeyScope
-from models.accounts import api_keys, login_attempts, users
+from models.accounts import api_keys, sign_in, users
 from models.accounts.api_keys import ApiKey
 from models.db.actions import Context, action
 
@@ -116,7 +116,7 @@ def set_password(context: Context, request: SetPassword) -> Person:
         raise InvalidRequest(["name: only an operator can set the password of somebody else"])
     if not users.set_password(context.connection, request.name, request.password_hash):
         raise _nobody(request.name)
-    context.after_commit(lambda: login_attempts.reset(request.name))
+    context.after_commit(lambda: sign_in.reset_guesses(request.name))
     return _audited(context, request.name)
 
 

@@ -1,21 +1,33 @@
-"""API keys as they are stored: who made which, what each may do, and until when. ``models.accounts.actions`` changes them.
+"""API keys: stored as hashes; looked up by web, workers and intake once, and again after some seconds; noted when used.
 
 ``group_id=None`` means every group, and the operators' keys: within ``whole_service()`` only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, case, func, select, text
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.protocol.accounts import Key, NewKey
+from jiyi.protocol.wire.signatures import parse_key, recognises
 from models.accounts import tables
+from models.db.bounded_reads import Unanswered, from_database, source
+from models.db.connection import unit_of_work
 from models.db.rows import columns, fetch
+from models.db.scope import whole_service
 
+log = logging.getLogger(__name__)
+K = TypeVar("K")
+V = TypeVar("V")
 #: Seconds between two notes that a key was used.
 USED_SECONDS = 60
 #: Web and intake look a key up again after so many seconds: one that was revoked works as long, at most. A live stream looks once a
@@ -25,6 +37,12 @@ KEY_SECONDS = 4.0
 MAX_KEYS = 10_000
 #: Most keys that one list shows.
 MAX_LISTED = 1_000
+_K = tables.ApiKey
+_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
+_SHOWN = select(*columns(Key, _K, state=_STATE))
+#: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
+#: without it. Nobody can revoke a key meanwhile.
+AWAY_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +123,145 @@ def used(connection: Connection, key_id: str) -> None:
     connection.execute(_USED, {"id": key_id, "seconds": USED_SECONDS})
 
 
-_K = tables.ApiKey
-_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
-_SHOWN = select(*columns(Key, _K, state=_STATE))
+class PresentedKeys:
+    """Keys as the web recognises them: by their text, with a short read, and for a while without the database."""
+
+    def __init__(self) -> None:
+        self.known = LookupCache(
+            _find_soon, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS, stale_seconds=AWAY_SECONDS, unavailable=(Unanswered,)
+        )
+        self._noted: LookupCache[str, None] = LookupCache(_note_later, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS)
+
+    def recognise(self, text: str, now: datetime) -> ApiKey | str:
+        """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
+        given = parse_key(text)
+        if given is None:
+            return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
+        key = self.known.get(given.key_id)
+        if key is None or not recognises(key.secret_hash, given):
+            return "No key of this service."
+        refusal = key.refusal(now)
+        return f"This key is {refusal}." if refusal else key
+
+    def note_use(self, key_id: str) -> None:
+        """At most once a minute; nobody waits for it."""
+        self._noted.get(key_id)
+
+
+def known_keys() -> LookupCache[str, ApiKey]:
+    """A cache by key id; a key that was revoked works up to ``KEY_SECONDS`` more, as over REST. Raises what the database raises."""
+    return LookupCache(_find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS)
+
+
+def noted_uses() -> LookupCache[str, None]:
+    """Keys whose use was noted within the last minute; ``get`` notes it for another one."""
+    return LookupCache(note, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS)
+
+
+def note(key_ids: Collection[str]) -> dict[str, None]:
+    """Note that they were used, which must stop nobody."""
+    try:
+        with whole_service(), unit_of_work() as connection:
+            for key_id in key_ids:
+                used(connection, key_id)
+    except SQLAlchemyError as error:  # whoever asks is not refused for it
+        log.warning("the use of a key could not be noted: %s", type(error).__name__)
+    return {}
+
+
+def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
+    with whole_service(), unit_of_work() as connection:
+        return find(connection, key_ids)
+
+
+def _find_soon(key_ids: Collection[str]) -> dict[str, ApiKey]:
+    with whole_service():
+        return from_database(lambda connection: find(connection, key_ids))
+
+
+def _note_later(key_ids: Collection[str]) -> dict[str, None]:
+    source("notes").begin(lambda: note(key_ids))
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[V]):
+    """A value, or that there is none; when it was loaded, and when it was last asked for, on the monotonic clock."""
+
+    value: V | None
+    loaded_at: float
+    asked_at: float
+
+
+class LookupCache(Generic[K, V]):
+    """Values by key, each asked for again after ``fresh_seconds``. That there is none is remembered, too. Thread-safe.
+
+    Args:
+        load: looks keys up; what it does not return does not exist.
+        fresh_seconds: how long an answer is believed.
+        max_entries: how many are kept; of more the one that was asked for first goes.
+        stale_seconds: how old a value may be that still serves while ``load`` raises one of ``unavailable``.
+        unavailable: errors of ``load`` that mean that nobody can say; without an old value they are raised.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Collection[K]], Mapping[K, V]],
+        *,
+        fresh_seconds: float,
+        max_entries: int,
+        stale_seconds: float = 0.0,
+        unavailable: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._load, self._unavailable = load, unavailable
+        self.fresh_seconds, self.stale_seconds, self.max_entries = fresh_seconds, stale_seconds, max_entries
+        self._entries: dict[K, _Entry[V]] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value of one key."""
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        """The values of those keys that have one; all that are not fresh are looked up at once."""
+        now = time.monotonic()
+        kept = {key: self._entries.get(key) for key in keys}
+        fresh = {key: entry for key, entry in kept.items() if entry is not None and now - entry.asked_at <= self.fresh_seconds}
+        wanted = kept.keys() - fresh.keys()
+        if wanted:
+            try:
+                value = self._load(wanted)
+                loaded = {key: _Entry(value.get(key), now, now) for key in wanted}
+            except self._unavailable:
+                loaded = {key: entry for key in wanted if (entry := self._stale(kept[key], now)) is not None}
+                if len(loaded) < len(wanted):
+                    raise
+            self._keep(loaded)
+            fresh |= loaded
+        return {key: entry.value for key, entry in fresh.items() if entry.value is not None}
+
+    def forget(self, key: K) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def _stale(self, entry: _Entry[V] | None, now: float) -> _Entry[V] | None:
+        """An old value that still serves, as if it had just been asked for: not every request waits for a dead database."""
+        if entry is None or entry.value is None or now - entry.loaded_at > self.stale_seconds:
+            return None
+        return _Entry(entry.value, entry.loaded_at, time.monotonic())
+
+    def _keep(self, loaded: Mapping[K, _Entry[V]]) -> None:
+        with self._lock:
+            for key, entry in loaded.items():
+                self._entries.pop(key, None)
+                if len(self._entries) >= self.max_entries:
+                    del self._entries[next(iter(self._entries))]
+                self._entries[key] = entry
+
+
 _BY_IDS = """
     SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, revoked_at
     FROM api_keys WHERE key_id = ANY(:ids)

@@ -17,6 +17,7 @@ from uuid6 import uuid7
 from jiyi.protocol.accounts import Person, Role
 from jiyi.protocol.wire.signatures import KeyScope
 from models.accounts import audit, tables
+from models.accounts.tables import Group
 from models.db.rows import columns, fetch
 
 #: What each role may do; an operator in every group.
@@ -28,6 +29,11 @@ SCOPES: dict[Role, frozenset[KeyScope]] = {
 #: Seconds between two notes that somebody was seen.
 SEEN_SECONDS = 60
 MAX_LISTED = 1_000
+_U = tables.User
+_SHOWN = select(*columns(Person, _U))
+_FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
+#: Groups that the selector offers.
+MAX_GROUPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +134,19 @@ def _user(connection: Connection, statement: Executable) -> User | None:
     return User(row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None)
 
 
-_U = tables.User
-_SHOWN = select(*columns(Person, _U))
-_FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
+def home_group(connection: Connection, configured: str) -> str | None:
+    """The configured group, unless only others have memories: then the one with the most. None while there are none."""
+    if connection.execute(_HAS_MEMORIES, {"group": configured}).scalar_one_or_none() is not None:
+        return configured
+    fullest: str | None = connection.execute(_FULLEST).scalar_one_or_none()
+    return fullest
+
+
+def groups(connection: Connection) -> list[str]:
+    """The names of the groups that may be seen, in order."""
+    return list(connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars())
+
+
 _ANY = text("SELECT EXISTS (SELECT FROM users)")
 _PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
 _DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
@@ -142,3 +158,5 @@ _SEEN = text("""
     UPDATE users SET last_seen_at = now()
     WHERE user_id = :id AND (last_seen_at IS NULL OR last_seen_at < now() - make_interval(secs => :seconds))
 """)
+_FULLEST = text("SELECT group_id FROM agents GROUP BY group_id ORDER BY sum(node_count) DESC, group_id LIMIT 1")
+_HAS_MEMORIES = text("SELECT 1 FROM agents WHERE group_id = :group AND node_count > 0 LIMIT 1")

@@ -1,12 +1,13 @@
-"""What can be done with heartbeats and alerts, and the health of the whole."""
+"""Actions on heartbeats, alerts and the snapshot of an agent's health."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.appointments import (
@@ -24,14 +25,13 @@ from jiyi.protocol.appointments import (
     TickResult,
     Ticks,
 )
-from jiyi.protocol.base import JsonObject
+from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversation_commands import AgentId
-from models.appointments import alerts, health, heartbeats
+from models.appointments import heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
-from models.memory.agent_reads import belonging
-from models.memory.agents import AgentName
-from models.operations import upkeep
+from models.memory.agents import AgentName, belonging
+from models.operations.numbers import in_snapshot
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -90,8 +90,8 @@ def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"])
     tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
     context.audit(request.agent_id, alerts=len(new_alerts))
-    context.after_commit(partial(alerts.publish_delivered, context.group_id, new_alerts, now))
-    shown = alerts.alert_page(
+    context.after_commit(partial(heartbeats.publish_delivered, context.group_id, new_alerts, now))
+    shown = heartbeats.alert_page(
         context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(new_alerts))
     )
     return TickResult(tick=tick, alerts=[alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}])
@@ -125,7 +125,7 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
 
     Those that were delivered and not acknowledged, reminders among them; or everything.
     """
-    rows = alerts.alert_page(
+    rows = heartbeats.alert_page(
         context.connection, context.group_id, request.agent_id, everything=request.everything, after=request.after, limit=request.limit
     )
     return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
@@ -137,7 +137,7 @@ def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowle
 
     They are no longer told; those that are not open are passed over.
     """
-    done = alerts.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
+    done = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
     context.audit(str(request.ids[0]), alerts=done)
     return Acknowledged(acknowledged=done)
 
@@ -176,7 +176,7 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
     """
     if request.agent_id is not None:
         agents.known_agent(context.connection, context.group_id, request.agent_id)
-    return health.of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
+    return of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
 
 
 def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
@@ -204,11 +204,71 @@ def _key(context: Context, name: AgentName) -> UUID:
 
 def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatState:
     row = heartbeats.find(connection, name)
-    waiting = len(alerts.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED))
+    waiting = len(heartbeats.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED))
     if row is None:
         return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
     return heartbeats.state_of(row, now, waiting)
 
 
+def of_group(connection: Connection, group_id: str, agent_id: str | None, now: datetime) -> Health:
+    """Of a group, or of one of its agents."""
+    row = connection.execute(_GROUP, {"group": group_id, "agent": agent_id, "now": now}).mappings().one()
+    return Health(at=now, **_parts(dict(row)))
+
+
+def of_service(connection: Connection, now: datetime) -> JsonObject:
+    """Of the whole service, for the snapshot: heartbeats and growth; memory has its own numbers there."""
+    row = connection.execute(_GROUP, {"group": None, "agent": None, "now": now}).mappings().one()
+    parts = _parts(dict(row))
+    return {"heartbeat": parts["heartbeat"], "growth": parts["growth"]}
+
+
+def _parts(numbers: JsonMapping) -> dict[str, JsonObject]:
+    """``memory_nodes`` → memory: nodes."""
+    parts: dict[str, dict[str, Any]] = {"memory": {}, "heartbeat": {}, "growth": {}}
+    for name, value in numbers.items():
+        part, _, what = name.partition("_")
+        parts[part][what] = value
+    return parts
+
+
+# A group of None: all that the scope may see.
+_GROUP = text("""
+    WITH asked AS (SELECT CAST(:group AS text) AS group_id, CAST(:agent AS text) AS agent_id)
+    SELECT
+        (SELECT coalesce(sum(a.node_count), 0) FROM agents a, asked
+            WHERE (asked.group_id IS NULL OR a.group_id = asked.group_id) AND (asked.agent_id IS NULL OR a.agent_id = asked.agent_id))
+            AS memory_nodes,
+        (SELECT count(*) FROM pending_work p, asked
+            WHERE (asked.group_id IS NULL OR p.group_id = asked.group_id) AND p.due_at <= :now) AS memory_overdue,
+        (SELECT count(*) FROM dead_letters d, asked
+            WHERE (asked.group_id IS NULL OR d.group_id = asked.group_id) AND d.state = 'open') AS memory_dead_letters,
+        (SELECT count(*) FROM heartbeats h, asked WHERE h.enabled
+            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL OR h.agent_id = asked.agent_id))
+            AS heartbeat_enabled,
+        (SELECT CAST(coalesce(max(extract(epoch FROM :now - h.next_tick_at)), 0) AS float8) FROM heartbeats h, asked
+            WHERE h.enabled AND h.next_tick_at < :now
+            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL OR h.agent_id = asked.agent_id))
+            AS heartbeat_late_seconds,
+        (SELECT count(*) FROM alerts l, asked WHERE l.acknowledged_at IS NULL
+            AND (asked.group_id IS NULL OR l.group_id = asked.group_id) AND (asked.agent_id IS NULL OR l.agent_id = asked.agent_id))
+            AS heartbeat_open_alerts,
+        (SELECT count(*) FROM schedules s, asked WHERE s.state = 'active'
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AS growth_schedules,
+        (SELECT CAST(coalesce(max(extract(epoch FROM :now - s.next_run_at)), 0) AS float8) FROM schedules s, asked
+            WHERE s.state = 'active' AND s.next_run_at < :now
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AS growth_schedule_late_seconds,
+        (SELECT count(*) FROM schedule_runs r JOIN schedules s USING (schedule_id), asked
+            WHERE r.missed AND r.fired_at > :now - interval '1 day'
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AS growth_missed_runs,
+        (SELECT count(*) FROM experiences e, asked
+            WHERE (asked.group_id IS NULL OR e.group_id = asked.group_id) AND (asked.agent_id IS NULL OR e.agent_id = asked.agent_id))
+            AS growth_experiences
+""")
+
+
 belonging("heartbeats", "SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
-upkeep.in_snapshot(health.of_service)
+in_snapshot(of_service)

@@ -1,30 +1,33 @@
-"""Heartbeats as they are stored: configured, due, ticked."""
+"""Heartbeats: when agents look after themselves, what they found, and the alerts that were delivered for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, insert, select, text, update
+from uuid6 import uuid7
 
 from engine.appointments.heartbeat import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
-from jiyi.protocol.appointments import HeartbeatConfig, HeartbeatState, TickState, zone_of
+from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TickState, Urgency, zone_of
 from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of
-from models.appointments import alerts
-from models.appointments.alerts import NewAlert
-from models.appointments.tables import Heartbeat, HeartbeatTick
+from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
+from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
-from models.queue import clock
+from models.queue import stream
 
 #: Ticks that are kept of each agent: ten days of one every half hour.
 KEPT_TICKS = 500
 #: Problems that one tick looks at.
 PAINS = 3
 _COLUMNS = Heartbeat.__table__.columns
+#: Alerts that were acknowledged are kept so long.
+SEEN_KEPT = timedelta(days=90)
 
 
 def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[Any] | None:
@@ -95,9 +98,6 @@ def correct(connection: Connection, name: AgentName, kind: str) -> dict[str, int
     return dict(connection.execute(_CORRECT, {"group": name[0], "agent": name[1], "kind": kind}).scalar_one())
 
 
-# Ticks
-
-
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
@@ -119,7 +119,7 @@ def clear_owed(connection: Connection, name: AgentName) -> None:
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
     """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns how many."""
-    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).rowcount
+    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).rowcount
 
 
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
@@ -161,6 +161,116 @@ def _clock(moment: time) -> str:
 
 def _update(name: AgentName) -> Any:
     return update(Heartbeat).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+
+
+def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:
+    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the alerts after the commit."""
+    name = (row.group_id, row.agent_id)
+    all_findings = findings(facts(connection, row, now), now)
+    told = subjects_since(connection, name, now - AGAIN_AFTER)
+    chosen = to_tell(all_findings, row.proactivity, row.max_alerts, told)
+    zone, quiet = zone_of(row.tz), quiet_of(row)
+    new_alerts = [
+        NewAlert(
+            agent_id=row.agent_id,
+            source=finding.source,
+            subject=finding.subject,
+            title=finding.title,
+            content=finding.content,
+            urgency=finding.urgency,
+            channel=row.channel,
+            deliver_at=loud_from(now, quiet, zone),
+        )
+        for finding in chosen
+    ]
+    add(connection, row.group_id, new_alerts, now)
+    counts: dict[str, int] = {}
+    for finding in all_findings:
+        counts[finding.source] = counts.get(finding.source, 0) + 1
+    state = TickState(
+        due_at=due_at,
+        ran_at=now,
+        status="alert" if new_alerts else "ok",
+        alerts=len(new_alerts),
+        quiet=is_quiet(now, quiet, zone),
+        checks=counts,
+    )
+    corrections = [finding.subject for finding in chosen if finding.source == "corrections"]
+    following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
+    note_tick(connection, name, state, following, corrections)
+    return state, new_alerts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAlert:
+    agent_id: str
+    source: str
+    title: str
+    content: str
+    urgency: Urgency
+    channel: Channel
+    #: Not before: in quiet hours it waits.
+    deliver_at: datetime
+    subject: str = ""
+    alert_id: UUID = field(default_factory=uuid7)
+
+
+def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
+    """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the commit."""
+    rows = [
+        {**asdict(alert), "group_id": group_id, "created_at": now, "delivered_at": now if alert.deliver_at <= now else None}
+        for alert in alerts
+    ]
+    if rows:
+        connection.execute(insert(Alert), rows)
+        whose = sorted({alert.agent_id for alert in alerts})
+        connection.execute(_FORGET, {"group": group_id, "agents": whose, "before": now - SEEN_KEPT})
+
+
+def publish_delivered(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
+    """Tell those who watch of what was delivered just now."""
+    stream.publish_all(
+        _news(group_id, alert.alert_id, alert.agent_id, alert.source, alert.urgency) for alert in alerts if alert.deliver_at <= now
+    )
+
+
+def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:
+    """Deliver alerts whose quiet hours are over; returns the news, to be told after the commit.
+
+    Also those that were made while a clock was ahead: when their quiet hours end was told by that clock.
+    """
+    rows = connection.execute(_DELIVER, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).all()
+    return [_news(row.group_id, row.alert_id, row.agent_id, row.source, row.urgency) for row in rows]
+
+
+def alert_page(
+    connection: Connection, group_id: str, agent_id: str | None, *, everything: bool, after: UUID | None, limit: int
+) -> list[AlertState]:
+    """Alerts that were delivered and not acknowledged, or all, the newest first."""
+    query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(Alert.group_id == group_id)
+    query = query.order_by(Alert.alert_id.desc()).limit(limit)
+    if agent_id is not None:
+        query = query.where(Alert.agent_id == agent_id)
+    if not everything:
+        query = query.where(Alert.acknowledged_at.is_(None), Alert.delivered_at.is_not(None))
+    if after is not None:
+        query = query.where(Alert.alert_id < after)
+    return fetch(connection, AlertState, query)
+
+
+def acknowledge(connection: Connection, group_id: str, alert_ids: Sequence[UUID], now: datetime) -> int:
+    """Note that somebody has seen them; returns how many were open."""
+    return connection.execute(_ACKNOWLEDGE, {"group": group_id, "ids": list(alert_ids), "now": now}).rowcount
+
+
+def subjects_since(connection: Connection, name: AgentName, since: datetime) -> set[tuple[str, str]]:
+    """Source and subject of every alert of an agent since then."""
+    whose = (Alert.group_id == name[0], Alert.agent_id == name[1], Alert.created_at > since)
+    return {(row.source, row.subject) for row in connection.execute(select(Alert.source, Alert.subject).where(*whose))}
+
+
+def _news(group_id: str, alert_id: UUID, agent_id: str, source: str, urgency: str) -> stream.News:
+    return group_id, "alert.delivered", {"id": str(alert_id), "agent": agent_id, "source": source, "urgency": urgency}
 
 
 _SET_RIGHT = text("""
@@ -206,41 +316,16 @@ _FACTS = text("""
             SELECT summary FROM pain_points WHERE group_id = :group AND agent_id = :agent AND status IN ('open', 'proposed')
             ORDER BY last_seen DESC LIMIT :pains) AS latest) AS pains
 """)
-
-
-def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:
-    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the alerts after the commit."""
-    name = (row.group_id, row.agent_id)
-    all_findings = findings(facts(connection, row, now), now)
-    told = alerts.subjects_since(connection, name, now - AGAIN_AFTER)
-    chosen = to_tell(all_findings, row.proactivity, row.max_alerts, told)
-    zone, quiet = zone_of(row.tz), quiet_of(row)
-    new_alerts = [
-        NewAlert(
-            agent_id=row.agent_id,
-            source=finding.source,
-            subject=finding.subject,
-            title=finding.title,
-            content=finding.content,
-            urgency=finding.urgency,
-            channel=row.channel,
-            deliver_at=loud_from(now, quiet, zone),
-        )
-        for finding in chosen
-    ]
-    alerts.add(connection, row.group_id, new_alerts, now)
-    counts: dict[str, int] = {}
-    for finding in all_findings:
-        counts[finding.source] = counts.get(finding.source, 0) + 1
-    state = TickState(
-        due_at=due_at,
-        ran_at=now,
-        status="alert" if new_alerts else "ok",
-        alerts=len(new_alerts),
-        quiet=is_quiet(now, quiet, zone),
-        checks=counts,
+_DELIVER = text("""
+    WITH due AS (
+        SELECT alert_id FROM alerts WHERE delivered_at IS NULL AND (deliver_at <= :now OR created_at > :ahead)
+        ORDER BY deliver_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
-    corrections = [finding.subject for finding in chosen if finding.source == "corrections"]
-    following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
-    note_tick(connection, name, state, following, corrections)
-    return state, new_alerts
+    UPDATE alerts a SET delivered_at = :now FROM due WHERE a.alert_id = due.alert_id
+    RETURNING a.alert_id, a.group_id, a.agent_id, a.source, a.urgency
+""")
+_FORGET = text("DELETE FROM alerts WHERE group_id = :group AND agent_id = ANY(:agents) AND acknowledged_at < :before")
+_ACKNOWLEDGE = text("""
+    UPDATE alerts SET acknowledged_at = :now, delivered_at = coalesce(delivered_at, :now)
+    WHERE group_id = :group AND alert_id = ANY(:ids) AND acknowledged_at IS NULL
+""")

@@ -40,7 +40,7 @@ from models.appointments import heartbeats, schedules
 from models.appointments.schedules import MAX_SCHEDULES
 from models.db.actions import Context, action, by_worker
 from models.memory import agents
-from models.memory.agent_reads import belonging
+from models.memory.agents import belonging
 
 #: Next runs that a schedule's details tell.
 SHOWN_RUNS = 5

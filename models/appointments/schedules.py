@@ -12,17 +12,19 @@ from uuid6 import uuid7
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
 from jiyi.protocol.appointments import ScheduleRunState, ScheduleState, Target, next_runs
 from models.appointments.tables import Schedule, ScheduleRun
+from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.agents import AgentName
-from models.queue import clock
 
 #: Schedules that one agent may have, those that are over left out.
 MAX_SCHEDULES = 1_000
-
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)
-
 _SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id))
+#: Kinds of work: a schedule by its id, a heartbeat by its agent's key.
+FIRE, HEARTBEAT = "fire_schedule", "heartbeat"
+#: What gets due until the next scan is owed ahead, for its minute: whoever is due waits for no scan.
+AHEAD = timedelta(seconds=60)
 
 
 def add(
@@ -143,9 +145,6 @@ def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
     return list(upcoming_times)
 
 
-# Runs
-
-
 def locked(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> Mapping[UUID, ScheduleState]:
     """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one that is being run."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids), Schedule.state == "active")
@@ -190,7 +189,7 @@ def set_right(connection: Connection, now: datetime, limit: int) -> int:
     The next run is worked out anew. What has run stays known, and does not run twice for the same time.
     """
     changed = 0
-    for row in connection.execute(_AHEAD, {"ahead": now + clock.AHEAD, "limit": limit}).all():
+    for row in connection.execute(_AHEAD, {"ahead": now + CLOCK_AHEAD, "limit": limit}).all():
         following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
         if following is not None and following < row.next_run_at:
             change(connection, row.group_id, row.schedule_id, "active", following)
@@ -202,6 +201,25 @@ def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUI
     """The times from ``since`` on for which these schedules have run."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id.in_(schedule_ids), ScheduleRun.due_at >= since)
     return {(row.schedule_id, row.due_at) for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))}
+
+
+def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+    """Owe the runs of schedules that are due until the next scan; returns their times.
+
+    Two scans at once take different rows: none waits, and what one has owed the other does not see again.
+    """
+    return list(connection.execute(_SCHEDULES, {"kind": FIRE, "until": now + AHEAD, "limit": limit}).scalars())
+
+
+def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+    """The same for heartbeats."""
+    return list(connection.execute(_HEARTBEATS, {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}).scalars())
+
+
+def count_due(connection: Connection, now: datetime) -> tuple[int, int]:
+    """How many schedules and heartbeats would be owed."""
+    row = connection.execute(_COUNT, {"until": now + AHEAD}).one()
+    return row.schedules, row.heartbeats
 
 
 _FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
@@ -217,3 +235,39 @@ _RAN = text("""
     VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING
 """)
 _NEXT = text("UPDATE schedules SET next_run_at = :next, state = :state WHERE group_id = :group AND schedule_id = :id")
+# A time that is owed already, and being worked at, is due no sooner.
+_SCHEDULES = text("""
+    WITH due AS (
+        SELECT schedule_id FROM schedules
+        WHERE state = 'active' AND next_run_at <= :until AND owed_for IS DISTINCT FROM next_run_at
+        ORDER BY next_run_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    ), owed AS (
+        UPDATE schedules s SET owed_for = next_run_at FROM due WHERE s.schedule_id = due.schedule_id
+        RETURNING s.schedule_id, s.group_id, s.next_run_at
+    ), work AS (
+        INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+        SELECT CAST(:kind AS text), schedule_id, group_id, next_run_at FROM owed ON CONFLICT DO NOTHING
+    )
+    SELECT next_run_at FROM owed
+""")
+_HEARTBEATS = text("""
+    WITH due AS (
+        SELECT group_id, agent_id FROM heartbeats
+        WHERE enabled AND next_tick_at <= :until AND owed_for IS DISTINCT FROM next_tick_at
+        ORDER BY next_tick_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    ), owed AS (
+        UPDATE heartbeats h SET owed_for = next_tick_at FROM due WHERE h.group_id = due.group_id AND h.agent_id = due.agent_id
+        RETURNING h.agent_key, h.group_id, h.next_tick_at
+    ), work AS (
+        INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+        SELECT CAST(:kind AS text), agent_key, group_id, next_tick_at FROM owed ON CONFLICT DO NOTHING
+    )
+    SELECT next_tick_at FROM owed
+""")
+_COUNT = text("""
+    SELECT
+        (SELECT count(*) FROM schedules WHERE state = 'active' AND next_run_at <= :until AND owed_for IS DISTINCT FROM next_run_at)
+            AS schedules,
+        (SELECT count(*) FROM heartbeats WHERE enabled AND next_tick_at <= :until AND owed_for IS DISTINCT FROM next_tick_at)
+            AS heartbeats
+""")

@@ -51,12 +51,11 @@ from jiyi.protocol.conversations import CheckThreshold, CountMessages, Threshold
 from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
-from models.conversations import entries, profiles
+from models.conversations import entries, injections
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
-from models.memory.agent_reads import agent
-from models.memory.agents import make_groups, no_agent
+from models.memory.agents import agent_row, make_groups, no_agent
 from models.memory.inbox import Stored, announce, store
 
 #: Importance of memories that come without one.
@@ -340,10 +339,10 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
 
     Its settings and counters, and what conversations told about its user in general.
     """
-    state = agent(context.connection, context.group_id, request.agent_id)
+    state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
         raise no_agent(context.group_id, request.agent_id)
-    known = profiles.find(context.connection, (context.group_id, request.agent_id))
+    known = injections.find_profile(context.connection, (context.group_id, request.agent_id))
     return AgentWithProfile(**state.model_dump(), profile=known)
 
 

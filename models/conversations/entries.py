@@ -1,4 +1,4 @@
-"""Memories of conversations as the actions store and read them: by address, by id, by text; and their summaries."""
+"""Memories of conversations: by address, by id, by text, with their summaries; and the lists that the admin shows of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from pydantic import BaseModel
 from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
@@ -17,14 +18,40 @@ from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversation_commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
-from jiyi.protocol.conversations import MemoryUri, parse_uri, uri_of
+from jiyi.protocol.conversations import Kind, MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.words import content_digest
+from models.db.rows import columns, fetch
+from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
+_N = MemoryNode
+_COLUMNS = (
+    *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
+    *(_N.session_id, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
+)
+_OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
+_IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
+_HERE = (
+    _N.agent_id == bindparam("agent"),
+    or_(bindparam("all", type_=Boolean), _N.uri == bindparam("uri"), func.starts_with(_N.uri, bindparam("prefix"))),
+)
+_SELECT = select(*_COLUMNS).where(*_OF_GROUP)
+_NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit(bindparam("limit"))
+_ONE = _SELECT.where(_N.node_id == bindparam("id"))
+_SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
+_PAGE = (
+    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after", type_=BigInteger))
+    .order_by(_N.node_count)
+    .limit(bindparam("limit"))
+)
+_IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
+_COUNT = select(func.count()).select_from(_N).where(_N.group_id == bindparam("group"), _N.agent_id == bindparam("agent"))
+_GREP = _NEWEST.where(_N.description.regexp_match(bindparam("pattern")))
+_COUNTS = select(_N.uri, func.count().label("memories")).where(*_OF_GROUP, *_HERE, *_IN_FORCE).group_by(_N.uri).order_by(_N.uri)
 
 
 def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> StoredMemory:
@@ -185,31 +212,75 @@ def _entries(rows: Any) -> list[MemoryEntry]:
     ]
 
 
-_N = MemoryNode
-_COLUMNS = (
-    *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
-    *(_N.session_id, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
-)
-_OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
-_IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
-_HERE = (
-    _N.agent_id == bindparam("agent"),
-    or_(bindparam("all", type_=Boolean), _N.uri == bindparam("uri"), func.starts_with(_N.uri, bindparam("prefix"))),
-)
-_SELECT = select(*_COLUMNS).where(*_OF_GROUP)
-_NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit(bindparam("limit"))
-_ONE = _SELECT.where(_N.node_id == bindparam("id"))
-_SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
-_PAGE = (
-    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after", type_=BigInteger))
-    .order_by(_N.node_count)
-    .limit(bindparam("limit"))
-)
-_IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
-_COUNT = select(func.count()).select_from(_N).where(_N.group_id == bindparam("group"), _N.agent_id == bindparam("agent"))
+def to_summarise(connection: Connection, node_ids: Sequence[UUID]) -> list[Row[tuple[UUID, str, str, str]]]:
+    """(node_id, group_id, agent_id, description) of those that have no overview."""
+    return list(connection.execute(_TO_SUMMARISE, {"ids": list(node_ids)}))
+
+
+def save_summary(connection: Connection, node_id: UUID, overview: str, abstract: str) -> None:
+    connection.execute(_SAVE_SUMMARY, {"id": node_id, "overview": overview, "abstract": abstract})
+
+
+class TalkingAgent(BaseModel):
+    """An agent with memories of conversations: how many are in force, by kind."""
+
+    agent_id: str
+    preference: int
+    knowledge: int
+    experience: int
+    session: int
+    latest: datetime
+
+
+class RememberedLine(BaseModel):
+    """A memory as a list shows it: its overview (L1), or its text where it has none yet."""
+
+    node_id: UUID
+    kind: Kind
+    uri: str
+    line: str
+    abstract: str | None
+    poignancy: float | None
+    created_at: datetime
+    session_id: str | None
+    superseded_by: UUID | None
+    superseded_at: datetime | None
+
+
+class InjectionRow(BaseModel):
+    """What was put before one answer, and why."""
+
+    injection_id: UUID
+    session_id: str | None
+    query: str
+    intent: str
+    tokens: int
+    node_ids: list[UUID]
+    reasons: list[dict[str, Any]]
+    created_at: datetime
+
+
+def agents(connection: Connection, group_id: str, after: str, limit: int) -> list[TalkingAgent]:
+    """The group's agents with memories of conversations, in the order of their names."""
+    return fetch(connection, TalkingAgent, _AGENTS, group=group_id, after=after, limit=limit)
+
+
+def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[RememberedLine]:
+    """What is in force of a kind, newest first."""
+    return fetch(connection, RememberedLine, _REMEMBERED, group=name[0], agent=name[1], kind=kind, limit=limit)
+
+
+def superseded(connection: Connection, name: AgentName, limit: int) -> list[RememberedLine]:
+    """What was once so, the latest changes first; turns are left out."""
+    return fetch(connection, RememberedLine, _SUPERSEDED, group=name[0], agent=name[1], limit=limit)
+
+
+def injections(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[InjectionRow]:
+    """What was put before the agent's answers, newest first."""
+    return fetch(connection, InjectionRow, _INJECTIONS, group=name[0], agent=name[1], before=before, limit=limit)
+
+
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
-_GREP = _NEWEST.where(_N.description.regexp_match(bindparam("pattern")))
-_COUNTS = select(_N.uri, func.count().label("memories")).where(*_OF_GROUP, *_HERE, *_IN_FORCE).group_by(_N.uri).order_by(_N.uri)
 _AT = text("""
     SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
       AND superseded_at IS NULL ORDER BY node_count LIMIT 1
@@ -225,18 +296,32 @@ _STATS = text("""
         (SELECT jsonb_object_agg(agent_id, n) FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a) AS by_agent
     FROM these
 """)
-
-
-def to_summarise(connection: Connection, node_ids: Sequence[UUID]) -> list[Row[tuple[UUID, str, str, str]]]:
-    """(node_id, group_id, agent_id, description) of those that have no overview."""
-    return list(connection.execute(_TO_SUMMARISE, {"ids": list(node_ids)}))
-
-
-def save_summary(connection: Connection, node_id: UUID, overview: str, abstract: str) -> None:
-    connection.execute(_SAVE_SUMMARY, {"id": node_id, "overview": overview, "abstract": abstract})
-
-
 _TO_SUMMARISE = text("SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview IS NULL")
 _SAVE_SUMMARY = text("""
     UPDATE memory_nodes SET overview = :overview, abstract = :abstract, changed_xid = pg_current_xact_id() WHERE node_id = :id
+""")
+_AGENTS = text("""
+    SELECT agent_id, max(created_at) AS latest,
+        count(*) FILTER (WHERE kind = 'preference') AS preference, count(*) FILTER (WHERE kind = 'knowledge') AS knowledge,
+        count(*) FILTER (WHERE kind = 'experience') AS experience, count(*) FILTER (WHERE kind = 'session') AS session
+    FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL AND (superseded_at IS NULL OR kind = 'session')
+    GROUP BY agent_id ORDER BY agent_id LIMIT :limit
+""")
+_LINES = select(*columns(RememberedLine, MemoryNode, line=func.coalesce(MemoryNode.overview, MemoryNode.description))).where(
+    MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent")
+)
+_REMEMBERED = (
+    _LINES.where(MemoryNode.kind == bindparam("kind"), or_(MemoryNode.superseded_at.is_(None), MemoryNode.kind == "session"))
+    .order_by(MemoryNode.node_count.desc())
+    .limit(bindparam("limit"))
+)
+_SUPERSEDED = (
+    _LINES.where(MemoryNode.kind != "session", MemoryNode.superseded_at.is_not(None))
+    .order_by(MemoryNode.superseded_at.desc(), MemoryNode.node_count.desc())
+    .limit(bindparam("limit"))
+)
+_INJECTIONS = text("""
+    SELECT injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
+    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
+    ORDER BY injection_id DESC LIMIT :limit
 """)

@@ -1,18 +1,29 @@
-"""What extraction starts from and what it leaves: turns that were not looked through, the cursor, what is superseded."""
+"""Extraction: what it starts from, and what it leaves, stored in one transaction: memories, experiences, the profile, the cursor."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, bindparam, select, text
 
-from jiyi.protocol.conversations import KnownFact, Message
-from models.memory.agents import AgentName
+from engine.conversations.memories import Source, StoredExperience, event_of, experience_event, merged, pattern_hash, text_of, waves
+from jiyi.errors import InvalidEvent
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message
+from jiyi.protocol.events import Event
+from models.conversations import follow_ups, injections
+from models.conversations.follow_ups import Extraction
+from models.conversations.tables import Experience
+from models.db.rows import columns, upsert
+from models.memory.agents import AgentName, bind_name, lock_agents
+from models.memory.inbox import Stored, store
+from models.memory.tables import MemoryNode
 
+log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
 CONTEXT_TURNS = 6
 #: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are nearest to what it says.
@@ -21,6 +32,19 @@ KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 FACTS_COMPARED = 5_000
 #: Memories injected lately, which are not to be told again.
 INJECTED = 100
+_FIELDS = columns(StoredExperience, Experience)
+_OF_AGENT = (Experience.group_id == bindparam("group"), Experience.agent_id == bindparam("agent"))
+_MEMORY_OF_AGENT = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
+_FIND = select(Experience.node_id, *_FIELDS).where(*_OF_AGENT, Experience.pattern_hash == bindparam("hash")).with_for_update()
+_ALL = select(*_FIELDS).where(*_OF_AGENT).order_by(Experience.reuse_count.desc(), Experience.updated_at.desc()).limit(bindparam("limit"))
+_AT = (
+    select(MemoryNode.node_id)
+    .where(*_MEMORY_OF_AGENT, MemoryNode.uri == bindparam("uri"), MemoryNode.description == bindparam("content"))
+    .where(MemoryNode.superseded_at.is_(None))
+    .limit(1)
+)
+_TURNS = select(MemoryNode.filling).where(*_MEMORY_OF_AGENT, MemoryNode.node_id == bindparam("id"))
+_SAVE = upsert(Experience, "node_id", "updated_at", *StoredExperience.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +146,90 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
     for turn in turns:
         sessions.setdefault(turn.session_id, []).append(turn)
     return sessions
+
+
+def keep(connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime) -> Stored:
+    """Store it, or merge it with what is known of the same problem; the memory that said less is superseded.
+
+    Call it under the agent's lock.
+    """
+    key = pattern_hash(told.pain_pattern)
+    row = connection.execute(_FIND, bind_name(name) | {"hash": key}).one_or_none()
+    known = None if row is None else StoredExperience.model_validate(row, from_attributes=True)
+    experience = merged(known, told)
+    before = [] if row is None else _turns(connection, name, row.node_id)
+    event = experience_event(experience, told, source, before)
+    stored = store(connection, [event])
+    node_id = _in_force(connection, name, event.payload.uri, text_of(experience)) or event.event_id
+    if row is not None and row.node_id != node_id:
+        supersede(connection, name, [row.node_id], node_id, turns=False)
+    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
+    connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": now, "updated_at": now})
+    return stored
+
+
+def of_agent(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
+    """The agent's experiences, the most used first."""
+    rows = connection.execute(_ALL, bind_name(name) | {"limit": limit})
+    return [StoredExperience.model_validate(row, from_attributes=True) for row in rows]
+
+
+def _turns(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
+    """The turns that a memory rests on."""
+    filling = connection.execute(_TURNS, bind_name(name) | {"id": node_id}).scalar_one_or_none()
+    return [UUID(turn) for turn in filling or ()]
+
+
+def _in_force(connection: Connection, name: AgentName, uri: str | None, content: str) -> UUID | None:
+    node_id: UUID | None = connection.execute(_AT, bind_name(name) | {"uri": uri, "content": content}).scalar_one_or_none()
+    return node_id
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What one session's turns told, and ids of the facts that were known when it was asked."""
+
+    source: Source
+    extraction: CombinedExtraction
+    known: Sequence[UUID]
+
+
+def store_extracted(
+    connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
+) -> Stored:
+    """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
+    agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
+    stored = Stored()
+    if turns and not move_cursor(connection, name, seen, turns[-1].node_count):
+        return stored
+    for session in extracted:
+        _keep_memories(connection, name, session, stored, now)
+        for experience in session.extraction.experiences:
+            stored.add(keep(connection, name, experience, session.source, now))
+        injections.update_profile(connection, name, session.extraction.profile_signals, now)
+    experiences_told = sum(len(session.extraction.experiences) for session in extracted)
+    done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
+    stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects
+    return stored
+
+
+def _event(memory: ExtractedMemory, source: Source) -> Event | None:
+    """None for what cannot be stored, which must not hold up the others."""
+    try:
+        return event_of(memory, source)
+    except InvalidEvent as error:
+        log.warning("a memory that was extracted for %s cannot be stored: %s", source.agent_id, error)
+        return None
+
+
+def _keep_memories(connection: Connection, name: AgentName, session: Extracted, stored: Stored, now: datetime) -> None:
+    for wave in waves(session.extraction.memories):
+        events = [(memory, event) for memory in wave if (event := _event(memory, session.source)) is not None]
+        stored.add(store(connection, [event for _, event in events]))
+        for memory, event in events:
+            supersede(connection, name, [session.known[number] for number in memory.supersedes], event.event_id)
+            if memory.attribute is not None and memory.single_valued:
+                supersede_same_attribute(connection, name, event.event_id, now)
 
 
 _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")

@@ -1,25 +1,33 @@
-"""What injection reads beside retrieval, and what is noted of it."""
+"""What injection reads beside retrieval (the user's profile, words of a trade), and what is noted of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
+from engine.conversations.profiles import merged
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
 from models.conversations import follow_ups
+from models.conversations.tables import UserProfile
+from models.db.rows import columns, upsert
 from models.memory.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
 MAX_QUERY_CHARS = 2_000
+_FIND = select(*columns(Profile, UserProfile)).where(
+    UserProfile.group_id == bindparam("group"), UserProfile.agent_id == bindparam("agent"), UserProfile.user_id == bindparam("user")
+)
+_SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
 def most_important(connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int) -> list[Candidate]:
@@ -69,6 +77,21 @@ def agent_is_there(connection: Connection, name: AgentName) -> bool:
 def latest(connection: Connection, name: AgentName, limit: int, before: UUID | None = None) -> list[Any]:
     """The agent's latest injections, newest first."""
     return list(connection.execute(_LATEST, {"group": name[0], "agent": name[1], "before": before, "limit": limit}))
+
+
+def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
+    """What is known about the user; the user is the agent unless named."""
+    row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or name[1]}).one_or_none()
+    return None if row is None else Profile.model_validate(row, from_attributes=True)
+
+
+def update_profile(connection: Connection, name: AgentName, signals: ProfileSignals, now: datetime, user_id: str | None = None) -> None:
+    """Add what was told. Call it under the agent's lock."""
+    if signals == ProfileSignals():
+        return
+    known = find_profile(connection, name, user_id) or Profile()
+    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
+    connection.execute(_SAVE, {**whose, **merged(known, signals).model_dump(), "updated_at": now})
 
 
 _IMPORTANT = text("""

@@ -20,8 +20,8 @@ from jiyi.protocol.actions import TABLE, Declaration
 from jiyi.protocol.base import QUEUE
 from jiyi.protocol.wire.signatures import KeyScope
 from models.accounts import audit
-from models.db.conflicts import tried_again
 from models.db.connection import unit_of_work
+from models.db.errors import tried_again
 from models.db.scope import narrowed_to, whole_service
 from models.queue import pending_work
 from models.queue.wakeups import wake

@@ -22,8 +22,7 @@ from sqlalchemy.dialects import postgresql
 
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
-from models.db.roles import as_owner_within
-from models.db.scope import current
+from models.db.scope import as_owner_within, current
 
 #: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
 PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone", "vector"})

@@ -14,20 +14,20 @@ import select
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
-from models.db import roles
-from models.db.scope import current
+from models.db.scope import ROLE, confine, current, is_secured
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
@@ -46,17 +46,10 @@ KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-_LIMITS = {
-    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-    "lock_timeout": str(LOCK_TIMEOUT_MS),
-    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
-    "timezone": "UTC",
-}
-#: How a session of our own is told of them: when it begins.
-_SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
-#: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that moves: by its defaults
-#: PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an index. Both are costs, not orders.
-_READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
+#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used.
+_CONFINED, _TOLD, _USED_AT = "jiyi_confined", "jiyi_scope", "jiyi_used_at"
+#: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by less.
+CLOCK_AHEAD = timedelta(minutes=2)
 
 
 @once
@@ -158,7 +151,7 @@ def _has_news(connection: psycopg.Connection) -> bool:
 def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
     """Once a connection; again for one from before the migration that made row-level security."""
     if not record.info.get(_CONFINED):
-        record.info[_CONFINED] = roles.confine(connection)
+        record.info[_CONFINED] = confine(connection)
 
 
 def tell_scope(connection: Connection) -> None:
@@ -171,9 +164,9 @@ def _tell_everything(connection: Connection) -> None:
     """Of a session that was another's a moment ago: role, limits and scope of this transaction alone."""
     settings = dict(_LIMITS)
     if connection.info.get(_CONFINED) is None:
-        connection.info[_CONFINED] = roles.is_secured(driver(connection)) or None  # asked again until it is
+        connection.info[_CONFINED] = is_secured(driver(connection)) or None  # asked again until it is
     if connection.info[_CONFINED]:
-        settings["role"] = roles.ROLE
+        settings["role"] = ROLE
     connection.exec_driver_sql(_TELL_SETTINGS, {"names": list(settings), "values": list(settings.values())})
     tell_scope(connection)
 
@@ -231,8 +224,23 @@ def driver(connection: Connection) -> psycopg.Connection:
     return raw
 
 
-#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used.
-_CONFINED, _TOLD, _USED_AT = "jiyi_confined", "jiyi_scope", "jiyi_used_at"
+def database_time(connection: Connection) -> datetime:
+    """The time by the database, at this statement."""
+    moment: datetime = connection.execute(_DATABASE_TIME).scalar_one()
+    return moment
+
+
+_LIMITS = {
+    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+    "lock_timeout": str(LOCK_TIMEOUT_MS),
+    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
+    "timezone": "UTC",
+}
+#: How a session of our own is told of them: when it begins.
+_SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
+#: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that moves: by its defaults
+#: PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an index. Both are costs, not orders.
+_READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
 _TELL = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
         set_config('jiyi.whole_service', %(whole)s, %(local)s)
@@ -240,3 +248,4 @@ _TELL = """
 _TELL_SETTINGS = """
     SELECT set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)
 """
+_DATABASE_TIME = text("SELECT clock_timestamp()")

@@ -1,18 +1,23 @@
-"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice."""
+"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice; conditions of lists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
 from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.orm import InstrumentedAttribute
 
 from jiyi.protocol.base import Rows
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)
+#: Characters of what is searched for, and words of it that count.
+MAX_WORDS_CHARS, MAX_WORDS = 200, 20
+#: Characters of a text that a list carries; an entry's own page has all of it.
+MAX_LISTED_CHARS = 2_000
 
 
 def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any]) -> list[ColumnElement[Any]]:
@@ -60,3 +65,23 @@ def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, SQLCo
             column: ColumnElement[Any] = table.__table__.columns[name]
             return column
     raise LookupError(f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed")
+
+
+def equal_if_given(*wanted: tuple[InstrumentedAttribute[Any], object]) -> Iterator[ColumnElement[bool]]:
+    """Each column has the value beside it; None asks for nothing."""
+    for column, value in wanted:
+        if value is not None:
+            yield column == value
+
+
+def has_words(column: InstrumentedAttribute[Any], words: str) -> Iterator[ColumnElement[bool]]:
+    """Each word stands somewhere in the text, whatever its case."""
+    for word in words[:MAX_WORDS_CHARS].split()[:MAX_WORDS]:
+        yield column.ilike(ilike_pattern(word))
+
+
+def ilike_pattern(word: str) -> str:
+    """``word`` anywhere in a text, for ILIKE; its own wildcards stand for themselves."""
+    for special in ("\\", "%", "_"):
+        word = word.replace(special, f"\\{special}")
+    return f"%{word}%"

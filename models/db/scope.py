@@ -1,7 +1,10 @@
-"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others (design §5).
+"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others (``docs/tenants.md``).
 
 Whoever begins a piece of work says for whom: an answer, a web request or a batch of work for its groups, a scheduled job
 for the whole service. What says nothing sees nothing. ``models.db.connection`` tells PostgreSQL at the start of each transaction.
+
+The tables belong to the database user of the address. That user would see every row: PostgreSQL exempts owners and superusers. So each
+connection of the service changes to the role ``jiyi_service``, which may read and write rows, and neither empty nor alter a table.
 """
 
 from __future__ import annotations
@@ -11,6 +14,24 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection
+
+from jiyi.errors import JiyiError
+
+#: Roles are the cluster's: the databases of one server share it, and it is left when one of them goes.
+ROLE = "jiyi_service"
+_IS_SECURED = "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('memory_nodes')"
+_ROWS = "SELECT, INSERT, UPDATE, DELETE"
+_REVOKES = (
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM {ROLE}",
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON SEQUENCES FROM {ROLE}",
+    f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {ROLE}",
+    f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {ROLE}",
+    f"REVOKE USAGE ON SCHEMA public FROM {ROLE}",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -18,10 +39,6 @@ class Scope:
 
     groups: tuple[str, ...] = ()
     whole_service: bool = False
-
-
-_NOBODY = Scope()
-_scope: ContextVar[Scope] = ContextVar("jiyi_scope", default=_NOBODY)
 
 
 def current() -> Scope:
@@ -55,3 +72,126 @@ def within(scope: Scope) -> Iterator[None]:
         yield
     finally:
         _scope.reset(token)
+
+
+class RoleError(JiyiError):
+    """The role that the service works as is not there, and cannot be made."""
+
+    code = "role"
+
+
+def confine(connection: psycopg.Connection) -> bool:
+    """Change to the service's role for good; False in a database from before there was row-level security."""
+    row = connection.execute(_IS_SECURED).fetchone()
+    secured = row is not None and bool(row[0])
+    if secured:
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(ROLE)))
+    connection.commit()
+    return secured
+
+
+@contextmanager
+def as_owner(connection: Connection) -> Iterator[None]:
+    """For what needs the owner: making an index, a migration. No row-level security within.
+
+    For a connection that is in no transaction, or whose transaction will not be rolled back.
+    """
+    role = connection.exec_driver_sql("SELECT current_setting('role')").scalar_one()  # ROLE or none
+    connection.exec_driver_sql("SET ROLE NONE")
+    try:
+        yield
+    except BaseException:
+        connection.invalidate()  # whatever state it is in, nobody gets it
+        raise
+    if not connection.invalidated:
+        connection.exec_driver_sql(f"SET ROLE {role}")
+
+
+@contextmanager
+def as_owner_within(connection: psycopg.Connection) -> Iterator[None]:
+    """The same, within a transaction: what raises has to roll it back, and with it the role."""
+    connection.execute("SET LOCAL ROLE NONE")
+    yield
+    connection.execute(f"SET LOCAL ROLE {ROLE}".encode())
+
+
+def establish(connection: psycopg.Connection) -> None:
+    """Make the role if there is none, and let it do what it is there for. May be repeated.
+
+    Raises:
+        RoleError: the database user may not make it; says what an administrator has to run.
+    """
+    user = connection.info.user
+    try:
+        connection.execute(_CREATE)
+        connection.execute(_JOIN)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise RoleError(
+            f"the database user {user} may not make the role {ROLE} ({error.diag.message_primary}): have an administrator run "
+            f'`CREATE ROLE {ROLE} NOLOGIN; GRANT {ROLE} TO "{user}";` on this server, then try again'
+        ) from None
+    for statement in _GRANTS:
+        connection.execute(statement)
+
+
+def withdraw(connection: psycopg.Connection) -> None:
+    """Take back what :func:`establish` gave in this database. The role stays: others may have it in theirs."""
+    for statement in _REVOKES:
+        connection.execute(statement)
+
+
+def is_secured(connection: psycopg.Connection) -> bool:
+    """Whether the database's tables are under row-level security."""
+    row = connection.execute(_IS_SECURED).fetchone()
+    return row is not None and bool(row[0])
+
+
+def isolate(table: str) -> list[str]:
+    """What puts a table with a ``group_id`` under row-level security, for its migration. NULL is the whole service's."""
+    return [f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})"]
+
+
+_NOBODY = Scope()
+_scope: ContextVar[Scope] = ContextVar("jiyi_scope", default=_NOBODY)
+#: Evaluated once a statement, thanks to the sub-selects. Neither setting: NULL, so nobody.
+POLICY = """
+    (SELECT current_setting('jiyi.whole_service', true)) = 'on'
+    OR group_id = ANY ((SELECT nullif(current_setting('jiyi.groups', true), ''))::text[])
+"""
+# Two databases of a server may be migrated at the same time: the second finds the role made.
+_CREATE = f"""
+    DO $$ BEGIN
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN CREATE ROLE {ROLE} NOLOGIN; END IF;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+    END $$
+"""
+# From 16 on a member may have the right to give the role away without the right to change to it.
+_JOIN = f"""
+    DO $$ DECLARE
+        wanted text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
+    BEGIN
+        PERFORM pg_advisory_xact_lock(hashtextextended('jiyi.role', 0));
+        IF NOT pg_has_role(session_user, '{ROLE}', wanted) THEN
+            EXECUTE format('GRANT {ROLE} TO %I', session_user);
+        END IF;
+    END $$
+"""
+_GRANTS = (
+    f"GRANT USAGE ON SCHEMA public TO {ROLE}",
+    f"GRANT {_ROWS} ON ALL TABLES IN SCHEMA public TO {ROLE}",
+    f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {ROLE}",
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT {_ROWS} ON TABLES TO {ROLE}",
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {ROLE}",
+    f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {ROLE}",
+    # Functions of the owner that look past row-level security, each after it has asked for the scope by itself.
+    f"""
+    DO $$ DECLARE found regprocedure; BEGIN
+        FOR found IN SELECT p.oid FROM pg_proc p
+            WHERE p.pronamespace = 'public'::regnamespace AND starts_with(p.proname, 'jiyi_') AND p.prosecdef
+        LOOP
+            EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', found);
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {ROLE}', found);
+        END LOOP;
+    END $$
+    """,  # noqa: S608 – no value, and no name but ROLE; a DO block takes no parameters
+)

@@ -1,11 +1,18 @@
-"""The connection to Redis/Valkey: one pool a process."""
+"""The connection to Redis/Valkey, one pool a process; and counts within a time, by the package ``limits``.
+
+Counting may raise ``redis.RedisError``; whoever counts knows whether to go on without.
+"""
 
 from __future__ import annotations
 
+import time
+
 import redis
+from limits.storage import RedisStorage
 
 from jiyi.once import once
 from jiyi.settings import get_settings
+from models.db.valkey_keys import PREFIX
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
 
@@ -14,3 +21,17 @@ SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that
 def valkey() -> redis.Redis:
     """This process's client; thread-safe. Answers are bytes."""
     return redis.Redis.from_url(get_settings().need("redis_url"), socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
+
+
+def count_within(key: str, seconds: int) -> int:
+    """One more; how many there are in the window of ``seconds`` that the first one began."""
+    return _storage().incr(key.removeprefix(PREFIX), seconds)
+
+
+def seconds_left(key: str) -> float:
+    """Until the window of a key that was counted is over."""
+    return max(0.0, _storage().get_expiry(key.removeprefix(PREFIX)) - time.time())
+
+
+def _storage() -> RedisStorage:
+    return RedisStorage("redis://", connection_pool=valkey().connection_pool, key_prefix=PREFIX.removesuffix(":"))

@@ -18,7 +18,7 @@ from models.db.valkey import valkey
 from models.erasure.matching import UUIDS
 from models.erasure.parts import parts
 from models.memory import access
-from models.operations import heartbeats
+from models.operations import signs_of_life
 
 #: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives it anew.
 ORDER_LIVES = 600
@@ -55,9 +55,9 @@ def missing_workers(answered: Iterable[str]) -> list[str]:
     """Workers that live and have not answered yet.
 
     One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops all that it has before it
-    looks for orders again (``workers.celery.heartbeat``).
+    looks for orders again (``workers.celery.worker_setup``).
     """
-    alive = {worker.worker_id for worker in heartbeats.workers() if worker.counts}
+    alive = {worker.worker_id for worker in signs_of_life.workers() if worker.counts}
     return sorted(alive - set(answered))
 
 

@@ -6,6 +6,7 @@ Locks are taken in one order, as the tasks take them: work owed, agents, memorie
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +30,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from engine.erasure.names import Whom
-from models.erasure import conversations
 from models.erasure.matching import UUIDS
 from models.erasure.parts import Scrubbed, parts
 from models.erasure.progress import ERASE
@@ -50,6 +50,51 @@ BATCH = 500
 EVENTS_PAGE = 5_000
 #: Rows of other tables that are looked through at once.
 PAGE = 1_000
+_E = StoredEvent
+#: The core's tables that are looked through; conversations have their own.
+SCRUBBED: tuple[Scrubbed, ...] = (
+    ("dead_letters", "letter_id::text", "reason, traceback, body", "(group_id = :group OR group_id IS NULL)", "DELETE FROM dead_letters"),
+    (
+        "reflections",
+        "reflection_id::text",
+        "focal_points::text, error, findings::text",
+        "group_id = :group",
+        "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
+    ),
+    ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
+    (
+        "audit_log",
+        "audit_id::text",
+        "target, details::text",
+        "(group_id = :group OR group_id IS NULL)",
+        "UPDATE audit_log SET target = '', details = '{}'",
+    ),
+    (
+        "job_ticks",
+        "job || '/' || slot::text",
+        "summary::text, error",
+        "state <> 'running' AND CAST(:group AS text) = :group",
+        "UPDATE job_ticks SET summary = '{}', error = NULL",
+    ),
+)
+SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
+    ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
+    (
+        "retrievals",
+        "retrieval_id::text",
+        "array_to_string(focal_texts, ' '), options::text, asked_by",
+        "group_id = :group",
+        "DELETE FROM retrievals",
+    ),
+    (
+        "user_profiles",
+        "agent_id || '/' || user_id",
+        "user_id, industry, role, expertise_level, array_to_string(recent_topics || pain_points || preferred_tools, ' ')",
+        "group_id = :group",
+        "DELETE FROM user_profiles",
+    ),
+    ("industry_keywords", "industry", "industry, keywords::text", "group_id = :group", "DELETE FROM industry_keywords"),
+)
 
 
 def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after: UUID) -> tuple[UUID | None, Counter[str], set[str]]:
@@ -65,7 +110,7 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_LOCK, these)
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
-    gone.update(conversations.delete(connection, group_id, ids))
+    gone.update(delete_beside_memories(connection, group_id, ids))
     for part in parts():
         gone.update(part.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
@@ -113,7 +158,7 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
     """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
-    for scrubbed in (*SCRUBBED, *conversations.SCRUBBED, *(rows for part in parts() for rows in part.scrubbed)):
+    for scrubbed in (*SCRUBBED, *SCRUBBED_CONVERSATIONS, *(rows for part in parts() for rows in part.scrubbed)):
         name, after = scrubbed[0], ""
         look, change = _scrub(*scrubbed)
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
@@ -123,6 +168,36 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
             after = rows[-1].key
     for part in parts():
         gone.update(part.tidy(connection, group_id))
+    return gone
+
+
+def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
+    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort."""
+    place = literal_column(key, Text)
+    look = (
+        select(place.label("key"), func.concat_ws(func.chr(1), literal_column(content), type_=Text).label("content"))
+        .select_from(table(name))
+        .where(text(whose), place > bindparam("after"))
+        .order_by(place)
+        .limit(bindparam("limit"))
+    )
+    return look, text(f"{change} WHERE {whose} AND {key} = ANY(:keys)")
+
+
+def delete_beside_memories(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
+    """What rests on these memories, while they are still there.
+
+    What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
+
+    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if any turn of its agent does.
+    """
+    these = {"group": group_id, "ids": list(ids)}
+    newer = list(connection.execute(_REPLACED_BY, these).scalars())
+    if newer:
+        for statement in _FORGET_REPLACED:
+            connection.execute(statement, {**these, "newer": newer})
+    gone = Counter({table: connection.execute(statement, these).rowcount for table, statement in _DELETE.items()})
+    connection.execute(_UNLINK, these)
     return gone
 
 
@@ -168,7 +243,6 @@ _DELETE_ACCESS = text("""
 _DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
 _DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
 _DELETE_LETTERS = text("DELETE FROM dead_letters WHERE group_id = :group AND subject_id = ANY(:ids)")
-_E = StoredEvent
 #: An event without what it said: it only keeps its id from being used again.
 _BLANKED = (
     update(_E)
@@ -211,42 +285,30 @@ _FEWER_EVENTS = text("""
 """)
 _LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
-#: The core's tables that are looked through; conversations have their own.
-SCRUBBED: tuple[Scrubbed, ...] = (
-    ("dead_letters", "letter_id::text", "reason, traceback, body", "(group_id = :group OR group_id IS NULL)", "DELETE FROM dead_letters"),
-    (
-        "reflections",
-        "reflection_id::text",
-        "focal_points::text, error, findings::text",
-        "group_id = :group",
-        "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
-    ),
-    ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
-    (
-        "audit_log",
-        "audit_id::text",
-        "target, details::text",
-        "(group_id = :group OR group_id IS NULL)",
-        "UPDATE audit_log SET target = '', details = '{}'",
-    ),
-    (
-        "job_ticks",
-        "job || '/' || slot::text",
-        "summary::text, error",
-        "state <> 'running' AND CAST(:group AS text) = :group",
-        "UPDATE job_ticks SET summary = '{}', error = NULL",
-    ),
+_DELETE = {
+    "experiences": text("DELETE FROM experiences WHERE group_id = :group AND node_id = ANY(:ids)"),
+    "injections": text("DELETE FROM injections WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
+    "retrievals": text("DELETE FROM retrievals WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
+    "user_profiles": text("""
+        DELETE FROM user_profiles p USING memory_nodes n
+        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)
+    """),
+}
+_REPLACED_BY = text("""
+    SELECT DISTINCT superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND superseded_by IS NOT NULL
+""")
+_FORGET_REPLACED = (
+    text("""
+        UPDATE memory_nodes SET provenance = provenance - 'replaces', changed_xid = pg_current_xact_id()
+        WHERE group_id = :group AND node_id = ANY(:newer) AND provenance ->> 'replaces' = ANY(CAST(CAST(:ids AS uuid[]) AS text[]))
+    """),
+    text("""
+        UPDATE events SET payload = payload #- '{provenance,replaces}'
+        WHERE group_id = :group AND (event_id = ANY(:newer) OR node_id = ANY(:newer))
+          AND payload #>> '{provenance,replaces}' = ANY(CAST(CAST(:ids AS uuid[]) AS text[]))
+    """),
 )
-
-
-def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
-    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort."""
-    place = literal_column(key, Text)
-    look = (
-        select(place.label("key"), func.concat_ws(func.chr(1), literal_column(content), type_=Text).label("content"))
-        .select_from(table(name))
-        .where(text(whose), place > bindparam("after"))
-        .order_by(place)
-        .limit(bindparam("limit"))
-    )
-    return look, text(f"{change} WHERE {whose} AND {key} = ANY(:keys)")
+_UNLINK = text("""
+    UPDATE memory_nodes SET superseded_by = NULL, changed_xid = pg_current_xact_id()
+    WHERE group_id = :group AND superseded_by = ANY(:ids)
+""")

@@ -1,4 +1,4 @@
-"""What an erasure is about: memories, events and reflections, found page by page and noted by their ids.
+"""What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or previewed.
 
 Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.names.Names`): what
 PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
@@ -7,17 +7,19 @@ PostgreSQL takes for a word, or for the lower case of a letter, depends on how t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Subquery, bindparam, select, text, union
+from sqlalchemy import ARRAY, ColumnElement, Connection, Subquery, Uuid, any_, bindparam, func, literal, select, text, union
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import InstrumentedAttribute
 
 from engine.erasure.names import Names, hash_of
-from jiyi.protocol.erasure import Erasure
-from models.erasure import noting
+from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure.parts import parts
 from models.erasure.progress import Stored
+from models.erasure.tables import ErasingId
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
 
@@ -25,6 +27,10 @@ from models.reflection.tables import Reflection
 PAGE = 5_000
 #: Ids within texts.
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: What an agent has of its own.
+_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id)
+#: A table's column of ids.
+Key = InstrumentedAttribute[UUID]
 
 
 def is_agent(connection: Connection, group_id: str, agent_id: str) -> bool:
@@ -54,19 +60,19 @@ def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasur
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    return noting.note_agent(connection, erasure_id, group_id, agent_id, *_OF_AGENTS, *(key for part in parts() for key in part.of_agents))
+    return note_agent_id(connection, erasure_id, group_id, agent_id, *_OF_AGENTS, *(key for part in parts() for key in part.of_agents))
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
     """Those of the memories that are the group's."""
-    return noting.note_ids(connection, erasure_id, group_id, MemoryNode.node_id, node_ids)
+    return note_ids(connection, erasure_id, group_id, MemoryNode.node_id, node_ids)
 
 
 def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
     """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
     event_ids = [row.event_id for row in rows if names.found_in(row.content)]
-    noting.note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
+    note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
     return rows[-1].position if len(rows) == PAGE else None
 
 
@@ -104,6 +110,73 @@ def _everyone() -> Subquery:
     return union(own, *(names for part in parts() for names in part.agents)).subquery("everyone")
 
 
+def note_ids(connection: Connection, erasure_id: UUID, group_id: str, key: Key, ids: Sequence[UUID]) -> int:
+    """Note the group's rows of these ids; returns how many are new."""
+    return _note(connection, erasure_id, group_id, key, key == any_(literal(list(ids), ARRAY(Uuid))))
+
+
+def note_agent_id(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str, *keys: Key) -> int:
+    """Note all rows of an agent in these keys' tables; returns how many are new."""
+    return sum(_note(connection, erasure_id, group_id, key, key.class_.agent_id == agent_id) for key in keys)
+
+
+def _note(connection: Connection, erasure_id: UUID, group_id: str, key: Key, condition: ColumnElement[bool]) -> int:
+    table: Any = key.class_
+    found = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
+        table.group_id == group_id, condition
+    )
+    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], found).on_conflict_do_nothing()
+    return connection.execute(stored.execution_options(preserve_rowcount=True)).rowcount
+
+
+def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:
+    """What an erasure's steps would note. Looks through everything; changes nothing."""
+    agents = agents_of(connection, group_id, {}, request)
+    parameters = {"group": group_id, "agents": agents}
+    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(known_nodes(connection, group_id, request.node_ids))
+    events = set(connection.execute(_EVENTS_OF, parameters).scalars())
+    letters = 0
+    if request.kind == "person":
+        names = Names(request.names)
+        events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
+        nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
+        letters = sum(names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id}))
+    nodes |= set(known_nodes(connection, group_id, list(events)))
+    directly = len(nodes)
+    while more := set(connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()) - nodes:
+        nodes |= more
+    others = {name: ids for part in parts() for name, ids in part.preview(connection, group_id, request, agents, events).items()}
+    gone = [*nodes, *(row_id for ids in others.values() for row_id in ids)]
+    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": gone}).scalars())
+    counts = {
+        "memories": len(nodes),
+        "resting_on_others": len(nodes) - directly,
+        "events": len(events),
+        "dead_letters": letters,
+        **{name: len(ids) for name, ids in others.items()},
+    }
+    return ErasurePreview(counts=counts, agents=agents, examples=_examples(connection, group_id, nodes))
+
+
+def _examples(connection: Connection, group_id: str, node_ids: set[UUID]) -> list[ExampleMemory]:
+    rows = connection.execute(_EXAMPLES, {"group": group_id, "ids": sorted(node_ids)[:EXAMPLES]}).mappings()
+    return [ExampleMemory.model_validate(row) for row in rows]
+
+
+def _all_nodes(connection: Connection, group_id: str) -> Iterator[Any]:
+    after = ("", 0)
+    while rows := page_of_nodes(connection, group_id, after):
+        yield from rows
+        after = (rows[-1].agent_id, rows[-1].node_count)
+
+
+def _all_events(connection: Connection, group_id: str) -> Iterator[Any]:
+    after = 0
+    while rows := page_of_events(connection, group_id, after):
+        yield from rows
+        after = rows[-1].position
+
+
 #: A million rows take seconds, on a busy server minutes.
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
@@ -118,8 +191,6 @@ _EVENTS = text("""
     SELECT event_id, position, concat_ws(chr(1), agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
 """)
-#: What an agent has of its own.
-_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id)
 # An event's node has its id. That of a repetition goes by what it says itself.
 _NOTE_RESTING = text("""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
@@ -134,4 +205,24 @@ _NOTE_RESTING = text("""
     INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
     SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
     WHERE n.group_id = :group ON CONFLICT DO NOTHING
+""")
+_NODES_OF = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = ANY(:agents)")
+_EVENTS_OF = text("SELECT event_id FROM events WHERE group_id = :group AND agent_id = ANY(:agents)")
+_EVENTS_OF_NODES = text("""
+    SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
+""")
+_LETTERS = text("""
+    SELECT concat_ws(chr(1), reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
+""")
+_RESTING_ON = text("""
+    SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
+        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
+    UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance, '$.rested_on[*]') AS f(id)
+        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id #>> '{}' WHERE n.group_id = :group
+    UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
+        ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
+""")
+_EXAMPLES = text("""
+    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+    ORDER BY node_id
 """)

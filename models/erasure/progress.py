@@ -1,12 +1,18 @@
-"""An erasure under way: asked for, carried on step by step by a worker, finished with a report."""
+"""An erasure under way: asked for, carried on step by step by a worker, finished with a report.
+
+A list of erasures stands beside the backups: a restored backup holds what was erased after it was made, and no trace of that.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypedDict
 from uuid import UUID
 
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from sqlalchemy import Connection, Select, Text, bindparam, literal, select, text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -18,6 +24,8 @@ from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from models.accounts import audit
 from models.db.rows import columns, fetch, fetch_one
 from models.erasure.tables import ErasureRow
+from models.folders import make_private
+from models.operations import backups
 from models.queue import pending_work
 
 #: The kind of work that an erasure owes (subject: its id).
@@ -28,6 +36,9 @@ STEPS = (
     *("delete", "repetitions", "agents", "texts", "counts"),
     *("workers", "valkey", "vacuum", "backups", "proof", "tidy"),
 )
+_NOTE = text("UPDATE erasures SET report = :report WHERE erasure_id = :id").bindparams(bindparam("report", type_=JSONB))
+FILE = "erasures.jsonl"
+ACTOR = "job:restore"
 
 
 class Stored(TypedDict, total=False):
@@ -165,25 +176,6 @@ def _without_names(what: Stored) -> JsonObject:
     return {name: value for name, value in what.items() if name != "asked"}
 
 
-_INSERT = text("""
-    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by) VALUES (:id, :group, :kind, :what, :actor)
-""").bindparams(bindparam("what", type_=JSONB))
-_BEGIN = text("""
-    SELECT erasure_id, group_id, kind, what, state, step, place FROM erasures WHERE erasure_id = :id FOR UPDATE
-""")
-_SAVE = text("""
-    UPDATE erasures SET state = :state, step = :step, place = :place WHERE erasure_id = :id
-""").bindparams(bindparam("place", type_=JSONB))
-_NOTE = text("UPDATE erasures SET report = :report WHERE erasure_id = :id").bindparams(bindparam("report", type_=JSONB))
-_FINISH = text("""
-    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', what = :what, report = :report, finished_at = now()
-    WHERE erasure_id = :id
-""").bindparams(bindparam("what", type_=JSONB), bindparam("report", type_=JSONB))
-_DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
-_IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
-_STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")
-
-
 def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState | None:
     return fetch_one(connection, ErasureState, _of(group_id).where(ErasureRow.erasure_id == erasure_id))
 
@@ -197,3 +189,67 @@ def page(connection: Connection, group_id: str, before: UUID | None, limit: int)
 def _of(group_id: str) -> Select[tuple[Any, ...]]:
     without_names = ErasureRow.what.op("-")(literal("asked", Text))
     return select(*columns(ErasureState, ErasureRow, what=without_names)).where(ErasureRow.group_id == group_id)
+
+
+class Entry(BaseModel):
+    """One line of the list: of names only the hashes."""
+
+    erasure_id: UUID
+    group_id: str
+    kind: Kind
+    at: datetime
+    names: list[str]
+
+
+def path() -> Path:
+    return backups.folder() / FILE
+
+
+def note(progress: Progress, at: datetime) -> None:
+    """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is skipped."""
+    names = progress.what.get("names", [])
+    entry = Entry(erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names)
+    make_private(path().parent)
+    with os.fdopen(os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
+        file.write(entry.model_dump_json() + "\n")
+
+
+def since(moment: datetime) -> list[Entry]:
+    """Erasures that came after a backup of that moment, oldest first."""
+    if not path().is_file():
+        return []
+    entries = [Entry.model_validate_json(line) for line in path().read_text("utf-8").splitlines() if line.strip()]
+    return list({entry.erasure_id: entry for entry in entries if entry.at >= moment}.values())
+
+
+def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
+    """Owe the erasures of agents once more after a backup of that moment was restored; counts of what was found.
+
+    Names of persons are not known any more, and neither are single memories: those have to be asked for again.
+    """
+    counts = {"agents": 0, "others": 0}
+    for entry in since(moment):
+        if entry.kind == "agent":
+            owe(connection, entry.group_id, "agent", {"names": entry.names}, ACTOR)
+            counts["agents"] += 1
+        else:
+            counts["others"] += 1
+    return counts
+
+
+_INSERT = text("""
+    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by) VALUES (:id, :group, :kind, :what, :actor)
+""").bindparams(bindparam("what", type_=JSONB))
+_BEGIN = text("""
+    SELECT erasure_id, group_id, kind, what, state, step, place FROM erasures WHERE erasure_id = :id FOR UPDATE
+""")
+_SAVE = text("""
+    UPDATE erasures SET state = :state, step = :step, place = :place WHERE erasure_id = :id
+""").bindparams(bindparam("place", type_=JSONB))
+_FINISH = text("""
+    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', what = :what, report = :report, finished_at = now()
+    WHERE erasure_id = :id
+""").bindparams(bindparam("what", type_=JSONB), bindparam("report", type_=JSONB))
+_DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
+_IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
+_STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")

@@ -43,12 +43,10 @@ from jiyi.protocol.artifacts import (
 )
 from jiyi.protocol.identity import Tallies, TallyQuery
 from models.db.actions import Action, Context, action
-from models.db.conditions import equal_if_given
-from models.db.rows import columns
-from models.growth import feedback, tracking
+from models.db.rows import columns, equal_if_given
+from models.growth import evolution, work
 from models.growth.tables import Artifact, TrustRow
-from models.memory.agent_reads import belonging
-from models.memory.agents import AgentName, known_agent
+from models.memory.agents import AgentName, belonging, known_agent
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.
 MAX_PATTERNS = 500
@@ -194,7 +192,7 @@ def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decis
             context.connection.execute(statement, parameters)
     context.audit(str(artifact_id), agent_id=row.agent_id, artifact=artifact, **({} if reason is None else {"reason": reason}))
     event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=artifact, artifact_id=artifact_id)
-    feedback.record_event(context.connection, context.group_id, context.actor.name, event)
+    evolution.record_event(context.connection, context.group_id, context.actor.name, event)
     state = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
     assert state is not None
     return state
@@ -305,11 +303,11 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is refused.
     """
     vote = Vote.model_validate(request.model_dump(exclude={"id"}))
-    owner = feedback.lock_owner(context.connection, context.group_id, vote)
+    owner = evolution.lock_owner(context.connection, context.group_id, vote)
     if owner is None:
         raise NotFound(f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may have been deleted")
     feedback_id = request.id or uuid7()
-    trust = feedback.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
+    trust = evolution.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
     context.audit(str(vote.artifact_id), agent_id=owner[1], artifact=vote.artifact, sentiment=vote.sentiment, signal=vote.signal)
     return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
 
@@ -348,7 +346,7 @@ def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
 
     Proposed, refused, accepted, voted on …: newest first, from the audit log, page by page.
     """
-    rows = feedback.evolution_events(context.connection, context.group_id, **request.model_dump())
+    rows = evolution.evolution_events(context.connection, context.group_id, **request.model_dump())
     return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
@@ -388,7 +386,7 @@ def list_tallies(context: Context, request: TallyQuery) -> Tallies:
     Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    tallies = tracking.tallies_of(context.connection, name, request.days)
+    tallies = work.tallies_of(context.connection, name, request.days)
     return Tallies(agent_id=request.agent_id, tallies=tallies)
 
 

@@ -16,10 +16,9 @@ from engine.growth.identity import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
 from jiyi.protocol.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief
-from models.conversations import profiles
-from models.db.conditions import equal_if_given
-from models.db.rows import columns, fetch, fetch_one
-from models.growth import tables, tracking
+from models.conversations import injections
+from models.db.rows import columns, equal_if_given, fetch, fetch_one
+from models.growth import tables, work
 from models.growth.tables import IdentitySnapshot, IdentityVersion
 from models.memory.agents import AgentName, bind_name
 
@@ -65,7 +64,7 @@ def write_version(
         return before
     fields = {"version": before.version + 1, "content": content, "reason": reason, "author": author, "proposal": proposal_id}
     connection.execute(_WRITE, _of(name, file) | fields)
-    tracking.note(connection, name, "identity", grown=1)
+    work.note(connection, name, "identity", grown=1)
     if file == "USER":
         connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - USER_VERSIONS})
     return current_file(connection, name, file)
@@ -112,7 +111,7 @@ def add_proposal(
     fields = {"id": uuid7(), "group": name[0], "agent": name[1], "file": base.file, "reason": reason, "base": base.version}
     more = {"current": base.content, "suggested": suggested, "author": author, "evidence": list(evidence), "reflection": reflection_id}
     connection.execute(_ADD, fields | more)
-    tracking.note(connection, name, "identity_proposal", grown=1)
+    work.note(connection, name, "identity_proposal", grown=1)
     proposal = find_proposal(connection, name[0], fields["id"])
     assert proposal is not None  # it was just stored
     return proposal
@@ -151,7 +150,7 @@ def approve_proposal(connection: Connection, proposal: IdentityProposal, name: A
             "read that, and propose the change anew"
         )
     decide_proposal(connection, proposal, name[0], "approved", by, note)
-    tracking.note(connection, name, "identity_proposal", used=1)
+    work.note(connection, name, "identity_proposal", used=1)
     why, whence = proposal.reason, proposal.proposal_id
     return write_version(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=whence)
 
@@ -238,5 +237,5 @@ def note_user(connection: Connection, name: AgentName, notes: str, author: str) 
 
 
 def _write_user(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
-    content = render_user_file(profiles.find(connection, name), notes, limits.MAX_IDENTITY_CHARS)
+    content = render_user_file(injections.find_profile(connection, name), notes, limits.MAX_IDENTITY_CHARS)
     return write_version(connection, name, "USER", content, reason=reason, author=author)

@@ -37,8 +37,7 @@ from jiyi.protocol.identity import (
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
-from models.memory.agent_reads import belonging
-from models.memory.agents import AgentName, known_agent
+from models.memory.agents import AgentName, belonging, known_agent
 
 
 @action("identity.list")

@@ -30,8 +30,7 @@ from models.db.actions import Context, action
 from models.growth import pains
 from models.growth.pains import PainReport
 from models.growth.work import SOLVE_PAIN
-from models.memory.agent_reads import belonging
-from models.memory.agents import known_agent, lock_agents
+from models.memory.agents import belonging, known_agent, lock_agents
 
 #: Evidence that one answer shows, the newest.
 EVIDENCE_SHOWN = 100

@@ -17,12 +17,11 @@ from engine.conversations.memories import Source, pattern_hash
 from engine.growth.pains import Offer, most_alike
 from jiyi.protocol.conversations import ExtractedExperience, Message, uri_of
 from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
-from models.conversations import experiences, extractions
+from models.conversations import extractions
 from models.conversations.extractions import StoredTurn
 from models.db.base import EMPTY_LIST
-from models.db.conditions import equal_if_given
-from models.db.rows import columns, fetch, fetch_one
-from models.growth import tables, tracking
+from models.db.rows import columns, equal_if_given, fetch, fetch_one
+from models.growth import tables, work
 from models.growth.work import AGGREGATE
 from models.memory import agents
 from models.memory.agents import AgentName, bind_name
@@ -60,7 +59,7 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
         pain_id: UUID = uuid7()
         fields = {"id": pain_id, "user": user, "at": report.said_at, **pain.model_dump(include={"summary", "category", "severity"})}
         connection.execute(_ADD_PAIN, bind_name(name) | fields)
-        tracking.note(connection, name, "pain", grown=1)
+        work.note(connection, name, "pain", grown=1)
         severity = pain.severity
     else:
         pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
@@ -176,7 +175,7 @@ def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, solut
     steps = [{"group": name[0], "id": fields["id"], "number": number, "step": step} for number, step in enumerate(solution.steps, 1)]
     connection.execute(_ADD_STEP, steps)
     set_status(connection, name, pain.pain_id, "proposed")
-    tracking.note(connection, name, "proposal", grown=1)
+    work.note(connection, name, "proposal", grown=1)
     return find_proposal(connection, name[0], fields["id"])
 
 
@@ -223,12 +222,12 @@ def confirm_proposal(
         llm=proposal.made_by,
         prompt=BY_CONFIRMATION,
     )
-    stored = experiences.keep(connection, name, experience, source, now)
+    stored = extractions.keep(connection, name, experience, source, now)
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
     stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")
-    tracking.note(connection, name, "proposal", used=1)
-    tracking.note(connection, name, "experience", grown=1)
+    work.note(connection, name, "proposal", used=1)
+    work.note(connection, name, "experience", grown=1)
     return stored, uri_of(name[1], "experience", pattern_hash(pain.summary).hex())
 
 

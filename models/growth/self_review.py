@@ -1,16 +1,30 @@
-"""Self-review: what it starts from, how its findings are stored, and the actions on it."""
+"""Self-review: when agents review themselves, what it starts from, how its findings are stored, and the actions on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.growth.self_review import IdentityChange, SelfReflected, allowed_changes, is_new, suggested_content
+from engine.growth.self_review import (
+    IdentityChange,
+    ReviewState,
+    SelfReflected,
+    allowed_changes,
+    due_at,
+    due_trigger,
+    is_new,
+    suggested_content,
+)
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
+from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth import (
     ConfigureSelf,
     Finding,
@@ -23,19 +37,72 @@ from jiyi.protocol.growth import (
     LookPage,
     SelfSettings,
     SelfState,
+    SelfTrigger,
 )
 from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
+from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action
-from models.growth import identity, self_review_schedule, tracking
-from models.memory.agents import AgentName, key_of, known_agent
-from models.reflection import reads as reflection_reads
-from models.reflection import reflections
+from models.db.base import Timestamp
+from models.db.connection import CLOCK_AHEAD
+from models.growth import identity, work
+from models.growth.tables import SelfReflection
+from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
+from models.memory.agents import AgentName, AgentRow, bind_name, key_of, known_agent
+from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.tables import Agent, MemoryNode
+from models.queue import pending_work
+from models.queue.tables import PendingWork
+from models.reflection import actions, reflections
 from models.reflection.reflections import REFLECT
 
 #: Who makes an agent's own proposals, and approves those that need nobody.
 BY_REFLECTION = "reflection"
+_KEEP = text("UPDATE reflections SET findings = :findings WHERE group_id = :group AND reflection_id = :id").bindparams(
+    bindparam("findings", type_=JSONB)
+)
+#: An agent reviews itself when so many conversations have ended, unless it has its own number.
+SELF_REFLECT_CONVERSATIONS = 5
+#: … and when so many hours have passed in which something was said.
+SELF_REFLECT_HOURS = 24
+_S = SelfReflection
+_OF_AGENT = (_S.group_id == bindparam("group"), _S.agent_id == bindparam("agent"))
+#: The agent's number, else the deployment's.
+_CONVERSATIONS = func.coalesce(_S.conversations, bindparam("conversations"))
+_EVERY_HOURS = func.coalesce(_S.hours, bindparam("hours"))
+_OWN_MEMORY = and_(MemoryNode.group_id == _S.group_id, MemoryNode.agent_id == _S.agent_id)
+_ANYTHING_NEW = exists().where(_OWN_MEMORY, MemoryNode.kind == "session", MemoryNode.node_count > _S.seen_to)
+_FIND = select(
+    _CONVERSATIONS.label("conversations"),
+    _EVERY_HOURS.label("hours"),
+    *(_S.require_approval, _S.allow_soul_modification, _S.use_llm, _S.fallback, _S.ended, _S.seen_to, _S.last_at, _S.asked),
+    _ANYTHING_NEW.label("anything_new"),
+).where(*_OF_AGENT)
+_ASK = update(_S).where(*_OF_AGENT).values(asked=true())
+_OWING = exists().where(PendingWork.kind == REFLECT, PendingWork.subject_id == Agent.agent_key, PendingWork.group_id == _S.group_id)
+_AT = bindparam("now", type_=Timestamp)
+# A look that is still to come was noted while a clock was wrong: it is none.
+_HOURS = (
+    select(Agent.agent_key, _S.group_id, _S.agent_id)
+    .select_from(_S)
+    .join(Agent, and_(Agent.group_id == _S.group_id, Agent.agent_id == _S.agent_id))
+    .where(_EVERY_HOURS > 0, _ANYTHING_NEW, ~_OWING)
+    .where(or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + CLOCK_AHEAD))
+    .order_by(_S.last_at)
+    .limit(bindparam("limit"))
+    .with_for_update(of=_S, skip_locked=True)
+)
+_LOOKED = (
+    update(_S)
+    .where(*_OF_AGENT)
+    .values(
+        ended=func.greatest(0, _S.ended - bindparam("so_many")),
+        seen_to=func.greatest(_S.seen_to, bindparam("seen")),
+        last_at=func.clock_timestamp(),
+        asked=false(),
+    )
+)
 
 
 def turns_since(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
@@ -68,7 +135,7 @@ def store_findings(
         ],
     )
     connection.execute(_KEEP, {"group": name[0], "id": reflection_id, "findings": findings.model_dump(mode="json")})
-    tracking.note(connection, name, "pattern", grown=len(findings.patterns))
+    work.note(connection, name, "pattern", grown=len(findings.patterns))
     return findings
 
 
@@ -88,16 +155,6 @@ def _propose(
     return proposal.proposal_id
 
 
-_TURNS = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
-      AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit
-""")
-_KEEP = text("UPDATE reflections SET findings = :findings WHERE group_id = :group AND reflection_id = :id").bindparams(
-    bindparam("findings", type_=JSONB)
-)
-
-
 def review_page(connection: Connection, group_id: str, request: ListLooks) -> list[Look]:
     """One more than asked for, if there are more: the latest first."""
     wanted = {"group": group_id, "agent": request.agent_id, "before": request.before, "limit": request.limit + 1}
@@ -106,24 +163,12 @@ def review_page(connection: Connection, group_id: str, request: ListLooks) -> li
 
 def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
     """Any reflection; without findings if it was no self-review."""
-    state = reflection_reads.reflection(connection, group_id, reflection_id)
+    state = actions.find_reflection(connection, group_id, reflection_id)
     if state is None:
         return None
     row = connection.execute(_FINDINGS, {"group": group_id, "id": reflection_id}).one()
     findings = None if row.findings is None else Findings.model_validate(row.findings)
     return LookDetail.model_construct(**{**dict(state), "findings": findings})
-
-
-_PAGE = text("""
-    SELECT reflection_id, agent_id, trigger, state, created_at, finished_at, thoughts, llm, findings FROM reflections
-    WHERE group_id = :group AND (findings IS NOT NULL OR trigger IN ('conversations', 'hours'))
-      AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
-      AND (CAST(:before AS uuid) IS NULL OR (created_at, reflection_id) < (
-          SELECT created_at, reflection_id FROM reflections WHERE group_id = :group AND reflection_id = :before
-      ))
-    ORDER BY created_at DESC, reflection_id DESC LIMIT :limit
-""")
-_FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND reflection_id = :id")
 
 
 @action("self_review.get")
@@ -132,7 +177,7 @@ def get_schedule(context: Context, request: OfAgent) -> SelfState:
 
     Its settings, with the deployment's numbers where it has none of its own, and how far it has come.
     """
-    return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
+    return schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
 @action("self_review.configure")
@@ -146,9 +191,9 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
     if request.follow_deployment:
         given = {"conversations": None, "hours": None, **given}
-    self_review_schedule.configure_schedule(context.connection, name, given)
+    configure_schedule(context.connection, name, given)
     context.audit(request.agent_id, **given)
-    return self_review_schedule.schedule_state(context.connection, name)
+    return schedule_state(context.connection, name)
 
 
 @action("self_review.due")
@@ -157,7 +202,7 @@ def tell_due(context: Context, request: OfAgent) -> SelfState:
 
     Why it is due now, or how many conversations have ended and when the hours are over.
     """
-    return self_review_schedule.schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
+    return schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
 @action("self_review.run")
@@ -168,7 +213,7 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     self_review.show says what came of it.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    self_review_schedule.request_review(context.connection, name)
+    request_review(context.connection, name)
     reflection_id = reflections.ask(context.connection, *name, "request")
     agent_key = key_of(context.connection, *name)
     assert agent_key is not None  # it is locked
@@ -198,3 +243,172 @@ def show(context: Context, request: LookId) -> LookDetail:
     if detail is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see self_review.list")
     return detail
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSchedule:
+    """An agent's settings with the deployment's where it has none, and how far it has come."""
+
+    settings: SelfSettings
+    rhythm: ReviewState
+    #: ``node_count`` of the last turn that was seen.
+    seen_to: int
+
+    @property
+    def due(self) -> SelfTrigger | None:
+        return due_trigger(self.rhythm, datetime.now(UTC))
+
+
+def ensure_schedule(connection: Connection, name: AgentName) -> None:
+    """From now on the agent's hours count; nothing happens if they do already."""
+    connection.execute(_BEGIN, bind_name(name))
+
+
+def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
+    """As the deployment has it where the agent has nothing of its own."""
+    row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
+    if row is None:
+        now = datetime.now(UTC)
+        return ReviewSchedule(
+            SelfSettings(
+                conversations=SELF_REFLECT_CONVERSATIONS,
+                hours=SELF_REFLECT_HOURS,
+                require_approval=True,
+                allow_soul_modification=False,
+                use_llm=True,
+                fallback=True,
+            ),
+            ReviewState(SELF_REFLECT_CONVERSATIONS, SELF_REFLECT_HOURS, 0, now, anything_new=False),
+            0,
+        )
+    own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
+    rhythm = ReviewState(own.conversations, own.hours, row["ended"], row["last_at"], anything_new=row["anything_new"], asked=row["asked"])
+    return ReviewSchedule(own, rhythm, row["seen_to"])
+
+
+def schedule_state(connection: Connection, name: AgentName) -> SelfState:
+    """What is told of it."""
+    known = find_schedule(connection, name)
+    return SelfState(
+        agent_id=name[1],
+        settings=known.settings,
+        ended=known.rhythm.ended,
+        last_at=known.rhythm.last_at,
+        anything_new=known.rhythm.anything_new,
+        due=known.due,
+        due_at=due_at(known.rhythm),
+    )
+
+
+def configure_schedule(connection: Connection, name: AgentName, given: Mapping[str, Any]) -> None:
+    """Change the settings that are given. Call it under the agent's lock."""
+    ensure_schedule(connection, name)
+    if given:
+        connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
+
+
+def request_review(connection: Connection, name: AgentName) -> None:
+    """The agent's next reflection is a self-review. Call it under the agent's lock."""
+    ensure_schedule(connection, name)
+    connection.execute(_ASK, bind_name(name))
+
+
+def lock_schedule(connection: Connection, name: AgentName) -> None:
+    """Lock the agent's self-review schedule until the transaction ends: after the agent, before its reflections."""
+    connection.execute(_LOCK, bind_name(name))
+
+
+@after_events
+def count_conversations(batch: StoredBatch) -> list[Owed]:
+    """Count the conversations of a batch that have ended."""
+    over = [(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)]
+    return [Owed(REFLECT, conversations_ended(batch.connection, batch.agents, over))] if over else []
+
+
+def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:
+    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due, and say how many."""
+    owing = 0
+    for name, count in sorted(Counter(ended).items()):
+        row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
+        if row.wanted and row.ended >= row.wanted:
+            _owe(connection, name, agents[name].agent_key, "conversations")
+            owing += 1
+    return owing
+
+
+def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+    """Owe a reflection to agents whose hours are over at ``now``, with something new since: up to ``limit``; when it is due, for each.
+
+    Safe to repeat because an agent that owes one is not found again, and two at once find different agents.
+    """
+    rows = connection.execute(_HOURS, _defaults() | {"now": now, "limit": limit}).all()
+    for row in rows:
+        _owe(connection, (row.group_id, row.agent_id), row.agent_key, "hours")
+    return [now] * len(rows)
+
+
+def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule, seen_to: int) -> bool:
+    """The look is over: what has happened since it began counts towards the next one. Whether that is due already."""
+    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
+    return find_schedule(connection, name).due is not None
+
+
+def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:
+    reflections.ask(connection, *name, trigger)
+    pending_work.enqueue(connection, REFLECT, [(agent_key, name[0])])
+
+
+def _defaults() -> dict[str, int]:
+    return {"conversations": SELF_REFLECT_CONVERSATIONS, "hours": SELF_REFLECT_HOURS}
+
+
+@after_extraction
+def owe_growth(connection: Connection, done: Extraction) -> Counter[str]:
+    """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to its next look count."""
+    kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
+    if done.turns:
+        ensure_schedule(connection, done.name)
+    if done.experiences:
+        kinds.append(AGGREGATE)
+    for kind in kinds:
+        pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
+    work.note(connection, done.name, "memory", grown=done.memories)  # last: who holds the count waits for nothing else
+    return Counter(kinds)
+
+
+@after_injection
+def count_use(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
+    """What was used is counted; experiences that were used again may make a pattern."""
+    if experiences:
+        connection.execute(_AGGREGATE, {"group": name[0], "agent": name[1], "kind": AGGREGATE})
+    work.note(connection, name, "memory", used=memories)  # last: who holds the count waits for nothing else
+
+
+_TURNS = text("""
+    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+      AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit
+""")
+_PAGE = text("""
+    SELECT reflection_id, agent_id, trigger, state, created_at, finished_at, thoughts, llm, findings FROM reflections
+    WHERE group_id = :group AND (findings IS NOT NULL OR trigger IN ('conversations', 'hours'))
+      AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
+      AND (CAST(:before AS uuid) IS NULL OR (created_at, reflection_id) < (
+          SELECT created_at, reflection_id FROM reflections WHERE group_id = :group AND reflection_id = :before
+      ))
+    ORDER BY created_at DESC, reflection_id DESC LIMIT :limit
+""")
+_FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND reflection_id = :id")
+_LOCK = text("SELECT FROM self_reflections WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
+_BEGIN = text("INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING")
+_ENDED = text("""
+    INSERT INTO self_reflections AS s (group_id, agent_id, ended) VALUES (:group, :agent, :count)
+    ON CONFLICT (group_id, agent_id) DO UPDATE SET ended = s.ended + :count
+    RETURNING ended, coalesce(conversations, :conversations) AS wanted
+""")
+# The reconciler wakes for it: nobody waits for a pattern. The update waits for who has it in hand, and may not have seen this.
+_AGGREGATE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id)
+    SELECT :kind, agent_key, group_id FROM agents WHERE group_id = :group AND agent_id = :agent
+    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET due_at = least(pending_work.due_at, excluded.due_at)
+""")

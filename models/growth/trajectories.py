@@ -26,12 +26,11 @@ from jiyi.protocol.trajectories import (
 )
 from models.db.actions import Context, action
 from models.db.bulk_copy import packed_time
-from models.db.conditions import equal_if_given
-from models.db.rows import columns, fetch
+from models.db.rows import columns, equal_if_given, fetch
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
-from models.operations import upkeep
+from models.operations import numbers
 
 #: Steps of a session that did not end are compressed after so many minutes without a new one.
 SILENCE_MINUTES = 30
@@ -272,4 +271,4 @@ _STEPS = text("""
 
 #: Days after which raw steps are deleted. What they were compressed to stays; those of a session that goes on will be, at its next silence.
 TRAJECTORY_DAYS = 7
-upkeep.prunes("trajectory_events", "received_at < :before", TRAJECTORY_DAYS)
+numbers.prunes("trajectory_events", "received_at < :before", TRAJECTORY_DAYS)

@@ -8,8 +8,8 @@ from uuid import UUID
 from jiyi.protocol.items import FoundItems, GetItems, ItemsWritten, ListNamespaces, Namespaces, PutItems
 from models.db.actions import Context, action, by_worker
 from models.db.connection import unit_of_work
-from models.items import storing
-from models.items.searching import EMBED_VALUES
+from models.items import storage
+from models.items.storage import EMBED_VALUES
 
 search_items = by_worker("items.search")
 
@@ -22,8 +22,8 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
     """
     last = {(*item.namespace, item.key): item for item in request.items}
     gone = [item for item in last.values() if item.value is None]
-    deleted = storing.delete(context.connection, context.group_id, gone)
-    owing = storing.put(context.connection, context.group_id, [item for item in last.values() if item.value is not None])
+    deleted = storage.delete(context.connection, context.group_id, gone)
+    owing = storage.put(context.connection, context.group_id, [item for item in last.values() if item.value is not None])
     context.enqueue(EMBED_VALUES, [(item_id, context.group_id) for item_id in owing])
     context.audit("items", stored=len(last) - len(gone), deleted=deleted)
     return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
@@ -35,7 +35,7 @@ def get_items(context: Context, request: GetItems) -> FoundItems:
 
     By namespace and key, in the order asked; null where there is none. Their time begins anew unless the request says otherwise.
     """
-    found = storing.get(context.connection, context.group_id, request.items)
+    found = storage.get(context.connection, context.group_id, request.items)
     read = [one[0] for one, asked in zip(found, request.items, strict=True) if one is not None and asked.refresh_ttl]
     context.after_commit(lambda: refresh(context.group_id, read))
     return FoundItems(items=[one and one[1] for one in found])
@@ -47,11 +47,11 @@ def list_namespaces(context: Context, request: ListNamespaces) -> Namespaces:
 
     Those that have items, in alphabetical order; by what they begin or end with, or cut to a depth.
     """
-    return Namespaces(namespaces=storing.namespaces(context.connection, context.group_id, request))
+    return Namespaces(namespaces=storage.namespaces(context.connection, context.group_id, request))
 
 
 def refresh(group_id: str, ids: Sequence[UUID]) -> None:
     """Let the time of items begin anew that were read, beside the reading, which only reads."""
     if ids:
         with unit_of_work() as connection:
-            storing.refresh(connection, group_id, ids)
+            storage.refresh(connection, group_id, ids)

@@ -1,12 +1,15 @@
-"""Agents: made on their first event, their settings, their numbering."""
+"""Agents: made on their first event, their settings, their numbering; and reads of them, of their keywords, of their memories over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from pydantic import BaseModel
+from sqlalchemy import Connection, and_, bindparam, func, literal, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -14,14 +17,24 @@ from engine.reflection.reflect import counters_after, is_due
 from jiyi.errors import NotFound
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Configuration
+from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
 from models.db.connection import driver
+from models.db.rows import columns, fetch, fetch_one
+from models.memory import tables
+from models.memory.tables import Agent
 from models.operations.embedding_models import ActiveModel
 
 #: (group_id, agent_id)
 AgentName = tuple[str, str]
 #: (agent_key, generation)
 Identity = tuple[UUID, int]
+#: Memories, the newest ones, that an agent's timeline counts: a tenth of a second of reading.
+TIMELINE_NODES = 100_000
+#: Agents that are offered to be chosen; others can be typed.
+OFFERED = 500
+#: What has pages of its own → a SELECT of an agent's rows of it.
+_BELONGINGS = {"conversations": "SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'"}
 
 
 def bind_name(name: AgentName) -> dict[str, str]:
@@ -150,7 +163,7 @@ def agent_settings(connection: Connection, group_id: str, agent_id: str) -> Agen
     return None if agent is None else agent.settings
 
 
-def names(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
+def next_agents(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
     """The next agents after this one, of one group or (None) of all: for jobs that see to each."""
     parameters = {"group": group_id, "after_group": after[0], "after_agent": after[1], "limit": limit}
     return [(row.group_id, row.agent_id) for row in connection.execute(_NAMES, parameters)]
@@ -205,7 +218,7 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
 
     True if another one is due already.
 
-    Under the agent's lock, which :func:`models.memory.strength.accumulate` takes before it owes a reflection: so one that
+    Under the agent's lock, which :func:`models.memory.nodes.accumulate` takes before it owes a reflection: so one that
     is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
@@ -237,6 +250,80 @@ def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[A
     }
 
 
+class TimelineSpan(BaseModel):
+    """How many memories happened in a span of time, of each type."""
+
+    start: datetime
+    memories: int
+    event: int
+    thought: int
+    chat: int
+
+
+class Span(NamedTuple):
+    """When the first and the last of some memories happened."""
+
+    first: datetime
+    last: datetime
+
+
+def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
+    """One agent, or None."""
+    wanted = select(*columns(AgentState, Agent)).where(Agent.group_id == group_id, Agent.agent_id == agent_id)
+    return fetch_one(connection, AgentState, wanted)
+
+
+def agent_rows(connection: Connection, group_id: str, after: str, limit: int) -> list[AgentState]:
+    """Agents in the order of their names, after the one named."""
+    wanted = select(*columns(AgentState, Agent)).where(Agent.group_id == group_id, Agent.agent_id > after)
+    return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
+
+
+def agent_names(connection: Connection, group_id: str, limit: int = OFFERED) -> list[str]:
+    """Names of agents, to choose one."""
+    wanted = select(Agent.agent_id).where(Agent.group_id == group_id)
+    return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
+
+
+def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str, bool]:
+    """Whether the agent has what has pages of its own, beside its memories."""
+    parts = ", ".join(f"EXISTS ({rows}) AS {name}" for name, rows in _BELONGINGS.items())
+    return dict(connection.execute(text(f"SELECT {parts}"), {"group": group_id, "agent": agent_id}).mappings().one())
+
+
+def belonging(name: str, rows: str) -> None:
+    """Register a part of :func:`belongings`: a SELECT of rows that the agent ``:agent`` of ``:group`` has in another subject."""
+    _BELONGINGS[name] = rows
+
+
+def keywords(
+    connection: Connection, group_id: str, agent_id: str, limit: int, *, offset: int = 0, after: tuple[int, str, str] | None = None
+) -> list[KeywordStrength]:
+    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword and type."""
+    row = tables.KeywordStrength
+    wanted = select(*columns(KeywordStrength, row)).where(row.group_id == group_id, row.agent_id == agent_id)
+    if after is not None:
+        same = tuple_(row.keyword, row.memory_type) > tuple_(literal(after[1]), literal(after[2]))
+        wanted = wanted.where(or_(row.strength < after[0], and_(row.strength == after[0], same)))
+    order = (row.strength.desc(), row.keyword, row.memory_type)
+    return fetch(connection, KeywordStrength, wanted.order_by(*order).offset(offset).limit(limit))
+
+
+def timeline(connection: Connection, group_id: str, agent_id: str, unit: str) -> list[TimelineSpan]:
+    """How many memories of each type began in each ``hour``, ``day``, ``week`` or ``month`` (UTC), oldest first."""
+    parameters = {"group": group_id, "agent": agent_id, "unit": unit, "nodes": TIMELINE_NODES}
+    return fetch(connection, TimelineSpan, _TIMELINE, **parameters)
+
+
+def span(connection: Connection, group_id: str, agent_id: str) -> Span | None:
+    """When the first and the last of the memories happened that the timeline counts."""
+    node = tables.MemoryNode
+    newest = select(node.created_at).where(node.group_id == group_id, node.agent_id == agent_id)
+    counted = newest.order_by(node.node_count.desc()).limit(TIMELINE_NODES).subquery()
+    first, last = connection.execute(select(func.min(counted.c.created_at), func.max(counted.c.created_at))).one()
+    return None if first is None else Span(first, last)
+
+
 _NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
 _GROUP = text("SELECT group_id FROM groups WHERE group_id = :group")
 _KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
@@ -251,7 +338,6 @@ _SETTINGS = """
     FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
     WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
 """
-
 _INSERT_GROUPS = text("""
     INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[])) ORDER BY 1 ON CONFLICT DO NOTHING
 """)
@@ -281,3 +367,12 @@ _SAVE = text("""
     )
     WHERE a.group_id = s.group_id AND a.agent_id = s.agent_id
 """).bindparams(bindparam("rows", type_=JSONB))
+_TIMELINE = text("""
+    SELECT date_trunc(:unit, created_at, 'UTC') AS start, count(*) AS memories, count(*) FILTER (WHERE type = 'event') AS event,
+        count(*) FILTER (WHERE type = 'thought') AS thought, count(*) FILTER (WHERE type = 'chat') AS chat
+    FROM (
+        SELECT type, created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
+        ORDER BY node_count DESC LIMIT :nodes
+    ) AS newest
+    GROUP BY 1 ORDER BY 1
+""")

@@ -19,15 +19,13 @@ from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
-from models.memory import batch_lookups as lookups
-from models.memory import own_vectors
+from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
 from models.memory.event_types import EventType, Owed, StoredBatch, registry
-from models.memory.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
-from models.queue import news, reused_ids, stream
+from models.queue import dead_letters, news, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
 
@@ -57,7 +55,7 @@ class Stored:
     #: Events that were not stored, because their ids are those of others, which say something else.
     reused: list[Event] = field(default_factory=list)
     #: Events that were not stored, because their vectors are not of their models' sizes.
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[dead_letters.Misfit] = field(default_factory=list)
     #: Agents whose settings have changed.
     configured: list[AgentName] = field(default_factory=list)
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
@@ -153,7 +151,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     new = {key: event for key, event in unique.items() if key not in known} if known else unique
     fresh, keys = list(new.values()), list(new)
     again += [unique[key] for key in known if key in unique]
-    reused = reused_ids.find(connection, again, unique)
+    reused = dead_letters.find_reused(connection, again, unique)
     result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
     if not fresh:
         return result
@@ -162,7 +160,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [erased_row(event) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
-    if misfits := own_vectors.find(connection, fresh):
+    if misfits := dead_letters.find_misfits(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
         fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
@@ -218,14 +216,14 @@ class _Batch:
         #: Of the events that become memories, in their order.
         self.memories = [ready[event.key] for event in events if self._types[type(event)].memory is not None]
         #: Agents that want each content once.
-        self.deduping = {name for name, agent in agents.items() if lookups.dedupes(agent)}
+        self.deduping = {name for name, agent in agents.items() if event_rows.dedupes(agent)}
         self.has_thoughts = any(memory.node_type == "thought" for memory in self.memories)
         looking = [memory.memory for memory in self.memories if memory.looks_up]
         deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping] if self.deduping else []
-        self.addressed = lookups.addressed(connection, looking, ready)
-        self.depths = lookups.depths(connection, looking)
-        self.twins = lookups.twins(connection, deduped, ready)
-        self.latest = lookups.latest(connection, looking)
+        self.addressed = event_rows.addressed(connection, looking, ready)
+        self.depths = event_rows.depths(connection, looking)
+        self.twins = event_rows.twins(connection, deduped, ready)
+        self.latest = event_rows.latest(connection, looking)
 
     def add_all(self, events: Iterable[Event], rows: _Rows) -> None:
         """Of the events that this batch was made of."""
@@ -248,7 +246,7 @@ class _Batch:
         name = event.group_id, event.agent_id
         agent = self.agents[name]
         agent.configure(event.payload)
-        (self.deduping.add if lookups.dedupes(agent) else self.deduping.discard)(name)
+        (self.deduping.add if event_rows.dedupes(agent) else self.deduping.discard)(name)
 
     def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Rows) -> None:
         name, node_id = ready.agent, ready.node_id

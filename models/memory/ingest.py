@@ -30,14 +30,13 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from models.db import scope as tenancy
-from models.db.conflicts import tried_again
 from models.db.connection import tell_scope, unit_of_work
+from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
-from models.memory import inbox, own_vectors
+from models.memory import inbox
 from models.memory.inbox import CollisionError, Prepared, Stored
-from models.memory.own_vectors import MisfitVectors
-from models.queue import dead_letters, reused_ids
-from models.queue.reused_ids import ReusedIds
+from models.queue import dead_letters
+from models.queue.dead_letters import MisfitVectors, ReusedIds
 from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
@@ -127,7 +126,7 @@ class Ingestor:
         """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
-                return Stored(refused=[*reused_ids.dead_letter(connection, events)])
+                return Stored(refused=[*dead_letters.add_reused(connection, events)])
         except DATABASE_ERRORS:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
@@ -152,8 +151,8 @@ class Ingestor:
                         raise ReusedIds(done.reused)  # a request is stored whole or not at all
                     if done.misfits and not self.redelivers:
                         raise MisfitVectors(done.misfits)
-                    done.refused += reused_ids.dead_letter(connection, done.reused)
-                    done.refused += own_vectors.dead_letter(connection, done.misfits)
+                    done.refused += dead_letters.add_reused(connection, done.reused)
+                    done.refused += dead_letters.add_misfits(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

@@ -1,4 +1,4 @@
-"""Memory nodes: what tasks read and write of them, what was found out about them by an LLM included."""
+"""Memory nodes: what tasks read and write of them, what an LLM found out about them, and the strengths of keywords."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
+from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from engine.memory.appraisal import Appraisal, Unappraised
 from engine.memory.nodes import searchable
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
-from models.memory.work import owed_when_complete
+from models.memory.tables import KeywordStrength
+from models.memory.work import APPRAISE, STRENGTHEN, owed_when_complete
 from models.queue import pending_work
+
+#: Where a memory's provenance says who answered what.
+PROVENANCE_KEY = APPRAISED
+#: Agents whose drift a summary names.
+MAX_SHOWN = 100
+#: A memory that owes one of these, or failed at it, has not been counted.
+NOT_COUNTED_YET = [APPRAISE, STRENGTHEN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,54 +100,6 @@ def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     return SettledDepths(evidence.missing, [(row.node_id, row.group_id) for row in rows])
 
 
-_LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
-_SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
-_FILL_TOKENS = text("""
-    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
-""")
-_TEXTS = text("""
-    SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (
-        SELECT o.node_id FROM memory_nodes o
-        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding_model = :model
-          AND o.embedding IS NOT NULL LIMIT 1
-    ) AS reuse
-    FROM memory_nodes n WHERE n.node_id = ANY(:ids) AND n.embedding IS NULL
-""")
-_FILL = text("""
-    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model, changed_xid = pg_current_xact_id()
-    WHERE node_id = :id AND embedding IS NULL
-""")
-_COPY = text("""
-    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid = pg_current_xact_id()
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
-    JOIN memory_nodes o ON o.node_id = pair.other_id
-    WHERE n.node_id = pair.node_id AND n.embedding IS NULL
-""")
-_LOCK_AGENT = text("""
-    SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a JOIN memory_nodes n USING (group_id, agent_id)
-    WHERE n.node_id = :id FOR NO KEY UPDATE OF a
-""")
-_EVIDENCE = text("""
-    SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
-    FROM memory_nodes n
-    LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
-    LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id
-    WHERE n.node_id = :id
-""")
-_SET_DEPTH = text("""
-    UPDATE memory_nodes SET depth = :depth, changed_xid = pg_current_xact_id()
-    WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
-""")
-_DEPENDANTS = text("""
-    SELECT node_id, group_id FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND filling @> to_jsonb(CAST(:id AS text[]))
-""")
-
-
-#: Where a memory's provenance says who answered what.
-PROVENANCE_KEY = APPRAISED
-
-
 @dataclass(frozen=True, slots=True)
 class PendingAppraisal:
     """A memory that owes its appraisal, and the settings of its agent."""
@@ -201,6 +161,89 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
     return set(due)
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How many of an agent's keywords had a wrong strength, and by how much together."""
+
+    keywords: int
+    off_by: int
+
+
+def strengthen(connection: Connection, node_ids: Sequence[UUID]) -> None:
+    """Each keyword of each node counts one more, for its agent and the node's type."""
+    connection.execute(_STRENGTHEN, {"ids": list(node_ids)})
+
+
+def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
+    """Each event's poignancy comes off its agent's trigger, and the count of events goes up.
+
+    Returns (agent_key, group_id) of the agents whose trigger is used up: a reflection is owed to them.
+    """
+    rows = connection.execute(_ACCUMULATE, {"ids": list(node_ids)})
+    return [(row.agent_key, row.group_id) for row in rows if row.importance_trigger_curr <= 0]
+
+
+def drift(connection: Connection, group_id: str, agent_id: str) -> Drift:
+    drift = connection.execute(_DRIFT, {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}).one()
+    return Drift(drift.keywords, drift.off_by)
+
+
+def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
+    """Make strengths what the memories say.
+
+    What differs is *added*, so that a memory which is counted by another worker meanwhile stays counted. A lock
+    of its own keeps two repairs from adding the same difference twice.
+    """
+    parameters = {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}
+    connection.execute(_LOCK_STRENGTH, parameters)
+    repaired = connection.execute(_REPAIR, parameters).one()
+    if repaired.keywords:
+        connection.execute(_DELETE_EMPTY, parameters)
+    return Drift(repaired.keywords, repaired.off_by)
+
+
+_LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
+_SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
+_FILL_TOKENS = text("""
+    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
+""")
+_TEXTS = text("""
+    SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (
+        SELECT o.node_id FROM memory_nodes o
+        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding_model = :model
+          AND o.embedding IS NOT NULL LIMIT 1
+    ) AS reuse
+    FROM memory_nodes n WHERE n.node_id = ANY(:ids) AND n.embedding IS NULL
+""")
+_FILL = text("""
+    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND embedding IS NULL
+""")
+_COPY = text("""
+    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid = pg_current_xact_id()
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
+    JOIN memory_nodes o ON o.node_id = pair.other_id
+    WHERE n.node_id = pair.node_id AND n.embedding IS NULL
+""")
+_LOCK_AGENT = text("""
+    SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a JOIN memory_nodes n USING (group_id, agent_id)
+    WHERE n.node_id = :id FOR NO KEY UPDATE OF a
+""")
+_EVIDENCE = text("""
+    SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
+    FROM memory_nodes n
+    LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
+    LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id
+    WHERE n.node_id = :id
+""")
+_SET_DEPTH = text("""
+    UPDATE memory_nodes SET depth = :depth, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
+""")
+_DEPENDANTS = text("""
+    SELECT node_id, group_id FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND filling @> to_jsonb(CAST(:id AS text[]))
+""")
 # Only an event says whether the keywords are its own or were taken from its text.
 _LOAD = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.type, n.description, n.embedding_key, n.subject, n.predicate, n.object,
@@ -214,3 +257,66 @@ _WRITE = text("""
         changed_xid = pg_current_xact_id()
     WHERE node_id = :id
 """).bindparams(bindparam("note", type_=JSONB))
+# In key order, so that two workers with the same keywords queue up instead of deadlocking.
+_STRENGTHEN = text("""
+    INSERT INTO kw_strength (group_id, agent_id, memory_type, keyword, strength)
+    SELECT n.group_id, n.agent_id, n.type, k.keyword, count(*)
+    FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
+    WHERE n.node_id = ANY(:ids) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (group_id, agent_id, memory_type, keyword) DO UPDATE SET strength = kw_strength.strength + excluded.strength
+""")
+_ACCUMULATE = text("""
+    WITH added AS (
+        SELECT group_id, agent_id, sum(coalesce(poignancy, 0)) AS poignancy, count(*) AS events
+        FROM memory_nodes WHERE node_id = ANY(:ids) GROUP BY 1, 2
+    ), locked AS (
+        SELECT a.group_id, a.agent_id FROM agents a JOIN added USING (group_id, agent_id)
+        ORDER BY 1, 2 FOR NO KEY UPDATE OF a
+    )
+    UPDATE agents a SET importance_trigger_curr = importance_trigger_curr - added.poignancy,
+        importance_ele_n = importance_ele_n + added.events
+    FROM added JOIN locked USING (group_id, agent_id)
+    WHERE a.group_id = added.group_id AND a.agent_id = added.agent_id
+    RETURNING a.agent_key, a.group_id, a.importance_trigger_curr
+""")
+_LOCK_STRENGTH = text("""
+    SELECT pg_advisory_xact_lock(hashtextextended('jiyi:strength/' || CAST(:group AS text) || '/' || CAST(:agent AS text), 0))
+""")
+# One statement sees one state: a memory that is not yet counted in it still owes the work, or failed at it.
+_DIFFERENCE = (
+    text("""
+    WITH counted AS (
+        SELECT n.type AS memory_type, k.keyword, count(*) AS strength
+        FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
+        WHERE n.group_id = :group AND n.agent_id = :agent AND n.type <> 'chat'
+          AND (n.predicate IS DISTINCT FROM 'is' OR n.object IS DISTINCT FROM 'idle')
+          AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = :group)
+          AND NOT EXISTS (
+              SELECT FROM dead_letters d
+              WHERE d.kind = ANY(:kinds) AND d.subject_id = n.node_id AND d.group_id = :group AND d.state = 'open'
+          )
+        GROUP BY 1, 2
+    ), known AS (
+        SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :group AND agent_id = :agent
+    )
+    SELECT memory_type, keyword, coalesce(counted.strength, 0) - coalesce(known.strength, 0) AS missing
+    FROM counted FULL JOIN known USING (memory_type, keyword)
+    WHERE coalesce(counted.strength, 0) <> coalesce(known.strength, 0)
+    """)
+    .columns(column("memory_type", Text), column("keyword", Text), column("missing", BigInteger))
+    .cte("difference")
+)
+_WRONG = _DIFFERENCE.c
+_DRIFT = select(func.count().label("keywords"), cast(func.coalesce(func.sum(func.abs(_WRONG.missing)), 0), BigInteger).label("off_by"))
+_ADDED = insert(KeywordStrength).from_select(
+    ["group_id", "agent_id", "memory_type", "keyword", "strength"],
+    select(bindparam("group", type_=Text), bindparam("agent", type_=Text), _WRONG.memory_type, _WRONG.keyword, _WRONG.missing).order_by(
+        _WRONG.memory_type, _WRONG.keyword
+    ),
+)
+_REPAIR = _DRIFT.add_cte(
+    _ADDED.on_conflict_do_update(
+        index_elements=list(KeywordStrength.__table__.primary_key), set_={"strength": KeywordStrength.strength + _ADDED.excluded.strength}
+    ).cte("repaired")
+)
+_DELETE_EMPTY = text("DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0")

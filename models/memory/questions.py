@@ -30,7 +30,8 @@ from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
-from models.memory import agent_reads, events, reads, search
+from models.memory import agents as stored_agents
+from models.memory import events, reads
 from models.memory.agents import key_of, no_agent
 
 build_context = by_worker("memory.context")
@@ -85,7 +86,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
     Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
-    wanted = search.MemoryFilter(
+    wanted = reads.MemoryFilter(
         words=request.q,
         agent_id=request.agent_id,
         types=request.type,
@@ -95,7 +96,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         keyword=request.keyword or "",
         archived=request.archived,
     )
-    memories = search.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
+    memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None
     return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
@@ -107,7 +108,7 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
     question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
     """
-    rows, following = search.page(context.connection, context.group_id, request)
+    rows, following = reads.page(context.connection, context.group_id, request)
     if not rows and request.agent_id is not None and not request.after:
         _must_exist(context, request.agent_id)
     return MemoryRows(rows=rows, next=following)
@@ -125,7 +126,7 @@ def nodes(context: Context, request: NodesQuery) -> Page:
 @action("memory.keywords")
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
-    rows = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
+    rows = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
     if not rows and not request.offset:
         _must_exist(context, request.agent_id)
     return Page(rows=_dicts(rows), next=request.offset + request.limit if len(rows) == request.limit else None)
@@ -138,7 +139,7 @@ def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStre
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
     none.
     """
-    keywords = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
+    keywords = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
     return page(keywords, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 
@@ -179,7 +180,7 @@ def agents(context: Context, request: AgentsQuery) -> Page:
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
     """
-    return _page(agent_reads.agents(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
+    return _page(stored_agents.agent_rows(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
 
 
 @read(scope="read")
@@ -188,7 +189,7 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
 
     Its settings, how many memories of which type it has, and how near its next reflection is.
     """
-    agent = agent_reads.agent(context.connection, context.group_id, request.agent_id)
+    agent = stored_agents.agent_row(context.connection, context.group_id, request.agent_id)
     if agent is None:
         raise no_agent(context.group_id, request.agent_id)
     return agent

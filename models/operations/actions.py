@@ -12,9 +12,8 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Context, action, by_worker, read
 from models.db.valkey import valkey
-from models.operations import reads
-from models.queue import reads as pending
-from models.queue import ticks
+from models.operations import numbers
+from models.queue import pending_work, ticks
 from models.queue.wakeups import send
 from models.retrieval import index_cache
 
@@ -28,7 +27,7 @@ def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
 
     Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's key.
     """
-    return reads.job_states(context.connection, get_settings(), datetime.now(UTC))
+    return numbers.job_states(context.connection, get_settings(), datetime.now(UTC))
 
 
 @action("jobs.run")
@@ -56,8 +55,8 @@ def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
     return ServiceStats(
-        group=GroupCounts(**dict(reads.counts(context.connection, context.group_id))),
-        work_owed=pending.by_kind(context.connection),
+        group=GroupCounts(**dict(numbers.counts(context.connection, context.group_id))),
+        work_owed=pending_work.by_kind(context.connection),
         counters={name.decode(): int(value) for name, value in counted.items()},
         access_buffered=valkey().zcard(valkey_keys.ACCESS),
         indexes=index_cache.reports(),
@@ -71,7 +70,7 @@ def count_group(context: Context, request: StatsRequest) -> Stats:
     Agents, events and memories of the key's group, and the work that they wait for.
     """
     connection, group_id = context.connection, context.group_id
-    return Stats(group_id=group_id, counts=reads.counts(connection, group_id), work_owed=pending.by_kind(connection, group_id))
+    return Stats(group_id=group_id, counts=numbers.counts(connection, group_id), work_owed=pending_work.by_kind(connection, group_id))
 
 
 preview_job = by_worker("jobs.preview")

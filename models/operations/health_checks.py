@@ -1,27 +1,33 @@
-"""Is it healthy? Each part gets one of four states with a sentence, and what is not known is called unknown, not down."""
+"""Is it healthy? Each part gets one of four states with a sentence; what is not known is called unknown. Servers have a named state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import kombu
+import redis
+
 from engine import subjects
 from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
-from jiyi.settings import Settings
+from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
+from jiyi.protocol.wire.calls import State as Outage
+from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable, age
-from models.db.bounded_reads import Reading
-from models.operations.canaries import Canary
-from models.operations.heartbeats import Worker
-from models.operations.servers import ServerState
-from models.queue.broker_queues import Depths, task_queues
+from models.accounts import users
+from models.db import valkey_keys
+from models.db.bounded_reads import Reading, Unanswered, from_database, source
+from models.db.errors import OF_DATABASE, state_of_database
+from models.db.valkey import valkey
+from models.operations.signs_of_life import Canary, Worker
+from models.queue.broker_queues import Depths, broker_client, redis_address, task_queues
 
 State = Literal["ok", "unknown", "attention", "unreachable"]
 #: From harmless to worst: the whole is as healthy as its worst part.
 STATES: tuple[State, ...] = ("ok", "unknown", "attention", "unreachable")
-
 #: Messages. The intake takes thousands of events a second, so that more than this is no passing burst.
 MAX_INTAKE_WAITING = 1_000
 #: A tick may be late by as much before the schedule needs attention.
@@ -41,6 +47,12 @@ CANARY_SECONDS = 120
 BEAT_SECONDS = 60
 #: The job whose ticks show that the schedule runs.
 PULSE = "reconcile"
+#: Seconds that what is written to see whether anything can be written stays.
+PROBE_LIVES = 60
+#: Seconds; a broker other than Redis answers in milliseconds, too.
+CONNECT_SECONDS = 2.0
+#: Servers, and what people call them.
+NAMES = {"database": "the database", "valkey": "Valkey", "broker": "the broker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +243,53 @@ def dead_letters(count: int | None, reason: str) -> Check:
 
 def _seconds_since(then: datetime) -> float:
     return max(0.0, (datetime.now(UTC) - then).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """``reason``: a sentence's end for people, empty if all is well."""
+
+    state: Outage = "ok"
+    reason: str = ""
+
+
+def ask_servers() -> Callable[[], dict[str, ServerState]]:
+    """Ask all now; the answer, by server, is fetched by calling what is returned.
+
+    Valkey and the broker are written to: one that has no memory left, or no room on its disk, still answers every question.
+    """
+    settings = get_settings()
+    asked = {"valkey": source("Valkey").begin(lambda: _write(valkey())), "broker": source("broker").begin(lambda: _broker(settings))}
+
+    def fetch() -> dict[str, ServerState]:
+        found = {"database": _state(lambda: from_database(lambda connection: users.groups(connection) is not None), of_database=True)}
+        return found | {name: _state(answer) for name, answer in asked.items()}
+
+    return fetch
+
+
+def _write(client: redis.Redis) -> bool:
+    return bool(client.set(valkey_keys.PROBE, 1, ex=PROBE_LIVES))
+
+
+def _broker(settings: Settings) -> bool:
+    address = redis_address(settings.need("broker_url"))
+    if address is not None:
+        return _write(broker_client(address))
+    with kombu.Connection(settings.broker_url, connect_timeout=CONNECT_SECONDS) as connection:
+        connection.ensure_connection(max_retries=1, interval_start=0)
+    return True
+
+
+def _state(answer: Callable[[], object], *, of_database: bool = False) -> ServerState:
+    try:
+        answer()
+    except Unanswered as error:
+        cause = error.__cause__
+        if cause is None:  # it hangs
+            return ServerState("away", error.reason)
+        state = state_of_database(cause) if of_database else state_of_valkey(cause)
+        if state is None or state == "away":
+            return ServerState("away", error.reason)
+        return ServerState(state, (OF_DATABASE if of_database else OF_VALKEY)[state])
+    return ServerState()

@@ -11,20 +11,28 @@ import logging
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from contextlib import suppress
-from typing import cast
+from typing import TypedDict, cast
 
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.operations.series import GREATEST, RETRIEVAL, SEPARATOR, TASK, Series, counted, place_of
 
 log = logging.getLogger(__name__)
-
 #: Seconds between two deliveries.
 EVERY = 1.0
 #: Seconds that a minute is kept: a day and a little, for plots of a day.
 KEPT_SECONDS = 25 * 3_600
+#: Minutes that can be looked back.
+MAX_MINUTES = 24 * 60
+#: Milliseconds: upper bounds of the classes that durations of retrievals are counted in; the last class has no bound.
+BOUNDS_MS = (1, 2, 3, 5, 8, 13, 20, 35, 60, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+#: Between the parts of a number's name. No task's name has one.
+SEPARATOR = "|"
+TASK, WORK, RETRIEVAL = "task", "work", "retrieval"
+#: At the end of a name: the greatest value of the minute; all others are sums.
+GREATEST = "max"
 
 
 class Meters:
@@ -102,12 +110,6 @@ def _at_exit() -> None:
         _meters.flush()
 
 
-_meters = Meters()
-_run = threading.local()
-os.register_at_fork(after_in_child=_meters.renew)
-atexit.register(_at_exit)
-
-
 def add(*parts: str, number: float = 1) -> None:
     """Add to a number: ``add("events")``, ``add("work", "embed", "done", number=64)``."""
     _meters.add(*parts, number=number)
@@ -163,6 +165,148 @@ def totals() -> dict[str, float]:
     return {name.decode(): float(number) for name, number in found.items()}
 
 
+class TaskSeries(TypedDict):
+    """Of one task: how its runs ended, seconds (mean and greatest) of a run, and of the wait before it."""
+
+    done: list[float]
+    failed: list[float]
+    retried: list[float]
+    seconds: list[float | None]
+    seconds_max: list[float | None]
+    wait: list[float | None]
+    wait_max: list[float | None]
+
+
+class Series(TypedDict):
+    """Columns of one length, oldest first: a count is 0 where nothing was done, a duration None."""
+
+    step_seconds: int
+    #: Epoch seconds at which each step begins.
+    times: list[int]
+    #: Accepted by the intake or the API; known already; refused.
+    events: list[float]
+    events_repeated: list[float]
+    events_rejected: list[float]
+    retrievals: list[float]
+    #: ``mean``, ``p50``, ``p95`` (estimated from classes) and ``max``, measured in the worker.
+    retrieval_ms: dict[str, list[float | None]]
+    #: Of all tasks together.
+    done: list[float]
+    failed: list[float]
+    retried: list[float]
+    #: By the task's name.
+    tasks: dict[str, TaskSeries]
+    #: Kind → subjects that were ``done`` and ``failed``.
+    work: dict[str, dict[str, list[float]]]
+
+
+def place_of(seconds: float) -> int:
+    """The class of a duration."""
+    return bisect_left(BOUNDS_MS, seconds * 1_000)
+
+
+def counted(minutes: int, step: int) -> Series:
+    """As :func:`models.operations.meters.series` says."""
+    minutes, step = min(max(minutes, step), MAX_MINUTES), max(step, 1)
+    last = int(time.time() // 60)
+    first = (last - minutes + 1) // step * step
+    steps = _steps(first, last, step)
+    names = {name for one in steps for name in one}
+    tasks = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(TASK + SEPARATOR)})
+    kinds = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(WORK + SEPARATOR)})
+    each = {name: _of_task(steps, f"{TASK}|{name}|") for name in tasks}
+    ends = [(one["done"], one["failed"], one["retried"]) for one in each.values()]
+
+    def together(end: int) -> list[float]:
+        return [sum(row) for row in zip(*(one[end] for one in ends), strict=True)] or [0] * len(steps)
+
+    return {
+        "step_seconds": step * 60,
+        "times": [(first + place * step) * 60 for place in range(len(steps))],
+        "events": _column(steps, "events"),
+        "events_repeated": _column(steps, "events|repeated"),
+        "events_rejected": _column(steps, "events|rejected"),
+        "retrievals": _column(steps, f"{RETRIEVAL}|n"),
+        "retrieval_ms": _of_retrievals(steps),
+        "done": together(0),
+        "failed": together(1),
+        "retried": together(2),
+        "tasks": each,
+        "work": {kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")} for kind in kinds},
+    }
+
+
+def quantile(counts: list[float], share: float) -> float | None:
+    """The duration in milliseconds below which that share of the durations is, taken as spread evenly over its class."""
+    total = sum(counts)
+    if not total:
+        return None
+    below = 0.0
+    for place, count in enumerate(counts[: len(BOUNDS_MS)]):
+        if below + count >= share * total and count:
+            low = BOUNDS_MS[place - 1] if place else 0
+            return low + (BOUNDS_MS[place] - low) * (share * total - below) / count
+        below += count
+    return float(BOUNDS_MS[-1])
+
+
+def _steps(first: int, last: int, step: int) -> list[dict[str, float]]:
+    """The minutes from ``first`` to ``last``, put together to steps."""
+    with valkey().pipeline(transaction=False) as pipe:
+        for minute in range(first, last + 1):
+            pipe.hgetall(valkey_keys.meters(minute))
+        minutes = pipe.execute()
+    steps: list[dict[str, float]] = [{} for _ in range(0, last + 1 - first, step)]
+    for place, numbers in enumerate(minutes):
+        one = steps[place // step]
+        for key, value in numbers.items():
+            name, number = key.decode(), float(value)
+            was = one.get(name, 0.0)
+            one[name] = max(was, number) if name.endswith(GREATEST) else was + number
+    return steps
+
+
+def _column(steps: list[dict[str, float]], name: str) -> list[float]:
+    return [step.get(name, 0.0) for step in steps]
+
+
+def _durations(steps: list[dict[str, float]], total: str, counts: list[float], factor: float = 1) -> list[float | None]:
+    return [one.get(total, 0.0) / count * factor if count else None for one, count in zip(steps, counts, strict=True)]
+
+
+def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
+    done, failed, retried = (_column(steps, own + outcome) for outcome in ("done", "failed", "retried"))
+    runs = [sum(row) for row in zip(done, failed, retried, strict=True)]
+    return {
+        "done": done,
+        "failed": failed,
+        "retried": retried,
+        "seconds": _durations(steps, own + "s", runs),
+        "seconds_max": [step.get(f"{own}s|{GREATEST}") for step in steps],
+        "wait": _durations(steps, own + "wait", _column(steps, own + "waited")),
+        "wait_max": [one.get(f"{own}wait|{GREATEST}") for one in steps],
+    }
+
+
+def _of_retrievals(steps: list[dict[str, float]]) -> dict[str, list[float | None]]:
+    classes = [[step.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for step in steps]
+    slowest = [one.get(f"{RETRIEVAL}|{GREATEST}") for one in steps]
+    most = [None if seconds is None else seconds * 1_000 for seconds in slowest]
+
+    def share(wanted: float) -> list[float | None]:
+        estimated = [quantile(counts, wanted) for counts in classes]
+        return [None if ms is None else min(ms, top or ms) for ms, top in zip(estimated, most, strict=True)]
+
+    return {
+        "mean": _durations(steps, f"{RETRIEVAL}|s", _column(steps, f"{RETRIEVAL}|n"), 1_000),
+        "p50": share(0.5),
+        "p95": share(0.95),
+        "max": most,
+    }
+
+
+_meters = Meters()
+_run = threading.local()
 # One step, so that the numbers of a delivery are there together. Maxima mean nothing since the beginning.
 _CARRY = """
 local sums = tonumber(ARGV[2])
@@ -176,3 +320,7 @@ for i = 3 + 2 * sums, #ARGV, 2 do
 end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 """
+
+
+os.register_at_fork(after_in_child=_meters.renew)
+atexit.register(_at_exit)

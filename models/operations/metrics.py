@@ -15,9 +15,8 @@ from sqlalchemy import Connection
 from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import canaries, meters, reads, series
-from models.queue import broker_queues
-from models.queue import reads as pending
+from models.operations import meters, numbers, signs_of_life
+from models.queue import broker_queues, pending_work
 from models.retrieval import index_cache
 
 #: The states of a circuit breaker, as numbers.
@@ -31,7 +30,7 @@ def of_broker() -> list[Metric]:
         return []  # its own exporter tells that
     names = [settings.intake_queue, *broker_queues.task_queues()]
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
-    living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    living = signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
@@ -48,7 +47,7 @@ def of_broker() -> list[Metric]:
 
 
 def of_database(connection: Connection) -> list[Metric]:
-    owed = pending.by_kind(connection)
+    owed = pending_work.by_kind(connection)
     now = time.time()
     return [
         gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
@@ -59,13 +58,13 @@ def of_database(connection: Connection) -> list[Metric]:
             {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
             "kind",
         ),
-        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
+        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", numbers.open_letters(connection)),
     ]
 
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    by_queue = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
+    by_queue = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
     held = index_cache.reports()
     states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
     return [
@@ -81,7 +80,7 @@ def of_signs() -> list[Metric]:
             {queue: canary.waited for queue, canary in by_queue.items()},
             "queue",
         ),
-        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
+        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
         gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
         gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
         gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
@@ -92,9 +91,9 @@ def of_meters() -> list[Metric]:
     """What was counted since the beginning (``models.operations.meters``)."""
     totals = meters.totals()
     access = access_counters()
-    split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
-    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
-    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
+    split = [(name.split(meters.SEPARATOR), number) for name, number in totals.items()]
+    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.TASK}
+    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.WORK}
     names = sorted({name for name, _ in tasks})
     outcomes = ("done", "failed", "retried")
     return [
@@ -125,11 +124,11 @@ def of_meters() -> list[Metric]:
 def _retrievals(totals: dict[str, float]) -> Metric:
     metric = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
     buckets, below = [], 0.0
-    for place, bound in enumerate(series.BOUNDS_MS):
-        below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
+    for place, bound in enumerate(meters.BOUNDS_MS):
+        below += totals.get(f"{meters.RETRIEVAL}|b|{place}", 0)
         buckets.append((str(bound / 1_000), below))
-    buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
-    metric.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
+    buckets.append(("+Inf", below + totals.get(f"{meters.RETRIEVAL}|b|{len(meters.BOUNDS_MS)}", 0)))
+    metric.add_metric([], buckets, totals.get(f"{meters.RETRIEVAL}|s", 0))
     return metric
 
 

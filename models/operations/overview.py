@@ -1,7 +1,8 @@
-"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent."""
+"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent; queues and who reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,22 +12,24 @@ from sqlalchemy import Connection
 from engine.providers.health import providers
 from engine.reflection.reflect import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
-from jiyi.settings import get_settings
+from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
-from models.db.bounded_reads import Reading, attempt, from_database, source
+from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
 from models.db.valkey import valkey
-from models.memory import agent_reads
+from models.memory.agents import agent_rows
 from models.operations import health_checks as checks
-from models.operations import liveness, meters, reads, servers
+from models.operations import meters, numbers, signs_of_life
 from models.operations.embedding_models import ActiveModel, active_model
-from models.operations.health_checks import Check, State
-from models.operations.liveness import Liveness, QueuesState
-from models.operations.reads import Totals
-from models.operations.servers import ServerState
-from models.queue import reads as pending
+from models.operations.health_checks import Check, ServerState, State
+from models.operations.numbers import Totals
+from models.operations.signs_of_life import Canary, Worker
+from models.queue import broker_queues, pending_work
+from models.queue.broker_queues import Depths, InFlight
 
 AGENTS_PER_PAGE = 50
+#: Minutes that can be looked back, and the minutes of one step of each.
+SPANS = {60: 1, 360: 5, 1_440: 15}
 
 
 @dataclass(frozen=True)
@@ -58,26 +61,26 @@ def overview(group_id: str, after: str) -> Overview:
     """Of a group, with its agents after the one named; what is seen of other groups is up to the scope."""
     settings = get_settings()
     buffered = source("Valkey").begin(lambda: int(valkey().zcard(valkey_keys.ACCESS)))
-    asked, states = liveness.begin(settings), servers.begin()
+    asked, states = begin(settings), checks.ask_servers()
     stored = attempt(lambda: from_database(lambda connection: _stored(connection, group_id, after)))
     cached, alive = attempt(buffered), asked()
     found, embedder = stored.value or (Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
     judged = [*_judged(stored, found, alive, states()), *map(checks.provider, outside.value or [])]
-    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, liveness.state_of_queues(settings, alive), found)
+    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(settings, alive), found)
 
 
 def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:
     settings = get_settings()
-    agents = agent_reads.agents(connection, group_id, after, AGENTS_PER_PAGE + 1)
+    agents = agent_rows(connection, group_id, after, AGENTS_PER_PAGE + 1)
     shown = agents[:AGENTS_PER_PAGE]
     known = Stored(
-        totals=reads.totals(connection, group_id),
+        totals=numbers.totals(connection, group_id),
         agents=[with_progress(agent, settings) for agent in shown],
         agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
-        work_owed=pending.by_kind(connection),
-        open_dead_letters=reads.open_letters(connection, group_id),
-        jobs=reads.last_runs(connection),
+        work_owed=pending_work.by_kind(connection),
+        open_dead_letters=numbers.open_letters(connection, group_id),
+        jobs=numbers.last_runs(connection),
     )
     return known, active_model(connection)
 
@@ -100,10 +103,6 @@ def _judged(
         checks.schedule(settings, found.jobs, not_read, signs.beat_age if signs else None),
         checks.dead_letters(found.open_dead_letters, not_read),
     ]
-
-
-#: Minutes that can be looked back, and the minutes of one step of each.
-SPANS = {60: 1, 360: 5, 1_440: 15}
 
 
 def series(minutes: int) -> dict[str, Any]:
@@ -138,3 +137,134 @@ def _mean(waits: list[tuple[float | None, float]]) -> float | None:
 
 def _greatest(values: list[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    depths: Depths
+    #: Seconds since the message was sent that is next, by queue.
+    oldest: dict[str, float | None]
+    #: Seconds since each living intake's last word.
+    intakes: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    canaries: dict[str, Canary]
+    beat_age: float | None
+    workers: list[Worker]
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    broker: Reading[Broker]
+    signs: Reading[Signs]
+
+    @property
+    def depths(self) -> Reading[Depths]:
+        known = self.broker.value
+        return Reading(None if known is None else known.depths, self.broker.reason)
+
+    @property
+    def workers(self) -> Reading[list[Worker]]:
+        known = self.signs.value
+        return Reading(None if known is None else known.workers, self.signs.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
+
+    queue: str
+    reads: str | None
+    waiting: int | None
+    oldest_seconds: float | None
+    in_flight: int | None
+    alive_seconds: float | None
+    waited_seconds: float | None
+    outstanding: int | None
+    intakes: int | None
+    workers: list[Worker] | None
+    #: Whether it is read, and since when nothing was heard of whoever reads it.
+    state: State
+    silent_seconds: float | None
+
+
+@dataclass(frozen=True)
+class QueuesState:
+    """All queues, and what is known of all together."""
+
+    queues: list[QueueState]
+    in_flight: dict[str, InFlight] | None
+    workers: list[Worker] | None
+    beat_seconds: float | None
+
+
+def begin(settings: Settings) -> Callable[[], Liveness]:
+    """Ask both now; the answer is fetched by calling what is returned."""
+    broker = source("broker").begin(lambda: _broker(settings))
+    signs = source("Valkey").begin(_signs)
+    return lambda: Liveness(attempt(broker), attempt(signs))
+
+
+def address_of(settings: Settings) -> str:
+    """The broker's, as Redis writes it. Raises :class:`Unanswered` for one that tells nothing about itself."""
+    address = broker_queues.redis_address(settings.need("broker_url"))
+    if address is None:
+        raise Unanswered("broker", "only a Redis-like broker tells its queue depths here")
+    return address
+
+
+def state_of_queues(settings: Settings, found: Liveness) -> QueuesState:
+    depths, signs = found.depths.value, found.signs.value
+    return QueuesState(
+        queues=[_queue(queue, found) for queue in [settings.intake_queue, *broker_queues.task_queues()]],
+        in_flight=None if depths is None else {"intake": depths.intake, "tasks": depths.tasks},
+        workers=found.workers.value,
+        beat_seconds=None if signs is None else signs.beat_age,
+    )
+
+
+def _queue(queue: str, found: Liveness) -> QueueState:
+    broker, workers = found.broker.value, found.workers.value
+    of_intake = queue not in broker_queues.task_queues()
+    canary = found.signs.value.canaries.get(queue) if found.signs.value else None
+    intakes = broker.intakes if broker else []
+    waiting = None if broker is None else broker.depths.waiting.get(queue)
+    oldest = None if broker is None else broker.oldest.get(queue)
+    if of_intake:
+        read = checks.intake_reader(queue, broker.intakes if broker else None, waiting, oldest)
+    else:
+        read = checks.reader(queue, workers, canary)
+    return QueueState(
+        queue=queue,
+        reads=Translatable("events, for the intake") if of_intake else None,
+        waiting=waiting,
+        oldest_seconds=oldest,
+        in_flight=None if broker is None or not of_intake else broker.depths.intake.count,
+        alive_seconds=min(intakes, default=None) if of_intake else None if canary is None else canary.age,
+        waited_seconds=None if canary is None else canary.waited,
+        outstanding=None if canary is None else canary.outstanding,
+        intakes=len(intakes) if of_intake and broker else None,
+        workers=None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
+        state=read.state,
+        silent_seconds=read.silent_seconds,
+    )
+
+
+def _broker(settings: Settings) -> Broker:
+    address = address_of(settings)
+    names = [settings.intake_queue, *broker_queues.task_queues()]
+    try:
+        return Broker(
+            broker_queues.depths(address, names),
+            broker_queues.oldest(address, names),
+            signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds),
+        )
+    except ValueError as error:  # redis-py's word for an address that it cannot read
+        raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
+
+
+def _signs() -> Signs:
+    found = signs_of_life.read_canaries(broker_queues.task_queues())
+    return Signs({canary.queue: canary for canary in found}, signs_of_life.beat_age(), signs_of_life.workers())

@@ -10,9 +10,9 @@ import psycopg
 from psycopg import sql
 
 from jiyi.polling import poll
-from models.db import roles
-from models.operations import backups, pg_tools
-from models.operations.pg_tools import BackupError
+from models.db import scope
+from models.operations import backups
+from models.operations.backups import BackupError
 
 #: Where the tables wait that are being replaced.
 ASIDE = "jiyi_before_restore"
@@ -33,7 +33,7 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
         BackupError: the file is no sound backup, somebody is connected, or there is data. Nothing was changed.
     """
     backups.verify(path)
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         _refuse_company(connection)
         _refuse_leftovers(connection)
         data = {table: rows for table, rows in row_counts(connection).items() if rows and table not in NO_DATA}
@@ -66,11 +66,11 @@ def row_counts(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def _load(connection: psycopg.Connection, path: Path) -> None:
-    address, environment = pg_tools.conninfo()
+    address, environment = backups.conninfo()
     major = connection.info.server_version // 10_000
-    pg_tools.run(
+    backups.run(
         [
-            pg_tools.program("pg_restore", major),
+            backups.program("pg_restore", major),
             "--single-transaction",
             "--no-owner",
             "--no-privileges",
@@ -83,9 +83,9 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
     # Transactions of another server may be ahead of this one's; the indexes in memory would read such rows every time.
     connection.execute("UPDATE memory_nodes SET changed_xid = pg_current_xact_id() WHERE changed_xid > pg_current_xact_id()")
     connection.execute("ANALYZE")
-    if roles.is_secured(connection):  # a backup has no roles, and none of their rights
+    if scope.is_secured(connection):  # a backup has no roles, and none of their rights
         with connection.transaction():
-            roles.establish(connection)
+            scope.establish(connection)
 
 
 def _refuse_company(connection: psycopg.Connection) -> None:

@@ -14,11 +14,11 @@ from jiyi.protocol import event_bodies, limits
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
 from models.db.actions import Context, action
-from models.memory import inbox, own_vectors
+from models.memory import inbox
 from models.memory.event_types import refusal
 from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
-from models.queue import dead_letters, news, pending_work, reused_ids
+from models.queue import dead_letters, news, pending_work
 from models.queue.dead_letters import INTAKE, ClosedLetter, add_message
 
 STATES = {"replay": "replayed", "discard": "discarded"}
@@ -148,9 +148,9 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
     letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
-        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
+        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
     for event in done.reused:
-        refuse(letters[event.key], event_bodies.encode([event]).decode(), reused_ids.reason_of(event))
+        refuse(letters[event.key], event_bodies.encode([event]).decode(), dead_letters.reason_of(event))
     return done
 
 

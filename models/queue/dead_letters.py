@@ -1,25 +1,37 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides.
+"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events that are refused.
 
 Those of no known group (a message that is no event) are among every group's for whoever may see them: operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, text
 from uuid6 import uuid7
 
+from engine.conversations.memories import memory_of
+from jiyi.errors import IdReused, InvalidEvent
+from jiyi.protocol import event_bodies
+from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
+from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
-from models.db.conditions import ilike_pattern
-from models.db.rows import columns, fetch, fetch_one
+from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
+from models.db.rows import columns, fetch, fetch_one, ilike_pattern
+from models.operations import embedding_models
 from models.queue import tables
 
 INTAKE = "intake"
 #: How the reason of an event begins whose id is another one's.
 ID_REUSED = "id_reused:"
+#: Where an event has its vector.
+VECTOR_FIELD = "payload.vector"
+_D = tables.DeadLetter
+#: Hexadecimal characters of a content that tell several refused ones of an id apart.
+TOLD_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,133 @@ def _in_sight(group_id: str) -> ColumnElement[bool]:
     return or_(_D.group_id == group_id, _D.group_id.is_(None))
 
 
-_D = tables.DeadLetter
+class ReusedIds(IdReused):
+    """``events`` have ids that belong to others."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = list(events)
+        super().__init__([f"event_id: {reason_of(event)}" for event in events])
+
+
+def find_reused(connection: Connection, again: Sequence[Event], first: Mapping[EventKey, Event]) -> list[Event]:
+    """Those of the events ``again`` that say something else than what is stored under their ids, or else ``first`` in their batch."""
+    if not again:
+        return []
+    stored = _stored(connection, again)
+
+    def known(event: Event) -> Content | _Remains | None:
+        return stored[event.key] if event.key in stored else content_of(first[event.key])
+
+    return [event for event in again if not _same(event, known(event))]
+
+
+def reason_of(event: Event) -> str:
+    """Why it is refused. Begins with the name of the reason, by which ``event_states`` knows it."""
+    told = digest(content_of(event))[:TOLD_CHARS]
+    return f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one ({told}) an id of its own"
+
+
+def add_reused(connection: Connection, events: Iterable[Event]) -> list[str]:
+    """Keep them as dead letters, each content once while its letter is open; the groups of the new letters."""
+    return [
+        event.group_id
+        for event in events
+        if add_message_once(connection, event_bodies.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
+    ]
+
+
+class _Remains(NamedTuple):
+    """What a memory, or an output, keeps of its event when the record of that was pruned."""
+
+    agent_id: str
+    session_id: str | None
+    text: str | None
+
+
+def _same(event: Event, known: Content | _Remains | None) -> bool:
+    if known is None:  # erased: nobody can tell
+        return True
+    if isinstance(known, _Remains):
+        return _remains(event) == known
+    own, other = content_of(event), known
+    if is_export(event):  # it may bring what an LLM has answered since
+        told = other["payload"].keys() - {"provenance"}
+        own, other = ({**one, "payload": {name: one["payload"].get(name) for name in told}} for one in (own, other))
+    return digest(own) == digest(other)
+
+
+def _remains(event: Event) -> _Remains:
+    said = event.payload.description if isinstance(event, MemoryObserved) else None
+    said = event.payload.output if isinstance(event, NodeExecuted) else said
+    said = memory_of(event).payload.description if isinstance(event, TurnRecorded) else said
+    return _Remains(event.agent_id, event.session_id, said)
+
+
+def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, Content | _Remains | None]:
+    """What is stored under the events' ids: the content, or what is left of it; None where it was erased."""
+    contents: dict[EventKey, Content | _Remains | None] = {}
+    ids = list({event.event_id for event in events})
+    for row in connection.execute(_EVENTS, {"ids": ids}):
+        said = None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
+        contents[row.event_id, row.group_id] = said
+    pruned = [event.event_id for event in events if event.key not in contents]
+    for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
+        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)
+    return contents
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An event whose vector cannot be one of its model's, and why, as a sentence."""
+
+    event: Event
+    reason: str
+
+
+class MisfitVectors(InvalidEvent):
+    """``misfits`` were not stored, nor was what came with them."""
+
+    def __init__(self, misfits: Sequence[Misfit]) -> None:
+        self.misfits = list(misfits)
+        super().__init__([f"{VECTOR_FIELD}: {misfit.reason}" for misfit in misfits])
+
+
+def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
+    """Those of the events whose vectors have another size than their models'.
+
+    A model's size is what the service has recorded for it (``embedding_models``), or what is known of the embedder that the settings
+    name. It never comes from an event. Of a model that only callers use nothing is known, and vectors of any size are stored: whoever
+    asks by such a model brings a vector, and is answered from those of the same size.
+    """
+    given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
+    if not given:
+        return []
+    sizes = embedding_models.known_sizes(connection)
+    return [Misfit(event, reason) for event in given if (reason := _misfit(event, sizes)) is not None]
+
+
+def add_misfits(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
+    """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
+    return [
+        event.group_id
+        for event, reason in ((misfit.event, f"{VECTOR_FIELD}: {misfit.reason}") for misfit in misfits)
+        if add_message_once(connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id)
+    ]
+
+
+def _misfit(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
+    vector, model = event.payload.vector, event.payload.embedding_model
+    assert vector is not None
+    assert model is not None, "they come together"
+    size, expected = len(vector) // BYTES_PER_VALUE, sizes.get(model)
+    if expected in (None, size):
+        return None
+    return (
+        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name the model that made it, or "
+        "leave out vector and embedding_model, and the service embeds the text"
+    )
+
+
 _ADD_ONCE = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
     SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
@@ -111,4 +249,10 @@ _CLOSE = text("""
 _OWE_AGAIN = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id)
     ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
+""")
+# Of the groups of the scope.
+_EVENTS = text("SELECT event_id, group_id, type, agent_id, session_id, outcome, payload FROM events WHERE event_id = ANY(:ids)")
+_REMAINS = text("""
+    SELECT node_id AS id, group_id, agent_id, session_id, description AS text FROM memory_nodes WHERE node_id = ANY(:ids)
+    UNION ALL SELECT entry_id, group_id, agent_id, session_id, content FROM quarantine_logs WHERE entry_id = ANY(:ids)
 """)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from models.operations import meters
-from models.operations.series import WORK
+from models.operations.meters import WORK
 from models.queue import stream
 from models.queue.dead_letters import INTAKE
 from models.queue.stream import Kind, News

@@ -10,10 +10,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, func, select, text, tuple_
 from uuid6 import uuid7
 
+from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
+from models.db.rows import columns, fetch
+from models.queue.tables import PendingWork
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
 MAX_ERROR_CHARS = 4_000
@@ -21,6 +24,9 @@ MAX_ERROR_CHARS = 4_000
 MAX_RETRIED = 10_000
 #: Groups that one claim serves at most: bounds what a claim reads, and the next one goes on with the groups after these.
 GROUPS_A_CLAIM = 64
+#: By kind of work the group at which this process's last claim ended. Each process takes its own turns: nothing has to be
+#: shared, and a process that starts anew begins with the first group.
+_last_served: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +177,22 @@ def _by_group(rows: Iterable[Row[Any]]) -> dict[str, int]:
     return dict(Counter(row.group_id for row in rows))
 
 
-#: By kind of work the group at which this process's last claim ended. Each process takes its own turns: nothing has to be
-#: shared, and a process that starts anew begins with the first group.
-_last_served: dict[str, str] = {}
+def by_kind(connection: Connection, group_id: str | None = None) -> list[WorkOwed]:
+    """Pending work by kind, of one group or of all that may be seen."""
+    return fetch(connection, WorkOwed, _BY_KIND, group=group_id)
+
+
+def pending_rows(
+    connection: Connection, kind: str, group_id: str | None, after: tuple[datetime, UUID] | None, limit: int
+) -> list[PendingRow]:
+    """What is pending of a kind, the longest pending first, after that place; of all groups that may be seen, or of one."""
+    wanted = select(*columns(PendingRow, PendingWork, overdue=PendingWork.due_at <= func.clock_timestamp())).where(PendingWork.kind == kind)
+    if group_id is not None:
+        wanted = wanted.where(PendingWork.group_id == group_id)
+    if after is not None:
+        wanted = wanted.where(tuple_(PendingWork.created_at, PendingWork.subject_id) > after)
+    return fetch(connection, PendingRow, wanted.order_by(PendingWork.created_at, PendingWork.subject_id).limit(limit))
+
 
 # Session-level, so that a lost connection lets go; the number is of this application's own making.
 _LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
@@ -288,3 +307,8 @@ _BRING_FORWARD = text("""
     )
 """)
 _DUE = text("SELECT kind, count(*) AS due FROM pending_work WHERE due_at <= clock_timestamp() GROUP BY kind")
+_BY_KIND = text("""
+    SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS overdue,
+        count(*) FILTER (WHERE attempts > 1) AS retried, min(created_at) AS oldest
+    FROM pending_work WHERE CAST(:group AS text) IS NULL OR group_id = :group GROUP BY kind ORDER BY kind
+""")

@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Double, Text, and_, bindparam, case, cast, co
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.operations import Tick
+from models.db.connection import CLOCK_AHEAD, database_time
 from models.db.rows import columns, fetch, fetch_one
-from models.queue import clock
 from models.queue.tables import JobTick
 
 #: Ticks that are kept of each job, whatever their age: about eight hours of a job that runs every 10 s.
@@ -55,7 +55,7 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(_DELETE_AHEAD, {"job": job, "now": clock.now(connection), "slot": slot, "ahead": clock.AHEAD})
+    connection.execute(_DELETE_AHEAD, {"job": job, "now": database_time(connection), "slot": slot, "ahead": CLOCK_AHEAD})
     connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED, "longest": LONGEST_LEASE})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
     again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}

@@ -1,10 +1,21 @@
-"""What can be done and asked about reflections: let an agent reflect, see how far it is, and why it thinks so."""
+"""What can be done and asked about reflections: let an agent reflect, see how far it is, what came of it, and why it thinks so."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, select, text, tuple_
+
+from engine.reflection.reflect import thought_id
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Rows
 from jiyi.protocol.reflection import (
+    NewThought,
+    Reason,
     Reasons,
     ReflectionAsked,
     ReflectionBrief,
@@ -15,10 +26,12 @@ from jiyi.protocol.reflection import (
     WhyQuery,
 )
 from models.db.actions import Context, action, read
-from models.db.rows import page
+from models.db.rows import columns, fetch, fetch_one, page
 from models.memory.agents import key_of, no_agent
-from models.reflection import reads, reflections
+from models.memory.tables import MemoryNode
+from models.reflection import reflections
 from models.reflection.reflections import REFLECT
+from models.reflection.tables import Reflection
 
 
 @action("reflection.request")
@@ -44,7 +57,7 @@ def get(context: Context, request: ReflectionQuery) -> ReflectionState:
 
     How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
     """
-    reflection = reads.reflection(context.connection, context.group_id, request.reflection_id)
+    reflection = find_reflection(context.connection, context.group_id, request.reflection_id)
     if reflection is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}")
     return reflection
@@ -57,7 +70,7 @@ def list_reflections(context: Context, request: ReflectionsWanted) -> Rows[Refle
     Newest first, page by page, with how many thoughts came of each.
     """
     wanted = {"agent_id": request.agent_id, "state": request.state, "trigger": None}
-    rows = reads.reflections(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
+    rows = reflection_page(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
     return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
@@ -68,7 +81,124 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
     where a belief comes from before relying on it.
     """
-    reasons = reads.why(context.connection, context.group_id, request.node_id, request.depth, request.limit)
+    reasons = why_thought(context.connection, context.group_id, request.node_id, request.depth, request.limit)
     if request.node_id not in reasons.nodes:
         raise NotFound(f"node_id: no memory {request.node_id} in the group {context.group_id!r}")
     return reasons
+
+
+def reflection_page(
+    connection: Connection,
+    group_id: str,
+    *,
+    agent_id: str | None,
+    state: str | None,
+    trigger: str | None,
+    before: tuple[datetime, UUID] | None,
+    limit: int,
+) -> list[ReflectionBrief]:
+    """Reflections, the latest first."""
+    wanted = select(_STATED)
+    if agent_id is not None:
+        wanted = wanted.where(_STATED.c.agent_id == agent_id)
+    if state is not None:
+        wanted = wanted.where(_STATED.c.state == state)
+    if trigger is not None:
+        wanted = wanted.where(_STATED.c.trigger == trigger)
+    if before is not None:
+        wanted = wanted.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
+    ordered = wanted.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
+    return fetch(connection, ReflectionBrief, ordered.limit(limit), group=group_id)
+
+
+def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) -> ReflectionState | None:
+    """A reflection with its thoughts, each with its evidence."""
+    wanted = select(_STATED).where(_STATED.c.reflection_id == reflection_id)
+    brief = fetch_one(connection, ReflectionBrief, wanted, group=group_id)
+    if brief is None:
+        return None
+    ids = [thought_id(reflection_id, position) for position in range(brief.thoughts)]
+    rows = connection.execute(_THOUGHTS, {"group": group_id, "ids": ids}).mappings()
+    thoughts = [NewThought.model_validate(dict(row)) for row in rows]
+    return ReflectionState.model_construct(**{**dict(brief), "thoughts": thoughts})
+
+
+def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int, limit: int) -> Reasons:
+    """The memory and its evidence, ``depth`` levels of it and ``limit`` memories at most.
+
+    Ends whatever rests on what: a memory that was met is not looked at again. Memories of other groups are not met.
+    """
+    nodes: dict[UUID, Reason] = {}
+    missing: list[UUID] = []
+    level = [node_id]
+    for _ in range(depth + 1):
+        wanted, level = level[: limit - len(nodes)], level[limit - len(nodes) :]
+        reasons = {reason.node_id: reason for reason in _reasons(connection, group_id, wanted)}
+        nodes.update(reasons)
+        missing += [wanted_id for wanted_id in wanted if wanted_id not in reasons]
+        beneath = [evidence for reason in reasons.values() for evidence in reason.evidence]
+        known = {*nodes, *missing, *level}
+        level += [evidence for evidence in dict.fromkeys(beneath) if evidence not in known]
+        if not level or len(nodes) == limit:
+            break
+    return Reasons.model_construct(node_id=node_id, nodes=nodes, missing=missing, beyond=level)
+
+
+def _reasons(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Reason]:
+    """Those of the ids that are memories of this group, in the order given."""
+    wanted = select(*columns(Reason, MemoryNode, evidence=MemoryNode.__table__.columns["filling"]))
+    rows = fetch(connection, Reason, wanted.where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids)))
+    by_id = {row.node_id: row.model_copy(update={"evidence": _evidence(row.evidence)}) for row in rows}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
+
+
+def _evidence(filling: list[Any]) -> list[UUID]:
+    """The ids in a memory's ``filling``, which in a conversation holds what was said."""
+    ids = []
+    for entry in filling:
+        with suppress(ValueError, TypeError, AttributeError):
+            ids.append(UUID(entry))
+    return ids
+
+
+# What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it before it began, or
+# when it was to be written, or killed its worker, is known to the pending work and to its dead letter.
+_STATED = (
+    text("""
+        SELECT r.reflection_id, r.agent_id, r.trigger,
+            CASE WHEN s.ended OR p.kind IS NOT NULL THEN r.state ELSE 'given up' END AS state,
+            r.attempts, r.created_at, r.started_at, r.finished_at, r.focal_points, r.thoughts, r.llm,
+            coalesce(r.error, CASE WHEN NOT s.ended THEN coalesce(p.last_error, d.reason) END) AS error
+        FROM reflections r JOIN agents a USING (group_id, agent_id)
+        CROSS JOIN LATERAL (
+            SELECT r.state IN ('done', 'nothing') AS ended, r.trigger = 'conversation' AS talked
+        ) AS s
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN talked THEN 'reflect_conversation' ELSE 'reflect' END AS kind,
+                CASE WHEN talked THEN r.reflection_id ELSE a.agent_key END AS subject_id
+        ) AS w
+        LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id AND p.group_id = r.group_id
+        LEFT JOIN LATERAL (
+            SELECT reason FROM dead_letters l
+            WHERE p.kind IS NULL AND NOT s.ended AND l.subject_id = w.subject_id AND l.group_id = r.group_id AND l.kind = w.kind
+            ORDER BY letter_id DESC LIMIT 1
+        ) AS d ON true
+        WHERE r.group_id = :group
+    """)
+    .columns(*(Reflection.__table__.columns[name] for name in ReflectionBrief.model_fields))
+    .subquery("stated")
+)
+# An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
+_THOUGHTS = text("""
+    SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
+        n.provenance ->> 'focal_point' AS focal_point,
+        coalesce((
+            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'created_at', e.created_at,
+                'description', e.description) ORDER BY f.place)
+            FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS f(id, place)
+            JOIN memory_nodes e ON e.node_id = CAST(f.id AS uuid) AND e.group_id = n.group_id
+        ), '[]') AS evidence
+    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e ON e.event_id = t.event_id AND e.group_id = :group
+    JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
+    WHERE n.group_id = :group ORDER BY n.node_count
+""")

@@ -17,7 +17,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from models.db.connection import driver, session_engine
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.work import ENLARGE
 from models.queue import pending_work

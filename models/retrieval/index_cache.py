@@ -53,7 +53,7 @@ def used(index: AgentIndex) -> None:
 def follow(model: str, since: datetime) -> None:
     """Drop the indexes of a model that has become the active one since the last look.
 
-    Its vectors were filled in beside the nodes (``models.operations.reembedding``), which are not changed by that: an index from
+    Its vectors were filled in beside the nodes (``models.operations.embedding_models``), which are not changed by that: an index from
     before, of a model that was active once, would not notice.
     """
     global _followed  # noqa: PLW0603 – one of each process

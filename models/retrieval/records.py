@@ -16,14 +16,15 @@ from redis.client import Pipeline
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from jiyi.protocol.recall import RetrievalRecord, ReturnedMemory
+from jiyi.protocol.recall import RetrievalRecord, RetrievalRecords, RetrievalsQuery, ReturnedMemory
 from jiyi.protocol.retrieval import Question
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.actions import Actor
+from models.db.actions import Actor, Context, action
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
+from models.memory.agents import key_of, no_agent
 
 #: Days after which a note is deleted.
 KEPT_DAYS = 7
@@ -37,7 +38,6 @@ WAITING = 5_000
 BATCH = 500
 #: Of a question, what is no option, or told elsewhere.
 _NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "messages", "vectors", "now", "touch"}
-
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
 
@@ -114,6 +114,19 @@ def _record(row: dict[str, Any], excerpts: Mapping[UUID, str]) -> RetrievalRecor
         for count in row["found"]
     ]
     return RetrievalRecord.model_construct(**row, results=results)
+
+
+@action("retrieval.list")
+def list_retrievals(context: Context, request: RetrievalsQuery) -> RetrievalRecords:
+    """List retrievals of late.
+
+    The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long it took, and
+    what was returned. They are written a moment later; the latest of each agent are kept, for some days.
+    """
+    rows = listed(context.connection, context.group_id, request.agent_id, request.before, request.limit)
+    if not rows and request.agent_id is not None and key_of(context.connection, context.group_id, request.agent_id) is None:
+        raise no_agent(context.group_id, request.agent_id)
+    return RetrievalRecords.model_construct(rows=rows, next=rows[-1].retrieval_id if len(rows) == request.limit else None)
 
 
 # An agent, or a memory, that was erased since is not named again.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.errors import NotFound
+from jiyi.errors import ConfigError, NotFound
 from jiyi.protocol.stores import (
     AppliedGraph,
+    AppliedStore,
     ApplyGraph,
     AttachmentBytes,
     AttachmentQuery,
@@ -36,12 +39,16 @@ from jiyi.protocol.stores import (
     UpdateStore,
     WrittenItem,
 )
+from jiyi.stores.declarations import GraphConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
-from models.operations import upkeep
+from models.operations.numbers import prunes
 from models.queue import stream
-from models.stores import declarations, items, reads, rows
+from models.stores import items, reads, rows
 from models.stores.backends import BACKENDS
+
+#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
+RUNS_DAYS = 7
 
 
 @action("stores.apply")
@@ -51,7 +58,7 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     Makes or changes its stores, and keeps which node uses which. What is wrong is named by its path, like
     `memory[1].config.embedding`, and nothing is changed. Applying the same again changes nothing.
     """
-    return declarations.apply(context, request)
+    return apply_declarations(context, request)
 
 
 @action("stores.schema")
@@ -219,16 +226,83 @@ def _announce(group_id: str, done: LogOperation) -> None:
     stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
 
 
+def apply_declarations(context: Context, request: ApplyGraph) -> AppliedGraph:
+    """Make or change what a graph declares; what it no longer declares stays.
+
+    Raises:
+        ConfigError: with the path of each thing that is wrong; nothing is changed.
+    """
+    graph = parse_graph({"memory": request.memory, "nodes": request.nodes})
+    for number, store in enumerate(graph.stores):
+        if store.type in BACKENDS:
+            BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
+    done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
+    _map(context.connection, context.group_id, request.graph, graph)
+    if any(one.change in ("made", "changed") for one in done):
+        context.audit(request.graph, stores={one.name: one.change for one in done}, nodes=sorted(graph.nodes)[:100])
+    return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
+
+
+def _declare(context: Context, request: ApplyGraph, number: int, store: MemoryStoreConfig) -> AppliedStore:
+    if not store.kind.kept_by_service:
+        return AppliedStore(name=store.name, type=store.type, store_id=None, change="of_the_program")
+    own = is_of_run(store)
+    if own and not request.run_id:
+        return AppliedStore(name=store.name, type=store.type, store_id=None, change="of_each_run")
+    run_id = request.run_id if own else ""
+    there = rows.find(context.connection, context.group_id, store.name, run_id)
+    if there is not None and there.run_id == run_id and there.type != store.type:
+        raise ConfigError(
+            [f"memory[{number}].type: the store {store.name!r} is a {there.type} store: delete it first, or choose another name"]
+        )
+    config: Mapping[str, Any] = request.memory[number]["config"]
+    store_id, change = rows.declare(context.connection, context.group_id, run_id, store.name, store.type, config)
+    if change != "unchanged":
+        kept = rows.need(context.connection, context.group_id, store.name, run_id)
+        BACKENDS[store.type].load(context, kept)
+    return AppliedStore(name=store.name, type=store.type, store_id=store_id, change=change)
+
+
+def is_of_run(store: MemoryStoreConfig) -> bool:
+    """Whether each run of the graph has its own: one that is written, and has no path."""
+    return store.type in ("simple", "blackboard") and getattr(store.config, "path", None) is None
+
+
+def _map(connection: Connection, group_id: str, name: str, graph: GraphConfig) -> None:
+    types = {store.name: store.type for store in graph.stores}
+    connection.execute(_CLEAR, {"group": group_id, "graph": name})
+    rows_of: Sequence[dict[str, Any]] = [
+        {
+            "group": group_id,
+            "graph": name,
+            "node": node_id,
+            "number": number,
+            "store": one.name,
+            "type": types[one.name],
+            "stages": None if one.retrieve_stage is None else [str(stage) for stage in one.retrieve_stage],
+            **one.model_dump(include={"top_k", "similarity_threshold", "read", "write"}),
+        }
+        for node_id, attached in graph.nodes.items()
+        for number, one in enumerate(attached)
+    ]
+    if rows_of:
+        connection.execute(_ADD, rows_of)
+
+
 _LOG = text("""
     INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count,
         input_size, output_size, duration_ms, stores)
     VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count, :input_size, :output_size,
         :duration_ms, :stores)
 """).bindparams(bindparam("stores", type_=JSONB))
+_CLEAR = text("DELETE FROM store_nodes WHERE group_id = :group AND graph = :graph")
+_ADD = text("""
+    INSERT INTO store_nodes (group_id, graph, node_id, number, store_name, store_type, retrieve_stage, top_k, similarity_threshold,
+        read, write)
+    VALUES (:group, :graph, :node, :number, :store, :type, :stages, :top_k, :similarity_threshold, :read, :write)
+""")
 
 
-#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
-RUNS_DAYS = 7
-upkeep.prunes("store_operations", "created_at < :before", RUNS_DAYS)
+prunes("store_operations", "created_at < :before", RUNS_DAYS)
 # Stores of a graph's run, with all that they hold; the group's stay.
-upkeep.prunes("stores", "run_id <> '' AND used_at < :before", RUNS_DAYS)
+prunes("stores", "run_id <> '' AND used_at < :before", RUNS_DAYS)

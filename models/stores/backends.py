@@ -18,7 +18,7 @@ from jiyi.protocol.stores import AttachmentNote, SavedStore, Snapshot, UpdateSto
 from jiyi.stores.snapshots import Attached, detach
 from jiyi.stores.types import BlackboardMemoryConfig, FileMemoryConfig, Mem0MemoryConfig, SimpleMemoryConfig
 from models.db.actions import Context
-from models.stores import file_rows, items, paths, rows, saved_files, vectors
+from models.stores import file_rows, items, rows, saved_files
 from models.stores.items import EMBED_ITEMS, NewItem
 from models.stores.rows import StoreRecord
 
@@ -60,7 +60,7 @@ class SimpleBackend:
     def check(self, group_id: str, config: BaseModel, path: str) -> None:
         assert isinstance(config, SimpleMemoryConfig)
         saved_files.check_path(group_id, config.path, f"{path}.memory_path")
-        vectors.check_embedder(config.embedding, f"{path}.embedding")
+        items.check_embedder(config.embedding, f"{path}.embedding")
 
     def load(self, context: Context, store: StoreRecord) -> None:
         saved_files.load_items(context, store, once=True)
@@ -150,9 +150,9 @@ class FileBackend:
 
     def check(self, group_id: str, config: BaseModel, path: str) -> None:
         assert isinstance(config, FileMemoryConfig)
-        vectors.check_embedder(config.embedding, f"{path}.embedding")
+        items.check_embedder(config.embedding, f"{path}.embedding")
         for number, source in enumerate(config.file_sources):
-            paths.source_path(group_id, source.path, f"{path}.file_sources[{number}].path")
+            saved_files.source_path(group_id, source.path, f"{path}.file_sources[{number}].path")
         saved_files.check_path(group_id, config.path, f"{path}.index_path")
 
     def load(self, context: Context, store: StoreRecord) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, select, text
 
 from models.erasure.parts import Part, Scrubbed, register
-from models.stores import index
+from models.stores import reads
 from models.stores.tables import StoreItem
 
 SCRUBBED: tuple[Scrubbed, ...] = (
@@ -71,6 +71,6 @@ register(
         agents=(select(_ROLE).where(StoreItem.group_id == bindparam("group"), _ROLE.is_not(None)),),
         delete_of_agents=delete_of_agents,
         tidy=tidy,
-        forget=index.forget,
+        forget=reads.forget,
     )
 )

@@ -13,10 +13,18 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
-from jiyi.errors import InvalidRequest
+from engine.providers.embedders import declaration_problem
+from engine.providers.public_addresses import check_public
+from jiyi.errors import ConfigError, InvalidRequest
+from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.stores import MemoryItem, Snapshot
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
 from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
+from jiyi.stores.types import EmbeddingConfig
 from jiyi.text.words import content_digest, tokens
+from models.operations.embedding_models import owes_vectors
+from models.stores import rows
 from models.stores.rows import StoreRecord
 from models.stores.tables import StoreItem
 
@@ -26,6 +34,7 @@ EMBED_ITEMS = "embed_items"
 TOKENS_OF = 20_000
 #: Items read at once.
 PAGE = 500
+_I = StoreItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,34 +138,6 @@ def _of(store: StoreRecord) -> dict[str, str | UUID]:
     return {"group": store.group_id, "store": store.store_id}
 
 
-_INSERT = text("""
-    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, dedupe_hash,
-        input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
-    VALUES (:id, :group, :store, :key, :revision, :summary, :hash, :once, :input, :output, :metadata, :attachments, :tokens, :created)
-    ON CONFLICT DO NOTHING RETURNING key
-""").bindparams(*(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("input", "output", "metadata")))
-_TRIM = text("""
-    DELETE FROM store_items WHERE group_id = :group AND store_id = :store AND position <= (
-        SELECT position FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC OFFSET :most LIMIT 1
-    ) RETURNING attachments
-""")
-_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
-_CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
-_I = StoreItem
-_ROWS = select(
-    *(_I.store_id, _I.item_id, _I.key, _I.position, _I.content_summary, _I.input_snapshot, _I.output_snapshot),
-    *(_I.item_metadata.label("metadata"), _I.attachments, _I.created_at, _I.embedding_model),
-).where(_I.group_id == bindparam("group"), _I.store_id == bindparam("store"))
-_BY_POSITIONS = _ROWS.where(_I.position == any_(bindparam("positions", type_=ARRAY(BigInteger))))
-_EVERY = (
-    # As psycopg gives a vector.
-    _ROWS.add_columns(type_coerce(_I.embedding, NullType()).label("embedding"))
-    .where(_I.position > bindparam("after"))
-    .order_by(_I.position)
-    .limit(bindparam("limit"))
-)
-
-
 def _keep_attachments(connection: Connection, store: StoreRecord, attached: Sequence[Attached]) -> None:
     """Keep those that the store has not; its row is locked.
 
@@ -188,6 +169,97 @@ def _drop_unused(connection: Connection, store_id: UUID) -> None:
     connection.execute(_DROP_ATTACHMENTS, {"store": store_id})
 
 
+@dataclass(frozen=True, slots=True)
+class ItemToEmbed:
+    """An item without a vector of its store's embedder."""
+
+    item_id: UUID
+    store_id: UUID
+    content: str
+    content_hash: bytes
+
+
+def to_embed(connection: Connection, item_ids: Sequence[UUID]) -> list[ItemToEmbed]:
+    """Those of the items that are there, whether they have a vector or not."""
+    return [
+        ItemToEmbed(row.item_id, row.store_id, row.content_summary, bytes(row.content_hash))
+        for row in connection.execute(_TO_EMBED, {"ids": list(item_ids)})
+    ]
+
+
+def known(connection: Connection, store_id: UUID, hashes: Sequence[bytes], model: str) -> set[bytes]:
+    """Those of the contents that the store has a vector of this model for."""
+    return {bytes(row.content_hash) for row in connection.execute(_KNOWN, {"store": store_id, "hashes": list(hashes), "model": model})}
+
+
+def fill(connection: Connection, store_id: UUID, made: Sequence[tuple[ItemToEmbed, Float32]], model: str) -> None:
+    """Store new vectors. The items' contents do not change, so they are still theirs; with their store they are gone."""
+    if made and (revision := rows.bump_if_there(connection, store_id)) is not None:
+        values = [{"id": one.item_id, "vector": vector, "model": model, "revision": revision} for one, vector in made]
+        connection.execute(_FILL, values)
+
+
+def copy(connection: Connection, store_id: UUID, item_ids: Sequence[UUID], model: str) -> None:
+    """Give items the vector that the store has for the same content."""
+    if item_ids and (revision := rows.bump_if_there(connection, store_id)) is not None:
+        connection.execute(_COPY, {"store": store_id, "ids": list(item_ids), "model": model, "revision": revision})
+
+
+def without(connection: Connection, item_ids: Sequence[UUID], models: dict[UUID, str]) -> list[UUID]:
+    """Those that have no vector of their store's model (by store)."""
+    found = connection.execute(_WITHOUT, {"ids": list(item_ids)})
+    return [row.item_id for row in found if row.store_id in models and row.embedding_model != models[row.store_id]]
+
+
+@owes_vectors(EMBED_ITEMS)
+def owe_all(connection: Connection, _model: str) -> int:
+    """Owe a vector to every item of a store that the deployment's embedder serves: after a move to another model."""
+    return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
+
+
+def check_embedder(given: EmbeddingConfig | None, path: str) -> None:
+    """Raises :class:`ConfigError`: something is missing, or its address is in a private network."""
+    if given is None or given.provider == "deployment":
+        return
+    key = "" if given.api_key is None else given.api_key.get_secret_value()
+    wrong = declaration_problem(vendor(given), given.model, given.base_url or "", key)
+    if wrong is not None:
+        raise ConfigError([f"{path}.{wrong}"])
+    address = given.base_url or (PRESETS[given.provider].base_url if given.provider in PRESETS else "")
+    if address and address != get_settings().embedder_base_url and (why := check_public(address)) is not None:
+        raise ConfigError([f"{path}.base_url: {why}"])
+
+
+def vendor(given: EmbeddingConfig) -> str:
+    """The provider by the name that :mod:`engine.providers` has for it."""
+    return "fastembed" if given.provider == "local" else given.provider
+
+
+_INSERT = text("""
+    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, dedupe_hash,
+        input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
+    VALUES (:id, :group, :store, :key, :revision, :summary, :hash, :once, :input, :output, :metadata, :attachments, :tokens, :created)
+    ON CONFLICT DO NOTHING RETURNING key
+""").bindparams(*(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("input", "output", "metadata")))
+_TRIM = text("""
+    DELETE FROM store_items WHERE group_id = :group AND store_id = :store AND position <= (
+        SELECT position FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC OFFSET :most LIMIT 1
+    ) RETURNING attachments
+""")
+_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
+_CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
+_ROWS = select(
+    *(_I.store_id, _I.item_id, _I.key, _I.position, _I.content_summary, _I.input_snapshot, _I.output_snapshot),
+    *(_I.item_metadata.label("metadata"), _I.attachments, _I.created_at, _I.embedding_model),
+).where(_I.group_id == bindparam("group"), _I.store_id == bindparam("store"))
+_BY_POSITIONS = _ROWS.where(_I.position == any_(bindparam("positions", type_=ARRAY(BigInteger))))
+_EVERY = (
+    # As psycopg gives a vector.
+    _ROWS.add_columns(type_coerce(_I.embedding, NullType()).label("embedding"))
+    .where(_I.position > bindparam("after"))
+    .order_by(_I.position)
+    .limit(bindparam("limit"))
+)
 _KEEP_ATTACHMENT = text("""
     INSERT INTO attachments (store_id, sha256, group_id, data, size, mime_type)
     VALUES (:store, :sha256, :group, :data, :size, :mime) ON CONFLICT DO NOTHING
@@ -199,4 +271,27 @@ _DROP_ATTACHMENTS = text("""
     DELETE FROM attachments a WHERE a.store_id = :store AND NOT EXISTS (
         SELECT FROM store_items i WHERE i.group_id = a.group_id AND i.store_id = a.store_id AND i.attachments @> ARRAY[a.sha256]
     )
+""")
+_TO_EMBED = text("SELECT item_id, store_id, content_summary, content_hash FROM store_items WHERE item_id = ANY(:ids) ORDER BY item_id")
+_KNOWN = text("""
+    SELECT DISTINCT content_hash FROM store_items
+    WHERE store_id = :store AND content_hash = ANY(:hashes) AND embedding_model = :model
+""")
+_FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model, revision = :revision WHERE item_id = :id")
+_COPY = text("""
+    UPDATE store_items i SET embedding = o.embedding, embedding_model = :model, revision = :revision
+    FROM (
+        SELECT DISTINCT ON (content_hash) content_hash, embedding FROM store_items
+        WHERE store_id = :store AND embedding_model = :model
+            AND content_hash IN (SELECT content_hash FROM store_items WHERE item_id = ANY(:ids))
+    ) o
+    WHERE i.item_id = ANY(:ids) AND i.store_id = :store AND i.content_hash = o.content_hash
+""")
+_WITHOUT = text("SELECT item_id, store_id, embedding_model FROM store_items WHERE item_id = ANY(:ids)")
+_OWE_ALL = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id)
+    SELECT :kind, i.item_id, i.group_id FROM store_items i JOIN stores s ON s.group_id = i.group_id AND s.store_id = i.store_id
+    WHERE s.type IN ('simple', 'file') AND coalesce(s.config -> 'embedding' ->> 'provider', 'deployment') = 'deployment'
+        AND s.config -> 'embedding' IS DISTINCT FROM '"none"'
+    ON CONFLICT DO NOTHING
 """)

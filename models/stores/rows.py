@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import Connection, Row, Uuid, any_, bindparam, or_, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
-from jiyi.errors import NotFound
+from jiyi.errors import EmbeddingUnavailable, NotFound
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.wire.signatures import need_secret_key
+from jiyi.settings import get_settings
 from jiyi.stores.registry import store_type
 from jiyi.stores.types import checked
-from models.stores import secrets
 from models.stores.tables import StoreRow
+
+_S = StoreRow
+#: Fields of a configuration that hold secrets, wherever they stand.
+SECRET_FIELDS = frozenset({"api_key"})
+#: What is shown in their place.
+HIDDEN = "••••"
+_LABEL = b"jiyi secrets of stores 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +73,11 @@ def declare(connection: Connection, group_id: str, run_id: str, name: str, kind:
 
     The type of a store cannot change: the caller has looked.
     """
-    shown, secret = secrets.part(config)
+    shown, secret = part(config)
     row = connection.execute(_LOCK, {"group": group_id, "name": name, "run": run_id}).one_or_none()
-    if row is not None and row.config == shown and secrets.opened(group_id, row.secrets) == secret:
+    if row is not None and row.config == shown and opened(group_id, row.secrets) == secret:
         return row.store_id, "unchanged"
-    values = {"config": shown, "secrets": secrets.sealed(group_id, secret), "group": group_id}
+    values = {"config": shown, "secrets": sealed(group_id, secret), "group": group_id}
     if row is not None:
         connection.execute(_CHANGE, {**values, "id": row.store_id})
         return row.store_id, "changed"
@@ -105,7 +119,7 @@ def delete(connection: Connection, store_id: UUID) -> int:
 def _kept(row: Row[Any]) -> StoreRecord:
     found = store_type(row.type)
     assert found is not None, "it was declared by this service"
-    config = secrets.joined(row.config, secrets.opened(row.group_id, row.secrets))
+    config = joined(row.config, opened(row.group_id, row.secrets))
     return StoreRecord(
         store_id=row.store_id,
         group_id=row.group_id,
@@ -120,7 +134,55 @@ def _kept(row: Row[Any]) -> StoreRecord:
     )
 
 
-_S = StoreRow
+def part(config: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
+    """A configuration as declared in two: with secrets hidden, and the secrets alone by their path."""
+    shown: dict[str, Any] = {}
+    secret: dict[str, Any] = {}
+    for name, value in config.items():
+        if name in SECRET_FIELDS and value:
+            shown[name], secret[name] = HIDDEN, str(value)
+        elif isinstance(value, Mapping):
+            shown[name], inner = part(value)
+            if inner:
+                secret[name] = inner
+        else:
+            shown[name] = value
+    return shown, secret
+
+
+def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
+    """The configuration as it was declared."""
+    return {
+        name: joined(value, secret.get(name, {})) if isinstance(value, Mapping) else secret.get(name, value)
+        for name, value in shown.items()
+    }
+
+
+def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
+    """Secrets as they are stored; None if there are none. Raises :class:`jiyi.errors.SettingsError` without a secret key."""
+    return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
+
+
+def opened(group_id: str, stored: bytes | None) -> JsonObject:
+    """Secrets as they were declared.
+
+    Raises:
+        EmbeddingUnavailable: they were encrypted with another ``JIYI_SECRET_KEY``.
+    """
+    if stored is None:
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(stored)))
+    except InvalidToken:
+        raise EmbeddingUnavailable("the secrets of a store were kept with another JIYI_SECRET_KEY: apply its graph again") from None
+    return found
+
+
+def _cipher(group_id: str) -> Fernet:
+    key = HKDF(hashes.SHA256(), 32, None, _LABEL + b" " + group_id.encode()).derive(need_secret_key(get_settings()).encode())
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
 _ROWS = select(
     *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets), *(_S.revision, _S.state, _S.state_reason, _S.loaded_at)
 )

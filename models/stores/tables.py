@@ -36,7 +36,7 @@ class StoreRow(Base):
     type: Mapped[str] = mapped_column(Text)
     #: As declared, without its secrets.
     config: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    #: Secrets of the configuration by their path, encrypted (``models.stores.secrets``).
+    #: Secrets of the configuration by their path, encrypted (``models.stores.rows``).
     secrets: Mapped[bytes | None] = mapped_column(BYTEA)
     #: Grows with each change of the items.
     revision: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))

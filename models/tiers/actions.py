@@ -1,15 +1,19 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine, digest."""
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and what is told of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from engine.tiers.promotion import PlannedPiece, knowledge_id
-from jiyi.errors import NotFound
+from jiyi.errors import InvalidRequest, NotFound, problems_of
 from jiyi.protocol.knowledge import (
+    MAX_IDS,
     CheckBody,
     CheckedEntries,
     CurrentVersion,
@@ -24,11 +28,18 @@ from jiyi.protocol.knowledge import (
 )
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import content_digest
+from jiyi.tiers.retrieval_node import NodeEvent
 from models.db.actions import Context, action, by_worker
-from models.tiers import news, pieces, quarantine, working
-from models.tiers.knowledge import EMBED_KNOWLEDGE
+from models.queue import stream
+from models.queue.stream import News
+from models.tiers import digests, pieces, quarantine, quarantine_reads, working
+from models.tiers.knowledge import EMBED_KNOWLEDGE, find
 from models.tiers.pieces import NewPiece
 from models.tiers.quarantine import INGRESS
+from models.tiers.quarantine_reads import EntryDetail
+
+#: What is told of the memory-retrieval node's state.
+STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 
 
 @action("knowledge.promote")
@@ -64,7 +75,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
         already=[source.entry_id for source in sources if source.promoted],
         promoted_at=now,
     )
-    context.after_commit(lambda: news.promoted(group_id, done))
+    context.after_commit(lambda: promoted(group_id, done))
     return done
 
 
@@ -177,3 +188,100 @@ def _record(context: Context, knowledge: UUID, change: str, reason: str, before:
 
 def _piece(planned: PlannedPiece, *, known: bool) -> Piece:
     return Piece(content=planned.content, tokens=estimate_tokens(planned.content), knowledge_id=planned.knowledge_id, known=known)
+
+
+def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int], fallen_out: int) -> None:
+    """Outputs have, or have not, become working memory."""
+    told: list[News] = []
+    if accepted:
+        ids = [str(entry_id) for entry_id in accepted[: stream.MAX_IDS]]
+        told.append((group_id, "wm.accepted", {"ids": ids, "count": len(accepted), "fallen_out": fallen_out}))
+    if refused:
+        told.append((group_id, "wm.rejected", {"count": sum(refused.values()), "reasons": dict(refused)}))
+    stream.publish_all(told)
+
+
+def promoted(group_id: str, done: Promoted) -> None:
+    """Entries, or texts, have become knowledge. A preview, and what was known already, is no news."""
+    new = [str(piece.knowledge_id) for piece in done.pieces if not piece.known]
+    if new and done.promoted_at is not None:
+        told = {"ids": new[: stream.MAX_IDS], "count": len(new), "entries": len(done.entries)}
+        stream.publish(group_id, "memory.promoted", **told)
+
+
+def digested(group_id: str, digest_id: UUID, items: int) -> None:
+    """A group's quarantine was digested."""
+    stream.publish(group_id, "digest.ready", id=str(digest_id), items=items)
+
+
+def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
+    """The memory-retrieval node told something: counts and names only, as what an error says may quote what was asked."""
+    data, own = event["data"], {"node": node_id, "session": session_id}
+    match event["event"]:
+        case "node_state_change":
+            stream.publish(group_id, "node_state_change", **own, **{name: data[name] for name in STATE_FIELDS if name in data})
+        case "memory_retrieved":
+            stream.publish(group_id, "memory.retrieved", **own | data)
+        case "memory_retrieval_error":
+            stream.publish(group_id, "memory.retrieval_error", **own, tier=data.get("tier"))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Entries of quarantine, and what is to be known of them; or a text by itself."""
+
+    entries: list[EntryDetail]
+    text: str = ""
+    kind: str = "statement"
+    agent_id: str | None = None
+    note: str = ""
+
+    def body(self) -> PromoteBody | None:
+        """None if it is empty. An entry whose words were left as they are is promoted itself, with all that is known of it.
+
+        Raises:
+            InvalidRequest: it cannot be promoted like this.
+        """
+        said = self.text.strip()
+        if not said and not self.entries:
+            return None
+        own = len(self.entries) == 1 and self.entries[0].content.strip() == said
+        ids = [entry.entry_id for entry in self.entries]
+        fields = {"kind": self.kind, "agent_id": self.agent_id, "note": self.note}
+        try:
+            return PromoteBody.model_validate({"entry_ids": ids, "text": None if own or not said else said, **fields})
+        except ValidationError as error:
+            raise InvalidRequest(problems_of(error)) from None
+
+
+def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Draft:
+    """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound` if one is not there."""
+    entries = entries_of(connection, group_id, ids)
+    verdicts = bool(entries) and all(entry.kind == "verdict" for entry in entries)
+    return Draft(entries, entries[0].content if len(entries) == 1 else "", "verdict" if verdicts else "statement")
+
+
+def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> Draft:
+    """A cluster of a digest, in the digest's words. Raises :class:`NotFound`."""
+    found = digests.listed(connection, group_id, digest_id)
+    item = next((one for one in found[0].items if one.number == number), None) if found else None
+    if item is None:
+        raise NotFound(f"the group {group_id!r} has no such digest")
+    drafted = of_entries(connection, group_id, item.entry_ids[:MAX_IDS])
+    return Draft(drafted.entries, item.summary or drafted.text, drafted.kind)
+
+
+def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> Draft:
+    """What was demoted, once more. Raises :class:`NotFound`."""
+    found = find(connection, group_id, knowledge_id)
+    if found is None:
+        raise NotFound(f"the group {group_id!r} has no knowledge {knowledge_id}")
+    return Draft([], found.content, found.kind, found.agent_id)
+
+
+def entries_of(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[EntryDetail]:
+    """These entries of quarantine. Raises :class:`NotFound` if one is not there."""
+    found = quarantine_reads.some_entries(connection, group_id, ids)
+    if len(found) < len(set(ids)):
+        raise NotFound(f"entry: the quarantine of the group {group_id!r} does not have all of these")
+    return found

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, func, literal_column, select, tabl
 
 from engine.erasure.names import Names
 from jiyi.protocol.erasure import Erasure
-from models.erasure.noting import note_ids
+from models.erasure.matching import note_ids
 from models.erasure.parts import Part, Scrubbed, register
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog

@@ -1,4 +1,4 @@
-"""Searching long-term knowledge, and its vectors.
+"""Long-term knowledge: search, vectors, lists for people, and single pieces with their history.
 
 Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in batches; so they
 are after a change of the embedding model.
@@ -7,24 +7,40 @@ are after a change of the embedding model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, or_, select, text, type_coerce
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, or_, select, text, tuple_, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
-from jiyi.protocol.tier_questions import MemoryQuestion, TierItem
+from jiyi.protocol.knowledge import Change
+from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
+from jiyi.protocol.tier_requests import KnowledgeDetail
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.db.conditions import equal_if_given
+from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, fetch_one, has_words
 from models.operations.embedding_models import TextWithoutVector, owes_vectors
-from models.tiers.tables import KnowledgeRow
+from models.tiers.quarantine_reads import Place
+from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 #: The kind of work that knowledge without a vector of the active model owes.
 EMBED_KNOWLEDGE = "embed_knowledge"
 #: Pieces without a comparable vector that share a word with a question, of which the best are looked for.
 MAX_BY_WORDS = 500
+_K = KnowledgeRow
+#: Whether pieces that are out of force are among a list.
+Demoted = Literal["without", "with", "only"]
+#: Agents that are offered to be chosen; others can be typed.
+MAX_AGENTS = 500
+#: Pieces that are shown of one entry.
+MAX_PIECES = 200
+#: Versions of a piece whose history is told.
+MAX_VERSIONS = 50
+_KNOWLEDGE = KnowledgeRow
 
 
 def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[TierItem]:
@@ -106,7 +122,141 @@ def _item(row: Any, score: float, similarity: float | None) -> TierItem:
     )
 
 
-_K = KnowledgeRow
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedKnowledge:
+    """Which pieces of knowledge; what is None or empty counts for nothing. ``agent_id`` ``""``: the whole group's."""
+
+    words: str = ""
+    kind: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    demoted: Demoted = "without"
+
+
+class PieceRow(BaseModel):
+    """A piece of knowledge in a list; its text may be cut."""
+
+    knowledge_id: UUID
+    agent_id: str | None
+    session_id: str | None
+    kind: Kind
+    embedding_model: str | None
+    promoted_at: datetime
+    demoted_at: datetime | None
+    replaced_by: UUID | None
+    #: Characters of the whole text.
+    chars: int
+    content: str
+
+
+class PieceDetail(BaseModel):
+    """All that is kept of a piece but its vector; ``embedded`` is the model that made that."""
+
+    knowledge_id: UUID
+    group_id: str
+    agent_id: str | None
+    session_id: str | None
+    kind: Kind
+    content: str
+    metadata: dict[str, Any]
+    created_at: datetime
+    promoted_at: datetime
+    demoted_at: datetime | None
+    replaced_by: UUID | None
+    embedded: str | None
+
+    @property
+    def entry_ids(self) -> list[UUID]:
+        """The entries of quarantine that it was made of."""
+        return _ids(self.metadata.get("entry_ids"))
+
+    @property
+    def replaces(self) -> UUID | None:
+        """The version that it took the place of."""
+        return next(iter(_ids([self.metadata.get("edited_from")])), None)
+
+
+def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
+    """Pieces of knowledge, those promoted last first."""
+    statement = select(*_columns(MAX_LISTED_CHARS)).where(_KNOWLEDGE.group_id == group_id, *_conditions(wanted))
+    if before is not None:
+        statement = statement.where(tuple_(_KNOWLEDGE.promoted_at, _KNOWLEDGE.knowledge_id) < before)
+    return fetch(connection, PieceRow, statement.order_by(_KNOWLEDGE.promoted_at.desc(), _KNOWLEDGE.knowledge_id.desc()).limit(limit))
+
+
+def agents_with_knowledge(connection: Connection, group_id: str, limit: int = MAX_AGENTS) -> list[str]:
+    """Agents that have knowledge of their own, by name."""
+    statement = select(_KNOWLEDGE.agent_id).distinct().where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.agent_id.is_not(None))
+    return [str(agent_id) for agent_id in connection.execute(statement.order_by(_KNOWLEDGE.agent_id).limit(limit)).scalars()]
+
+
+def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
+    """What was made of an entry of quarantine: what is in force first, in the order of the pieces."""
+    statement = select(*_columns()).where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.source_metadata["entry_ids"].has_key(str(entry_id)))
+    number = _KNOWLEDGE.source_metadata["piece"].as_integer().nulls_last()
+    order = (_KNOWLEDGE.demoted_at.is_not(None), _KNOWLEDGE.promoted_at, number, _KNOWLEDGE.knowledge_id)
+    return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
+
+
+def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail | None:
+    """A piece, in force or not."""
+    wanted = select(*columns(PieceDetail, _KNOWLEDGE, embedded=_KNOWLEDGE.embedding_model))
+    return fetch_one(connection, PieceDetail, wanted.where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.knowledge_id == knowledge_id))
+
+
+def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
+    """What became of a piece of knowledge, oldest first; empty if there is none of this id."""
+    of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
+    return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
+
+
+def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail | None:
+    """A piece, in force or not, with what became of it."""
+    found = find(connection, group_id, knowledge_id)
+    return None if found is None else KnowledgeDetail(**dict(found), history=history(connection, group_id, knowledge_id))
+
+
+def whole_history(connection: Connection, group_id: str, piece: PieceDetail) -> list[Change]:
+    """What became of a piece and of the versions before it, the latest change first; an edit, which stands with both, is told once."""
+    changes = {}
+    versions: set[UUID] = set()
+    at: PieceDetail | None = piece
+    while at is not None and at.knowledge_id not in versions and len(versions) < MAX_VERSIONS:
+        versions.add(at.knowledge_id)
+        found = history(connection, group_id, at.knowledge_id)
+        changes.update({(change.action, change.at, change.before, change.after): change for change in found})
+        at = None if at.replaces is None else find(connection, group_id, at.replaces)
+    return sorted(changes.values(), key=lambda change: change.at, reverse=True)
+
+
+def _ids(texts: Any) -> list[UUID]:
+    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
+    found: list[UUID] = []
+    for name in texts if isinstance(texts, list) else []:
+        try:
+            found.append(UUID(name))
+        except (ValueError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
+    content = _KNOWLEDGE.content if chars is None else func.left(_KNOWLEDGE.content, chars)
+    return columns(PieceRow, _KNOWLEDGE, chars=func.length(_KNOWLEDGE.content), content=content)
+
+
+def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_KNOWLEDGE.content, wanted.words)
+    if wanted.kind is not None:
+        yield _KNOWLEDGE.kind == wanted.kind
+    if wanted.session_id is not None:
+        yield _KNOWLEDGE.session_id == wanted.session_id
+    if wanted.agent_id is not None:
+        yield func.coalesce(_KNOWLEDGE.agent_id, "") == wanted.agent_id
+    if wanted.demoted != "with":
+        yield _KNOWLEDGE.demoted_at.is_(None) if wanted.demoted == "without" else _KNOWLEDGE.demoted_at.is_not(None)
+
+
 _SHOWN = (_K.knowledge_id, _K.agent_id, _K.session_id, _K.kind, _K.content, _K.source_metadata.label("metadata"), _K.promoted_at)
 _TERMS = func.string_to_array(_K.tokens, " ")
 _TO_EMBED = text("""

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
-from models.db.conditions import MAX_LISTED_CHARS, has_words
-from models.db.rows import columns, fetch
+from models.db.rows import MAX_LISTED_CHARS, columns, fetch, has_words
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.

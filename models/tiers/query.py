@@ -30,9 +30,9 @@ from jiyi.once import once
 from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from models.db import rate_limits, valkey_keys
+from models.db import valkey_keys
 from models.db.connection import snapshot, unit_of_work
-from models.db.valkey import valkey
+from models.db.valkey import count_within, seconds_left, valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
@@ -98,8 +98,8 @@ def throttle(group_id: str) -> None:
         return
     key = valkey_keys.memory_queries(group_id)
     try:
-        asked = rate_limits.count(key, MINUTE)
-        left = rate_limits.seconds_left(key) if asked > most else 0.0
+        asked = count_within(key, MINUTE)
+        left = seconds_left(key) if asked > most else 0.0
     except redis.RedisError:
         return
     if asked > most:
@@ -258,6 +258,6 @@ class SharedQuota:
 
     def take(self, group_id: str, session_id: str) -> bool:
         try:
-            return rate_limits.count(valkey_keys.web_searches(group_id, session_id), SESSION_SECONDS) <= self.most
+            return count_within(valkey_keys.web_searches(group_id, session_id), SESSION_SECONDS) <= self.most
         except redis.RedisError as error:  # searches cost money: none that is not counted
             raise Skipped("web searches are counted in Valkey, which is away") from error

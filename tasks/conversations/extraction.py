@@ -18,18 +18,16 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
-from models.conversations import entries, extraction_schedule, extractions, store_extraction
+from models.conversations import entries, extraction_schedule, extractions
 from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES
-from models.conversations.extractions import StoredFact, StoredTurn
-from models.conversations.store_extraction import Extracted
+from models.conversations.extractions import Extracted, StoredFact, StoredTurn
 from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName
 from models.memory.inbox import announce
 from models.memory.work import SUMMARIZE
 from models.queue.wakeups import wake
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +63,7 @@ def extract(batch: Batch) -> None:
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            stored = store_extraction.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
+            stored = extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
             again = extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again

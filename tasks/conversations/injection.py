@@ -16,7 +16,6 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, Retrieved
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import injections
-from models.conversations import profiles as stored_profiles
 from models.conversations.actions import build_context, inject_prompt
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -137,7 +136,7 @@ def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
     with unit_of_work() as connection:
-        profile = stored_profiles.find(connection, name, request.user_id)
+        profile = injections.find_profile(connection, name, request.user_id)
     return () if profile is None else tuple(profiles.lines(profile, language_of(query)))
 
 

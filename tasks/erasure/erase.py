@@ -13,10 +13,10 @@ from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, deletion, matching, previews, proof, references, refusal
+from models.erasure import actions, deletion, matching, refusal, traces
 from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, noted_ids, save
-from models.memory import strength
+from models.memory import nodes
 from models.queue import pending_work
 from models.retrieval import records
 from tasks.erasure.outside import LONG_STEP, OUTSIDE
@@ -74,7 +74,7 @@ def _run(batch: Batch, erasure_id: UUID) -> float | None:
 def preview(actor: Actor, request: Erasure) -> ErasurePreview:
     """Safe to repeat because it only reads."""
     with unit_of_work() as connection:
-        return previews.preview(connection, actor.group_id, request)
+        return matching.preview(connection, actor.group_id, request)
 
 
 #: A step of one transaction; it gives whether it has ended.
@@ -158,7 +158,7 @@ def _texts(connection: Connection, progress: Progress) -> bool:
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    progress.count("scrubbed", **references.blank(connection, progress.group_id, ids, proof.NOT_MEMORIES))
+    progress.count("scrubbed", **traces.blank(connection, progress.group_id, ids, traces.NOT_MEMORIES))
     return True
 
 
@@ -171,7 +171,7 @@ def _counts(connection: Connection, progress: Progress) -> bool:
     agent_id = left.pop()
     if agent_id not in progress.agents:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
-        drift = strength.repair(connection, progress.group_id, agent_id)
+        drift = nodes.repair(connection, progress.group_id, agent_id)
         deletion.recount(connection, progress.group_id, agent_id)
         progress.count("corrected", agents=1, keywords=drift.keywords)
     return False

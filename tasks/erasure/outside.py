@@ -10,17 +10,22 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, text
 
+from engine.providers import embedders
+from engine.retrieval.query import marked_sentences
+from engine.text import keywords as lexical
 from jiyi.polling import poll
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import ErasureReport
-from models.db import roles
+from jiyi.text.words import normalise
+from models.db import scope
 from models.db.connection import session_engine, unit_of_work
-from models.erasure import cache_invalidation, ledger, proof
+from models.erasure import cache_invalidation, traces
 from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
-from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
+from models.erasure.progress import Progress, finish, note, note_report, noted_ids, save, started_at
 from models.operations import backups
 from models.queue import stream
+from models.retrieval import index_cache
 
 #: Seconds that the workers get to answer; and between two orders to those that have not.
 ANSWER_SECONDS, ASK_AGAIN = 3.0, 5.0
@@ -72,7 +77,7 @@ def _valkey(progress: Progress) -> float | None:
         ids = noted_ids(connection, progress.erasure_id)
     agents = {*progress.agents, *progress.touched}
     progress.count("valkey", **cache_invalidation.clear(progress.group_id, ids, agents, progress.whom))
-    progress.count("logs", lines=proof.blank_logs(progress.whom))
+    progress.count("logs", lines=traces.blank_logs(progress.whom))
     _advance(progress)
     return None
 
@@ -85,7 +90,7 @@ def _vacuum(progress: Progress) -> float | None:
 
 def _backups(progress: Progress) -> float | None:
     if progress.asked is not None and progress.asked.delete_backups:
-        before = proof.backups_before(datetime.now(UTC))
+        before = traces.backups_before(datetime.now(UTC))
         backups.make(seconds=LONG_STEP)
         progress.count("backups", deleted=sum(map(backups.delete, before)))
     _advance(progress)
@@ -94,19 +99,19 @@ def _backups(progress: Progress) -> float | None:
 
 def _proof(progress: Progress) -> float | None:
     """Look for what is left; with nothing left the erasure is done."""
-    found = proof.Proof()
+    found = traces.Proof()
     whom = progress.whom
     with unit_of_work() as connection:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
         ids = noted_ids(connection, progress.erasure_id)
-        proof.look_through_tables(connection, found, progress.group_id, whom, ids)
-    proof.look_through_valkey(found, progress.group_id, whom, ids)
-    proof.look_through_logs(found, whom)
+        traces.look_through_tables(connection, found, progress.group_id, whom, ids)
+    traces.look_through_valkey(found, progress.group_id, whom, ids)
+    traces.look_through_logs(found, whom)
     with unit_of_work() as connection:
         now = datetime.now(UTC)
         report = _report(connection, progress, found, now)
         if not found.left:
-            ledger.note(progress, now)
+            note(progress, now)
             finish(connection, progress, report)
             return None
         tries: int = progress.place.get("tries", 0) + 1
@@ -117,7 +122,7 @@ def _proof(progress: Progress) -> float | None:
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
-def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> ErasureReport:
+def _report(connection: Connection, progress: Progress, found: traces.Proof, now: datetime) -> ErasureReport:
     report: dict[str, Any] = {
         "erasure_id": str(progress.erasure_id),
         "group_id": progress.group_id,
@@ -127,7 +132,7 @@ def _report(connection: Connection, progress: Progress, found: proof.Proof, now:
         "agents": len(progress.agents),
         "workers": progress.place.get("workers", {}),
         **found.document,
-        "backups_left": proof.backups_left(now),
+        "backups_left": traces.backups_left(now),
         "seconds": round((now - started_at(connection, progress.erasure_id)).total_seconds(), 1),
         "at": now.isoformat(),
     }
@@ -159,12 +164,36 @@ def _save(progress: Progress) -> None:
 def vacuum(tables: Collection[str]) -> None:
     """Take deleted rows out of tables and their indexes: until then they are only not shown."""
     with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        with roles.as_owner(connection):
+        with scope.as_owner(connection):
             connection.exec_driver_sql("SET statement_timeout = 0")
             connection.exec_driver_sql("SET lock_timeout = '5min'")
             for table in tables:
                 connection.exec_driver_sql(f"VACUUM {table}")
         connection.detach()  # its settings are nobody else's
+
+
+def forget(group_id: str, agents: list[str]) -> dict[str, int]:
+    """Drop indexes of the agents, and what else this process remembers of texts; returns what it dropped."""
+    dropped = index_cache.forget(group_id, set(agents))
+    dropped["questions"] = _forget_texts()
+    return dropped
+
+
+def forget_everything() -> None:
+    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an order."""
+    index_cache.forget_all()
+    _forget_texts()
+
+
+def _forget_texts() -> int:
+    """Drop what is remembered of texts, whosever they were; returns how many questions."""
+    questions = embedders.forget_questions()
+    normalise.cache_clear()
+    marked_sentences.cache_clear()
+    lexical.forget()
+    for part in parts():
+        part.forget()
+    return questions
 
 
 #: By name. Each gives seconds to wait, if it has to be called again.
@@ -176,5 +205,4 @@ OUTSIDE: dict[str, Callable[[Progress], float | None]] = {
     "proof": _proof,
     "tidy": _tidy,
 }
-
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")

@@ -29,7 +29,7 @@ from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_o
 from jiyi.protocol.wire.signatures import KeyScope
 from jiyi.settings import get_settings
 from models.db.actions import Actor
-from models.db.outages import outage, refused_value
+from models.db.errors import outage, refused_value
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters

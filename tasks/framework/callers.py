@@ -17,9 +17,8 @@ from jiyi.once import once
 from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.signatures import AT_HEADER, ID, KEY_HEADER, SERVICE, SIGNATURE_HEADER, KeyScope, call_signature, service_call_key
 from jiyi.settings import get_settings
-from models.accounts.api_keys import ApiKey
+from models.accounts.api_keys import ApiKey, known_keys, noted_uses
 from models.accounts.audit import OPERATOR
-from models.accounts.known_keys import known_keys, noted_uses
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.valkey import valkey

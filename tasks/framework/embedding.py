@@ -20,7 +20,7 @@ from tasks.framework.work import Batch
 
 
 class Texts(Protocol):
-    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``, ``models.items.searching``)."""
+    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``, ``models.items.storage``)."""
 
     def to_embed(self, connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
         """Texts of these subjects that have no vector of this model."""

@@ -25,12 +25,12 @@ from engine.operations.jobs import JOBS, Job
 from jiyi.errors import JiyiError, NotAllowed
 from jiyi.protocol.base import JsonObject
 from jiyi.settings import Settings, get_settings
-from models.db.connection import unit_of_work
+from models.db.connection import database_time, unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import agents
 from models.memory.agents import AgentName
 from models.operations import meters
-from models.queue import clock, ticks
+from models.queue import ticks
 from models.queue.ticks import MORE, Attempt
 from tasks.framework import callers
 from tasks.framework.renewal import lease_renewer
@@ -109,7 +109,7 @@ class Run:
         after: AgentName = (self.place[0], self.place[1]) if isinstance(self.place, list) else ("", "")
         while True:
             with self.transaction() as connection:
-                page = agents.names(connection, self.group_id, after, AGENTS_PAGE)
+                page = agents.next_agents(connection, self.group_id, after, AGENTS_PAGE)
             for agent in page:
                 yield agent
                 if self.summary.pop(MORE, None) is None:  # else it stopped in the middle of this one
@@ -171,7 +171,7 @@ def perform(known: Job, slot: datetime | None = None, group_id: str | None = Non
     if slot is None and not schedule.every:
         return None
     with unit_of_work() as connection:
-        now = clock.now(connection)
+        now = database_time(connection)
         alone = slot is None and not known.overlaps
         tick = ticks.begin(connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone)
     if tick is None:

@@ -1,10 +1,11 @@
-"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust."""
+"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes trust."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -12,6 +13,9 @@ from engine.growth import skills, workflows
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
+from engine.growth.trajectories import compress as compress_steps
+from engine.growth.trajectories import satisfaction
+from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.embedders import embedder
 from engine.retrieval.thresholds import thresholds_of
@@ -20,28 +24,28 @@ from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth import candidates, feedback
-from models.growth.candidates import Grown, KnownArtifact
-from models.growth.feedback import WEIGH
+from models.growth import evolution, trajectories
+from models.growth.evolution import WEIGH, Grown, KnownArtifact
+from models.growth.trajectories import COMPRESS, SILENCE_MINUTES
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
+log = logging.getLogger(__name__)
 #: A pattern is worth a skill when its experiences were used again so often together.
 MIN_REUSE = 3
 #: A pattern, and a candidate, is worth a question to people from this confidence on.
 MIN_CONFIDENCE = 0.7
-
-log = logging.getLogger(__name__)
-
 #: Seconds; the claim is renewed meanwhile.
 TIME_LIMIT = 300
 WEIGH_BATCH = 50
-
 #: Patterns of an agent, each with the candidate that comes of it once it is due.
 Look = Callable[[Connection, AgentName], list[tuple[Pattern, SkillCandidate | None]]]
+BATCH = 20
+COMPRESS_SECONDS = 60
 
 
 @work_task(AGGREGATE, batch=1, time_limit=TIME_LIMIT)
@@ -72,16 +76,16 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            vote_row = feedback.vote_of_event(connection, event_id)
+            vote_row = evolution.vote_of_event(connection, event_id)
             if vote_row is None:  # erased meanwhile
                 continue
             name, vote, at = vote_row
             by = f"agent:{name[1]}"
-            owner = feedback.lock_owner(connection, name[0], vote)
+            owner = evolution.lock_owner(connection, name[0], vote)
             if owner is None:
-                feedback.note_ignored_vote(connection, name, vote, by)
+                evolution.note_ignored_vote(connection, name, vote, by)
             else:
-                feedback.count_vote(connection, owner, event_id, vote, by, at)
+                evolution.count_vote(connection, owner, event_id, vote, by, at)
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
@@ -91,7 +95,7 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
             drafts = [] if name is None else look(connection, name)
-            known = [] if name is None else candidates.known_artifacts(connection, name, kind)
+            known = [] if name is None else evolution.known_artifacts(connection, name, kind)
         written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts]
         grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
@@ -101,18 +105,18 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             if look(connection, name) != drafts:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
-                candidates.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+                evolution.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     return [
         (pattern, skills.draft_skill(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
-        for pattern in aggregated(candidates.experiences_of(connection, name))
+        for pattern in aggregated(evolution.experiences_of(connection, name))
     ]
 
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
-    ran = candidates.trajectories_of(connection, name)
+    ran = evolution.trajectories_of(connection, name)
     return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
 
 
@@ -122,7 +126,7 @@ def _written(
     """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    existing = candidates.known_of(pattern, known)
+    existing = evolution.known_of(pattern, known)
     if existing is not None and existing.status in ("pending", "accepted", "archived"):
         return candidate
     language = language_of(pattern.title)
@@ -138,7 +142,7 @@ def _written(
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
     if candidate is None:
         return Grown(pattern)
-    own = candidates.known_of(pattern, known)
+    own = evolution.known_of(pattern, known)
     others = [other for other in known if other is not own and other.status in ("pending", "accepted")]
     report = skills.inspect_candidate(
         candidate,
@@ -159,3 +163,30 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     return [
         ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
     ]
+
+
+@work_task(COMPRESS, batch=BATCH, time_limit=COMPRESS_SECONDS, owed_ahead=SILENCE_MINUTES * 60)
+def compress(batch: Batch) -> None:
+    """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
+
+    It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied users are.
+    Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
+    """
+    composed = False
+    judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
+    silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
+    with batch.finish() as (connection, owed):
+        sessions = {key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None}
+        agents = lock_agents(connection, [session.agent for session in sessions.values()])
+        for key, session in sessions.items():
+            steps = trajectories.steps_of(connection, session, key, silent_since)
+            trajectory = compress_steps(steps, judge)
+            if trajectory is not None:
+                trajectories.store_trajectory(connection, session, steps, trajectory)
+                if trajectory.tools_used:
+                    pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    composed = True
+            if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
+                batch.later[key] = again
+    if composed:
+        wake(COMPOSE)

@@ -21,8 +21,8 @@ from jiyi.protocol.growth import SELF_TRIGGERS
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
-from models.growth import identity, self_review, self_review_schedule
-from models.growth.self_review_schedule import ReviewSchedule
+from models.growth import identity, self_review
+from models.growth.self_review import ReviewSchedule
 from models.growth.work import FOLLOW_PROFILE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
@@ -66,7 +66,7 @@ class SelfReview:
         """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
         self_review.store_findings(connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings)
         seen_to = self.turns[-1].node_count if self.turns else self.known.seen_to
-        return self_review_schedule.finish_review(connection, self.name, self.known, seen_to)
+        return self_review.finish_review(connection, self.name, self.known, seen_to)
 
 
 class SelfReviews:
@@ -76,14 +76,14 @@ class SelfReviews:
 
     def begin(self, connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
         """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
-        known = self_review_schedule.find_schedule(connection, name)
+        known = self_review.find_schedule(connection, name)
         if not (called_for or known.rhythm.asked or known.due):
             return None
         turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
         return SelfReview(name, known, turns, self_review.files_text(connection, name))
 
     def lock(self, connection: Connection, name: AgentName) -> None:
-        self_review_schedule.lock_schedule(connection, name)
+        self_review.lock_schedule(connection, name)
 
 
 LOOKS.append(SelfReviews())

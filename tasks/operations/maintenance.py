@@ -1,11 +1,15 @@
-"""Jobs that keep the service itself in order."""
+"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to it."""
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
+
+from celery import shared_task
 
 from engine.operations import jobs
 from engine.operations.jobs import BACKUP_SECONDS, JOBS
@@ -18,29 +22,33 @@ from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
-from models.memory import access, strength
-from models.operations import backups, llm_usage, pg_tools, upkeep
-from models.operations import upkeep as pruning
+from models.db.connection import CLOCK_AHEAD, unit_of_work
+from models.memory import access, nodes
+from models.operations import backups, numbers, signs_of_life
 from models.operations.actions import preview_job, show_llms
-from models.operations.pg_tools import BackupError
-from models.queue import clock, news, pending_work, ticks
+from models.operations.backups import BackupError
+from models.queue import news, pending_work, ticks
+from models.queue.broker_queues import task_queues
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
-from tasks.framework.jobs import LOOK_SECONDS, Run, job, rehearse
+from tasks.framework.jobs import LOOK_SECONDS, BeatEntry, Run, job, rehearse
 from tasks.framework.rpc import implements
 from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
 
+log = logging.getLogger(__name__)
 #: Days after which dead letters that were replayed or discarded are deleted.
 LETTERS_DAYS = 180
 #: Days after which runs of jobs are deleted.
 TICKS_DAYS = 30
-
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
 #: Rows of pending work that one run brings forward.
 BROUGHT_FORWARD = 10_000
+#: Days: a service older than this needs a backup that is younger, or the check fails.
+MAX_AGE_DAYS = 7
+#: Seconds; it takes a millisecond.
+TIME_LIMIT = 10
 
 
 @job("reconcile")
@@ -77,7 +85,7 @@ def _longest_wait() -> float:
         TRY_AGAIN_MAX,
         *(kind.owed_ahead for kind in KINDS.values()),
     )
-    return max(waits) + clock.AHEAD.total_seconds()
+    return max(waits) + CLOCK_AHEAD.total_seconds()
 
 
 @job("recompute_kw_strength")
@@ -88,7 +96,7 @@ def recompute_kw_strength(run: Run) -> None:
     """
     for group_id, agent_id in run.agents():
         with run.transaction() as connection:
-            look = strength.drift if run.dry else strength.repair
+            look = nodes.drift if run.dry else nodes.repair
             drift = look(connection, group_id, agent_id)
             if drift.keywords and not run.dry:
                 audit.record(
@@ -101,7 +109,7 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
+        if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < nodes.MAX_SHOWN:
             drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 
@@ -113,16 +121,16 @@ def prune(run: Run) -> None:
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
-    ages |= {"retrievals": records.KEPT_DAYS, **upkeep.OTHER_AGES}
+    ages |= {"retrievals": records.KEPT_DAYS, **numbers.OTHER_AGES}
     for table, days in ages.items():
         if not days:
             continue
         before = run.now - timedelta(days=days)
         if run.dry:
             with run.transaction() as connection:
-                run.count(**{table: pruning.count(connection, table, before)})
+                run.count(**{table: numbers.count_old(connection, table, before)})
             continue
-        deleted = run.repeat(partial(pruning.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
@@ -136,8 +144,8 @@ def take_snapshot(run: Run) -> None:
     Safe to repeat because it only reads.
     """
     with run.transaction() as connection:
-        run.summary.update(upkeep.stored(connection))
-    run.summary.update(upkeep.queued())
+        run.summary.update(numbers.stored(connection))
+    run.summary.update(numbers.queued())
 
 
 @implements(preview_job)
@@ -146,10 +154,6 @@ def preview(actor: Actor, request: RunJob) -> Tick:
     job, now, began = jobs.find(request.job), datetime.now(UTC), time.monotonic()
     rehearsal = rehearse(job, None if request.whole_service else actor.group_id)
     return Tick(job=job.name, slot=now, state="dry run", summary=rehearsal, seconds=time.monotonic() - began)
-
-
-#: Days: a service older than this needs a backup that is younger, or the check fails.
-MAX_AGE_DAYS = 7
 
 
 @job("backup")
@@ -173,7 +177,7 @@ def verify_backup(run: Run) -> None:
     """
     longest = timedelta(days=MAX_AGE_DAYS)
     newest = next(iter(backups.existing()), None)
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         since = backups.first_stored(connection)
     wanted = since is not None and run.now - since > longest
     if newest is None:
@@ -187,15 +191,12 @@ def verify_backup(run: Run) -> None:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
-on_usage(llm_usage.record)
-
-
 @implements(show_llms)
 def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
     """Safe to repeat because it only reads."""
     first_day = (datetime.now(UTC) - timedelta(days=request.days - 1)).date()
     with unit_of_work() as connection:
-        usage = llm_usage.since(connection, actor.group_id, first_day)
+        usage = numbers.usage_since(connection, actor.group_id, first_day)
     active = _active()
     vendors = [
         LLMVendor(
@@ -224,3 +225,34 @@ def _active() -> ActiveLLM:
         breaker=breakers.read_state(endpoint.breaker),
         problem=f"no key: set {endpoint.key_names}" if missing else None,
     )
+
+
+@shared_task(name=signs_of_life.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
+def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
+    """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
+
+    Anybody may send one: so it counts for the queue that it came through, and for no longer a wait than beat knows of.
+    """
+    came_through = (self.request.delivery_info or {}).get("routing_key")
+    if queue != came_through or queue not in task_queues():
+        log.warning("a canary of another queue than it says was not noted")
+        return
+    now = time.time()
+    sent = now if sent_at is None else float(sent_at)
+    signs_of_life.record_canary(queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now)
+
+
+def canary_schedule() -> dict[str, BeatEntry]:
+    """What beat sends, if it is due (``workers.celery.beat``)."""
+    return {
+        f"{signs_of_life.TASK} {queue}": {
+            "task": signs_of_life.TASK,
+            "schedule": signs_of_life.CANARY_EVERY,
+            "args": (queue,),
+            "options": {"queue": queue, "retry": False},
+        }
+        for queue in task_queues()
+    }
+
+
+on_usage(numbers.record_usage)

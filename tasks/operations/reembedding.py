@@ -21,10 +21,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.nodes import TextToEmbed
 from models.memory.work import ENLARGE
-from models.operations import embedding_models, reembedding
+from models.operations import embedding_models
 from models.operations.actions import show_embedders, step_reembedding
-from models.operations.embedding_models import ActiveModel
-from models.operations.reembedding import Reembedding
+from models.operations.embedding_models import ActiveModel, Reembedding
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from models.retrieval import enlargement
@@ -49,7 +48,8 @@ def step(actor: Actor, request: ReembeddingStep) -> MoveState:
 
 def _step(actor: Actor, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
-        used, begun, last = embedding_models.active_model(connection), reembedding.filling(connection), reembedding.finished(connection)
+        used = embedding_models.active_model(connection)
+        begun, last = embedding_models.filling(connection), embedding_models.finished(connection)
     if used is None:
         raise InvalidRequest(["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"])
     spec = _target(request, begun)
@@ -62,7 +62,7 @@ def _step(actor: Actor, request: ReembeddingStep) -> MoveState:
     if model == used.model:
         return _finish(_as_move(used, last, everything=request.everything), request)
     with unit_of_work() as connection:
-        unfolded = reembedding.unfolded(connection, used.model)
+        unfolded = embedding_models.unfolded(connection, used.model)
     if unfolded and last is not None:  # the move before this one was left at its end
         return _fold(last, request, unfolded)
     return _begin(actor, spec, used, request)
@@ -82,18 +82,18 @@ def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep
     model = model_of(spec)
     vectors = embedder_of(str(spec)).passages([PROBE])
     with unit_of_work() as connection:
-        reembedding.begin(connection, model, str(spec), used.model, everything=request.everything)
-        begun = reembedding.filling(connection)
+        embedding_models.begin(connection, model, str(spec), used.model, everything=request.everything)
+        begun = embedding_models.filling(connection)
         assert begun is not None
         embedding_models.check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
-        reembedding.set_size(connection, begun, vectors.shape[1])
+        embedding_models.set_target_size(connection, begun, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
 
 
 def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
-        items = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
+        items = embedding_models.to_embed(connection, begun, request.batch, begun.position or embedding_models.FIRST)
     if len(items) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
         return _switch(actor, begun)
     _embed(begun, items)
@@ -104,10 +104,10 @@ def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
     new = _vectors(begun, [item for item in found if item.reuse is None])
     copies = [item for item in found if item.reuse is not None]
     with unit_of_work() as connection:
-        if not reembedding.is_wanted(connection, begun):
+        if not embedding_models.is_wanted(connection, begun):
             raise _cancelled(begun)
-        reembedding.put(connection, begun, new, copies)
-        reembedding.set_position(connection, begun, found[-1].node_id)
+        embedding_models.put(connection, begun, new, copies)
+        embedding_models.set_position(connection, begun, found[-1].node_id)
 
 
 def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
@@ -127,7 +127,7 @@ def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Floa
     if convert is None or not found:
         return {}
     with unit_of_work() as connection:
-        stored = reembedding.stored(connection, begun.replaces, [item.node_id for item in found])
+        stored = embedding_models.stored(connection, begun.replaces, [item.node_id for item in found])
     hashes = [item.key_hash for item in found if item.node_id in stored]
     vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
     return dict(zip(hashes, vectors, strict=True))
@@ -137,25 +137,25 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
     left = None
     if request.count:
         with unit_of_work() as connection:
-            left = reembedding.left(connection, begun)
+            left = embedding_models.left(connection, begun)
     return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
 
 
 def _switch(actor: Actor, begun: Reembedding) -> MoveState:
     """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
     with unit_of_work() as connection:
-        reembedding.hold(connection)
-        current = reembedding.filling(connection)
+        embedding_models.hold_move(connection)
+        current = embedding_models.filling(connection)
         if current is None:  # somebody else has just done it
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         if current.model != begun.model:
             raise _cancelled(begun)
-        items = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
+        items = embedding_models.to_embed(connection, begun, LAST_MEMORIES + 1)
         if len(items) > LAST_MEMORIES:
-            reembedding.set_position(connection, begun, None)  # another round
+            embedding_models.set_position(connection, begun, None)  # another round
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
-        reembedding.put(connection, begun, _vectors(begun, items), [])
-        kinds = reembedding.switch(connection, begun)
+        embedding_models.put(connection, begun, _vectors(begun, items), [])
+        kinds = embedding_models.switch(connection, begun)
         _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
     wake(*kinds)
     return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(items))
@@ -171,11 +171,11 @@ def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -
 def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
     with unit_of_work() as connection:
-        unfolded = reembedding.unfolded(connection, last.model)
+        unfolded = embedding_models.unfolded(connection, last.model)
     if unfolded:
         return _fold(last, request, unfolded)
     with unit_of_work() as connection:
-        items = reembedding.to_embed(connection, last, request.batch)
+        items = embedding_models.to_embed(connection, last, request.batch)
         if not items:
             pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
     if not items:
@@ -188,10 +188,10 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
 def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:
     """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
     with unit_of_work() as connection:
-        wait = get_settings().request_timeout - reembedding.seconds_since_switch(connection)
+        wait = get_settings().request_timeout - embedding_models.seconds_since_switch(connection)
         if wait > 0:
             return MoveState(phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait)
-        done = reembedding.fold(connection, last.model, request.batch)
+        done = embedding_models.fold(connection, last.model, request.batch)
     return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
 
 
@@ -201,7 +201,7 @@ def _cancelled(begun: Reembedding) -> InvalidRequest:
 
 def _cancel(actor: Actor) -> MoveState:
     with unit_of_work() as connection:
-        model = reembedding.cancel(connection)
+        model = embedding_models.cancel(connection)
         if model is None:
             raise InvalidRequest(["cancel: no move is under way that could be ended"])
         _record(connection, actor, model, "cancelled")
@@ -220,9 +220,9 @@ def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport
     named = chosen(settings)
     with whole_service(), unit_of_work() as connection:  # counts only
         used = embedding_models.active_model(connection)
-        begun = reembedding.filling(connection)
+        begun = embedding_models.filling(connection)
         models = embedding_models.all_models(connection)
-        left = None if begun is None else reembedding.left(connection, begun)
+        left = None if begun is None else embedding_models.left(connection, begun)
     active = named if used is None else parse(used.spec, SETTING, LOCAL)
     others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
     return EmbedderReport(
@@ -235,7 +235,7 @@ def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport
     )
 
 
-def _notes(spec: str, named: str, used: str | None, begun: reembedding.Reembedding | None) -> list[str]:
+def _notes(spec: str, named: str, used: str | None, begun: embedding_models.Reembedding | None) -> list[str]:
     notes = []
     if used is None:
         notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")

@@ -38,9 +38,8 @@ from models.retrieval.columns import Rows
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
-from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, unknown_agent, whole_answer
+from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
-from tasks.retrieval.reranking import reranked
 
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.stores.changes import Found, Place
 from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
-from models.stores.paths import is_within
+from models.stores.saved_files import is_within
 
 #: Bytes of a file that stores read; larger ones are left out, and said so: whoever indexes one has all of it in memory.
 MAX_FILE_BYTES = 20 << 20

@@ -18,10 +18,10 @@ from jiyi.settings import get_settings
 from jiyi.stores.types import EmbeddingConfig, EmbeddingParams
 from models.db.connection import unit_of_work
 from models.operations import embedding_models
-from models.stores import rows, vectors
-from models.stores.items import EMBED_ITEMS
+from models.stores import items as items_
+from models.stores import rows
+from models.stores.items import EMBED_ITEMS, ItemToEmbed, vendor
 from models.stores.rows import StoreRecord
-from models.stores.vectors import ItemToEmbed, vendor
 from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task
 
@@ -60,16 +60,16 @@ def embed_items(batch: Batch) -> None:
                 one.embedder.hold(connection, len(next(iter(one.made.values()))))
             new = [(item, one.made[item.content_hash]) for item in one.wanted if item.item_id in mine and item.content_hash in one.made]
             same = [item.item_id for item in one.wanted if item.item_id in mine and item.content_hash not in one.made]
-            vectors.fill(connection, store_id, new, one.embedder.model)
-            vectors.copy(connection, store_id, same, one.embedder.model)
+            items_.fill(connection, store_id, new, one.embedder.model)
+            items_.copy(connection, store_id, same, one.embedder.model)
         models = {store_id: one.embedder.model for store_id, one in stores.items()}
-        batch.again.extend(vectors.without(connection, owed, models))
+        batch.again.extend(items_.without(connection, owed, models))
 
 
 def _items_by_store(batch: Batch) -> list[tuple[StoreRecord, list[ItemToEmbed]]]:
     items: dict[UUID, list[ItemToEmbed]] = defaultdict(list)
     with unit_of_work() as connection:
-        for item in vectors.to_embed(connection, batch.subject_ids):
+        for item in items_.to_embed(connection, batch.subject_ids):
             items[item.store_id].append(item)
         return [(store, items[store_id]) for store_id, store in rows.by_ids(connection, list(items)).items()]
 
@@ -80,7 +80,7 @@ def _embed(store: StoreRecord, wanted: list[ItemToEmbed]) -> _OfStore | None:
         embedder = embedder_of_store(connection, store)
         if embedder is None:
             return None
-        known = vectors.known(connection, store.store_id, [item.content_hash for item in wanted], embedder.model)
+        known = items_.known(connection, store.store_id, [item.content_hash for item in wanted], embedder.model)
     missing = {item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known}
     made = embedder.passages(list(missing.values())) if missing else ()
     return _OfStore(embedder, wanted, dict(zip(missing, made, strict=True)))

@@ -22,7 +22,7 @@ from jiyi.stores.types import FileMemoryConfig, FileSource
 from models.db.connection import unit_of_work
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.stores import file_rows, paths, rows
+from models.stores import file_rows, rows, saved_files
 from models.stores.backends import INDEX, SCAN
 from models.stores.file_rows import FileRow, Outcome
 from models.stores.items import EMBED_ITEMS
@@ -97,12 +97,12 @@ def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
 
 
 def _look_through(store: StoreRecord) -> _Sources:
-    allowed = paths.roots(store.group_id)
+    allowed = saved_files.roots(store.group_id)
     found: dict[tuple[str, str], Found] = {}
     whole, roots = Look(), dict[str, Path]()
     for source in store.config.file_sources:
         try:
-            root = roots[source.path] = paths.source_path(store.group_id, source.path, "file_sources")
+            root = roots[source.path] = saved_files.source_path(store.group_id, source.path, "file_sources")
         except ConfigError as error:  # allowed when it was declared, and no longer
             whole.notes.append(str(error))
             continue
@@ -200,9 +200,9 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
     if source is None:  # declared no longer
         _forget(batch, store, file)
         return
-    path, allowed = Path(), paths.roots(store.group_id)
+    path, allowed = Path(), saved_files.roots(store.group_id)
     try:
-        path = disk.path_of(paths.source_path(store.group_id, source.path, "file_sources"), file.path)
+        path = disk.path_of(saved_files.source_path(store.group_id, source.path, "file_sources"), file.path)
         contents = disk.read(path, allowed)
         if _is_indexed(file, config, source, contents):
             _note(batch, store, file, contents)

@@ -16,7 +16,7 @@ from jiyi.text.words import language_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import actions, digests, news
+from models.tiers import actions, digests
 from models.tiers.digests import ClusterSummary
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
@@ -64,7 +64,7 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     summed = _summed(group_id, made)
     with unit_of_work() as connection:
         digest_id = digests.store(connection, group_id, since, until, count, made, summed, actor)
-    news.digested(group_id, digest_id, len(summed))
+    actions.digested(group_id, digest_id, len(summed))
     return digest_id, len(summed)
 
 

@@ -28,7 +28,7 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import guards, knowledge, news, quarantine, working
+from models.tiers import actions, knowledge, quarantine, working
 from models.tiers import query as memory
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.quarantine import INGRESS, Output
@@ -36,8 +36,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 #: The kind of work of an entry that the LLM is to be asked about.
 CONSISTENCY = "consistency"
@@ -75,7 +74,7 @@ def _load(batches: list[Batch]) -> None:
     loaded: list[list[Output]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
-            loaded.append(guards.flagged(connection, quarantine.load(connection, batch.subject_ids)))
+            loaded.append(quarantine.flagged(connection, quarantine.load(connection, batch.subject_ids)))
     with unit_of_work() as connection:
         model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
     for batch, outputs in zip(batches, loaded, strict=True):
@@ -158,7 +157,7 @@ def _known(entry: Entry, model: str | None) -> KnownEntry:
 
 def _count(group_id: str, screened: _Screened) -> None:
     reasons = Counter(f"rejected_{verdict.reason}" for _, verdict in screened.refused)
-    news.screened(
+    actions.screened(
         group_id,
         [entry.entry_id for entry in screened.accepted],
         Counter(verdict.reason or "" for _, verdict in screened.refused),
@@ -202,7 +201,7 @@ def consistency(batch: Batch) -> None:
                 quarantine.set_flags(connection, output.group_id, output.entry_id, flags)
                 working.flag(output.group_id, output.entry_id, flags)
     for group_id, gone in refused.items():
-        news.screened(group_id, [], Counter(inconsistent=len(gone)), 0)
+        actions.screened(group_id, [], Counter(inconsistent=len(gone)), 0)
         working.count(group_id, rejected=len(gone), rejected_inconsistent=len(gone))
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from models.accounts import login_attempts
-from models.accounts.login_attempts import FREE_BY_PAIR
+from models.accounts import sign_in
+from models.accounts.sign_in import FREE_BY_PAIR
 from tests.browser.conftest import Open, enter
 from tests.services import PASSWORD, somebody
 
@@ -68,13 +68,13 @@ def test_who_guesses_waits_even_with_the_right_password(open_browser: Open) -> N
         try_password(page, user.name, "a guess")
     assert answer.value.status == 403
     for _ in range(FREE_BY_PAIR - 1):
-        assert login_attempts.count(user.name, "127.0.0.1").wait == 0
+        assert sign_in.count_guess(user.name, "127.0.0.1").wait == 0
     later = time.time()
     with pytest.MonkeyPatch.context() as patch:  # six more, each as soon as it may, from the same address
         for seconds in (2, 3, 5, 9, 17, 33):
             later += seconds
-            patch.setattr(login_attempts.time, "time", lambda later=later: later)
-            assert login_attempts.count(user.name, "127.0.0.1").wait == 0
+            patch.setattr(sign_in.time, "time", lambda later=later: later)
+            assert sign_in.count_guess(user.name, "127.0.0.1").wait == 0
     for password in ("another guess", PASSWORD):
         try_password(page, user.name, password)
         expect(page.get_by_text(re.compile("^Too many wrong passwords. Wait [0-9]+ seconds, then try again.$"))).to_be_visible()

@@ -13,14 +13,14 @@ import pytest
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.erasure import references
+from models.erasure import traces
 from models.erasure.matching import UUIDS
-from models.operations import heartbeats
+from models.operations import signs_of_life
 from tests.integration.erasure.test_erasure import alone, carry_on, report_of
 from tests.integration.memory.test_inbox import rows
 from tests.integration.programs import Program
 from tests.integration.tiers import outputs
-from workers.celery import heartbeat
+from workers.celery import worker_setup
 
 __all__ = ["alone"]
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
@@ -46,7 +46,7 @@ def mentioned(group: str, *ids: UUID) -> list[str]:
     wanted = {str(one) for one in ids}
     found = []
     with unit_of_work() as connection:
-        tables = references.columns(connection)
+        tables = traces.columns(connection)
     for table, columns in tables.items():
         texts = ", ".join(f'"{column.name}"::text' for column in columns)
         if table not in ("erasures", "erasing_ids"):
@@ -96,8 +96,8 @@ def test_ids_wherever_a_program_can_write_one(api: Program, group: str) -> None:
     report = erased(api, group, node_ids=[str(gone)])
     assert report["scrubbed"]["memory_nodes"] == 1
     (node,) = rows("SELECT * FROM memory_nodes WHERE node_id = :id", id=holder)
-    assert node["description"] == f"see {references.NOBODY}, and again {references.NOBODY}"
-    assert node["keywords"] == [references.NOBODY, "kept"]
+    assert node["description"] == f"see {traces.NOBODY}, and again {traces.NOBODY}"
+    assert node["keywords"] == [traces.NOBODY, "kept"]
     assert node["session_id"] == str(gone)  # a name that the program chose; it names a session
     assert mentioned(group, gone) == []
 
@@ -115,7 +115,7 @@ def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str
     """Of a killed worker what it reported of its indexes is still there, and its last heartbeat is half a minute old."""
     killed = "elsewhere:1"
     valkey().set(valkey_keys.indexes(killed), json.dumps({"indexes": 1, "memories": 1, "bytes": 1, "limit_bytes": 1}), ex=300)
-    silent = {"name": "retrieval@elsewhere", "queues": [], "at": time.time() - heartbeats.COUNTS_SECONDS - 1}
+    silent = {"name": "retrieval@elsewhere", "queues": [], "at": time.time() - signs_of_life.COUNTS_SECONDS - 1}
     valkey().hset(valkey_keys.WORKERS, killed, json.dumps(silent))
     gone = published(api, group, "to be erased")
     erased(api, group, node_ids=[str(gone)])
@@ -124,11 +124,11 @@ def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str
 def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
-    clock = iter([0.0, heartbeats.COUNTS_SECONDS, heartbeats.COUNTS_SECONDS])
-    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(heartbeat, "forget_everything", lambda: done.append("forgot"))
-    monkeypatch.setattr(heartbeats, "record", lambda *_: done.append("said so"))
-    beating = heartbeat.Heartbeat("test@here", [])
+    clock = iter([0.0, signs_of_life.COUNTS_SECONDS, signs_of_life.COUNTS_SECONDS])
+    monkeypatch.setattr(worker_setup, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(worker_setup, "forget_everything", lambda: done.append("forgot"))
+    monkeypatch.setattr(signs_of_life, "record_heartbeat", lambda *_: done.append("said so"))
+    beating = worker_setup.Heartbeat("test@here", [])
     beating._stop.set()  # one beat
     beating.start()
     beating._thread.join()
@@ -141,8 +141,8 @@ def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it
         ({"replaces": "{id}", "by": "klaus"}, {"by": "klaus"}),
         ({"entry": "{id}"}, {}),
         ({"replaces": "another"}, {"replaces": "another"}),
-        (["{id}", 1, None, {"a": ["{id}"]}], [references.NOBODY, 1, None, {"a": [references.NOBODY]}]),
-        ("a {id} b", f"a {references.NOBODY} b"),
+        (["{id}", 1, None, {"a": ["{id}"]}], [traces.NOBODY, 1, None, {"a": [traces.NOBODY]}]),
+        ("a {id} b", f"a {traces.NOBODY} b"),
         (3.5, 3.5),
     ],
 )
@@ -156,4 +156,4 @@ def test_json_without_an_id(value: Any, left: Any) -> None:
             return [named(inner) for inner in one]
         return one.replace("{id}", gone) if isinstance(one, str) else one
 
-    assert references.without(named(value), {gone}) == left
+    assert traces.without(named(value), {gone}) == left

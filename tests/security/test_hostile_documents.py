@@ -16,7 +16,7 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions
-from models.stores.paths import own_folder
+from models.stores.saved_files import own_folder
 from tests.integration.stores.folders import Folder
 from tests.integration.stores.kept import SIMPLE, Kept
 from tests.unit.parsing.test_children import HIDDEN_DEPTH

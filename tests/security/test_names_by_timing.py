@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 
 from jiyi.protocol.accounts import PASSWORD_HASH
-from models.accounts import signing_in
+from models.accounts import sign_in as signing_in
 from tests.services import PASSWORD, somebody
 
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import Client
-from models.appointments.due import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
+from models.appointments.schedules import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue.wakeups import wake
@@ -26,7 +26,7 @@ SECONDS = 120
 
 #: The worker as it is, but that it dies …
 START = (
-    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments.schedules as s, tasks.appointments.heartbeats as h; die = lambda: "
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments.schedules as s, tasks.appointments.schedules as h; die = lambda: "
     "os.kill(os.getpid(), 9); {fault}; from celery.__main__ import main; main()"
 )
 FAULTS = {

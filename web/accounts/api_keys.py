@@ -20,8 +20,7 @@ from werkzeug.exceptions import TooManyRequests, Unauthorized
 
 from jiyi.protocol.limits import ANONYMOUS
 from jiyi.settings import get_settings
-from models.accounts.api_keys import ApiKey
-from models.accounts.known_keys import PresentedKeys
+from models.accounts.api_keys import ApiKey, PresentedKeys
 from web.accounts.identity import Identity, Scope, identify, need
 from web.security import LOOPBACK, is_loopback
 

@@ -15,8 +15,8 @@ from flask import Flask, current_app, request, session
 from flask.sessions import SecureCookieSessionInterface
 
 from jiyi.settings import get_settings
-from models.accounts import signing_in
-from models.accounts.lookup_cache import LookupCache
+from models.accounts import sign_in as signing_in
+from models.accounts.api_keys import LookupCache
 from models.accounts.users import User
 from models.db.bounded_reads import Unanswered
 from web.security import is_loopback

@@ -13,8 +13,8 @@ from flask_babel import ngettext
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Unauthorized
 
-from models.accounts import signing_in
-from models.accounts.signing_in import HashingBusy
+from models.accounts import sign_in as signing_in
+from models.accounts.sign_in import HashingBusy
 from models.accounts.users import User
 from web.accounts import sessions
 from web.accounts.identity import Identity, identify

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.accounts import ROLES, Key, NewKey, hash_password, make_password, password_problem
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key
-from models.accounts import actions, api_keys, audit, signing_in, users
+from models.accounts import actions, api_keys, audit, sign_in, users
 from models.accounts.users import User
 from models.erasure import actions as erasure_actions
 from models.erasure import progress
@@ -141,7 +141,7 @@ def change_password() -> ResponseReturnValue:
     if password_problem(new):
         refuse("new", _("That is too short or too long: 10 to 1,000 characters."))
     with signin.busy_told():
-        attempt = signing_in.confirm(user, request.form.get("old", ""), request.remote_addr or "")
+        attempt = sign_in.confirm(user, request.form.get("old", ""), request.remote_addr or "")
     if attempt.wait:
         abort(429, signin.refusal(attempt.wait))
     if attempt.user is None:

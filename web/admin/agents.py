@@ -19,11 +19,11 @@ from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.protocol.reflection import State, Trigger
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
-from models.memory import actions, agent_reads
-from models.memory.agent_reads import Span, TimelineSpan
-from models.memory.search import FoundMemory, MemoryFilter, search
+from models.memory import agents as stored_agents
+from models.memory import archive
+from models.memory.agents import Span, TimelineSpan
+from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
-from models.reflection import reads as reflection_reads
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
@@ -42,7 +42,7 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 @page(agent_pages, "/agents", "agents.html", name="index")
 def agents(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    rows = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
+    rows = listed("agents", stored_agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
     return {"after": after or None, **rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
@@ -59,12 +59,12 @@ def agents(connection: Connection, group: str) -> Context:
 )
 def agent(connection: Connection, group: str, agent: str) -> Context | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
-    state = agent_reads.agent(connection, group, agent)
+    state = stored_agents.agent_row(connection, group, agent)
     if state is None:
         return None
-    keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
+    keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
     questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
-    span = agent_reads.span(connection, group, agent)
+    span = stored_agents.span(connection, group, agent)
     unit = unit_for(span)
     return {
         **memories,
@@ -73,8 +73,8 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         "questions": questions["questions"],
         "questions_next": questions["next"],
         "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
-        "has": agent_reads.belongings(connection, group, agent),
-        "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
+        "has": stored_agents.belongings(connection, group, agent),
+        "timeline": {"unit": unit, "spans": stored_agents.timeline(connection, group, agent, unit) if span else []},
     }
 
 
@@ -91,7 +91,7 @@ def keywords(group: str, agent: str) -> str:
     """The next keywords, weaker ones."""
     storable(group, agent)
     offset, most = inputs.whole("offset", MAX_KEYWORDS) or 0, inputs.whole("most") or 1
-    strengths = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
+    strengths = from_database(lambda c: stored_agents.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
     return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(strengths, offset))
 
 
@@ -100,7 +100,7 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
     need("admin")
     changes = settings_changes(_row(group, agent).settings, request.form)
-    perform(actions.configure, checked(actions.configure.request, **{"agent_id": agent, **changes}))
+    perform(archive.configure, checked(archive.configure.request, **{"agent_id": agent, **changes}))
     if not wants_fragment():
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
     row = _row(group, agent)
@@ -125,7 +125,7 @@ def _keywords(strengths: Sequence[KeywordStrength], offset: int) -> Context:
 
 def _row(group: str, agent: str) -> AgentState:
     storable(group, agent)
-    state = from_database(lambda connection: agent_reads.agent(connection, group, agent))
+    state = from_database(lambda connection: stored_agents.agent_row(connection, group, agent))
     if state is None:
         abort(404, str(NO_AGENT) % {"agent": agent, "group": group})
     return state
@@ -269,17 +269,17 @@ NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(gr
 @page(reflection_pages, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
 def reflections(connection: Connection, group: str) -> Context:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
-    reflections = reflection_reads.reflections(
+    reflections = reflection.reflection_page(
         connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=REFLECTIONS_PER_PAGE + 1
     )
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},
-        "agents": agent_reads.names(connection, group),
+        "agents": stored_agents.agent_names(connection, group),
         **listed("reflections", reflections, REFLECTIONS_PER_PAGE, "created_at", "reflection_id"),
     }
 
 
 @page(reflection_pages, "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", name="reflection", missing=NO_REFLECTION)
 def one_reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
-    reflection_ = reflection_reads.reflection(connection, group, reflection_id)
+    reflection_ = reflection.find_reflection(connection, group, reflection_id)
     return None if reflection_ is None else {"reflection": reflection_}

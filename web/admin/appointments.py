@@ -9,7 +9,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
-from models.appointments import alerts, heartbeat_actions, heartbeats, schedule_actions, schedules
+from models.appointments import heartbeat_actions, heartbeats, schedule_actions, schedules
 from web.admin import inputs
 from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked, group
@@ -71,7 +71,7 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
-    waiting = alerts.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
+    waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
     return {**listing, "heartbeats": [_heartbeat(row, now) for row in listing["heartbeats"]], "alerts": waiting}
 
 
@@ -80,7 +80,7 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     row = heartbeats.find(connection, (group, agent))
     if row is None:
         return None
-    alert_rows = alerts.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
+    alert_rows = heartbeats.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
     ticks = heartbeats.history(connection, (group, agent), TICKS_SHOWN)
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 

@@ -15,8 +15,8 @@ from flask import Blueprint, Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
 
 from jiyi.settings import get_settings
-from models.accounts import reads
-from models.accounts.lookup_cache import LookupCache
+from models.accounts import users
+from models.accounts.api_keys import LookupCache
 from models.db.bounded_reads import attempt, from_database
 from models.db.scope import for_groups, whole_service
 from web.accounts.identity import Identity, Scope, identity, need, who
@@ -154,13 +154,13 @@ def _chosen(identity: Identity) -> str:
 def _all_groups(_: object) -> dict[str, list[str]]:
     """One that is new may be missing for ``GROUPS_KEPT`` seconds; empty when the database does not answer."""
     with whole_service():
-        return {ALL: attempt(lambda: from_database(reads.groups, GROUPS_TIMEOUT)).value or []}
+        return {ALL: attempt(lambda: from_database(users.groups, GROUPS_TIMEOUT)).value or []}
 
 
 def _home_group() -> str | None:
     """What an operator who has chosen no group sees."""
     with whole_service():
-        return attempt(lambda: from_database(lambda connection: reads.home_group(connection, get_settings().group), GROUPS_TIMEOUT)).value
+        return attempt(lambda: from_database(lambda connection: users.home_group(connection, get_settings().group), GROUPS_TIMEOUT)).value
 
 
 def _leave(response: Response) -> Response:

@@ -16,9 +16,9 @@ from jiyi.protocol.growth import ListPains
 from jiyi.protocol.growth import Status as PainStatus
 from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from models.conversations import entries
-from models.growth import artifacts, feedback, identity, identity_actions, pain_actions, pains, trajectories
+from models.growth import artifacts, evolution, identity, identity_actions, pain_actions, pains, trajectories
 from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
-from models.memory import agent_reads
+from models.memory import agents
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, Pages, asked
@@ -48,7 +48,7 @@ def artifacts_page(connection: Connection, group: str) -> Context:
     )
     return {
         "filters": {"kind": which, "status": status, "agent": agent},
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
         **listed("rows", rows, ARTIFACTS_PER_PAGE, "id"),
     }
 
@@ -76,7 +76,7 @@ def artifact_page(connection: Connection, group: str, which: str, artifact_id: U
         "memories": entries.memories(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, LATEST),
-        "happened": feedback.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=LATEST),
+        "happened": evolution.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=LATEST),
         "verbs": artifacts.possible_decisions(artifact),
     }
 
@@ -84,7 +84,7 @@ def artifact_page(connection: Connection, group: str, which: str, artifact_id: U
 @page(growth_pages, "/growth/agents/<name:group>/<name:agent>", "grown_agent.html", name="agent", missing=NO_AGENT)
 def learned_by_agent(connection: Connection, group: str, agent: str) -> Context | None:
     """An agent's patterns and latest trajectories."""
-    if agent_reads.agent(connection, group, agent) is None:
+    if agents.agent_row(connection, group, agent) is None:
         return None
     return {
         "agent_id": agent,
@@ -135,7 +135,7 @@ def pains_page(connection: Connection, group: str) -> Context:
     rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PAINS_PER_PAGE))
     return {
         "filters": {"agent": agent, "status": status},
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
         **listed("pains", rows, PAINS_PER_PAGE, "pain_id"),
     }
 
@@ -168,13 +168,13 @@ def proposals_page(connection: Connection, group: str) -> Context:
     wanted = checked(ListProposals, agent_id=asked("agent"), status="pending", before=before, limit=PROPOSALS_PER_PAGE)
     listing = listed("proposals", identity.proposal_page(connection, group, wanted), PROPOSALS_PER_PAGE, "proposal_id")
     shown = [_with_difference(connection, group, proposal) for proposal in listing["proposals"]]
-    return {"agents": agent_reads.names(connection, group), **listing, "proposals": shown}
+    return {"agents": agents.agent_names(connection, group), **listing, "proposals": shown}
 
 
 @page(identity_pages, "/identity/<name:group>/<name:agent>", "identity.html", name="agent", missing=NO_AGENT, proposable=PROPOSABLE)
 def identity_page(connection: Connection, group: str, agent: str) -> Context | None:
     """The four files with their versions, what is proposed, and snapshots to go back to."""
-    if agent_reads.agent(connection, group, agent) is None:
+    if agents.agent_row(connection, group, agent) is None:
         return None
     name = (group, agent)
     latest = identity.proposal_page(connection, group, ListProposals(agent_id=agent, limit=DECIDED_SHOWN))

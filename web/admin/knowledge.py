@@ -17,11 +17,11 @@ from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tier_questions import Kind
 from jiyi.settings import get_settings
 from jiyi.text.splitting import MOST_SIZE, OVERLAP, SIZE
-from models.db.conditions import MAX_LISTED_CHARS, MAX_WORDS_CHARS
-from models.memory import agent_reads
-from models.tiers import actions, digests, knowledge_reads, promoting, quarantine_reads
-from models.tiers.knowledge_reads import Demoted, WantedKnowledge
-from models.tiers.promoting import Draft
+from models.db.rows import MAX_LISTED_CHARS, MAX_WORDS_CHARS
+from models.memory import agents
+from models.tiers import actions, digests, knowledge, quarantine_reads
+from models.tiers.actions import Draft
+from models.tiers.knowledge import Demoted, WantedKnowledge
 from models.tiers.quarantine import sentence
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need
@@ -116,7 +116,7 @@ def entries_page(connection: Connection, group: str) -> Context:
 )
 def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     entries = quarantine_reads.some_entries(connection, group, [entry_id])
-    return {"entry": entries[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if entries else None
+    return {"entry": entries[0], "knowledge": knowledge.pieces_of(connection, group, entry_id)} if entries else None
 
 
 def _chosen(fields: Context, _parts: Context) -> Context:
@@ -219,11 +219,11 @@ def beginning(connection: Connection, group: str) -> Context:
     ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
     if digest_id:
-        draft = promoting.of_digest(connection, group, digest_id, number or 1)
+        draft = actions.of_digest(connection, group, digest_id, number or 1)
     elif again:
-        draft = promoting.of_knowledge(connection, group, again)
+        draft = actions.of_knowledge(connection, group, again)
     else:
-        draft = promoting.of_entries(connection, group, ids)
+        draft = actions.of_entries(connection, group, ids)
     body = draft.body()
     return {
         "entries": draft.entries,
@@ -231,7 +231,7 @@ def beginning(connection: Connection, group: str) -> Context:
         "kind": draft.kind,
         "agent": draft.agent_id,
         "preview": body and actions.preview(connection, group, body),
-        "agents": agent_reads.names(connection, group),
+        "agents": agents.agent_names(connection, group),
     }
 
 
@@ -258,7 +258,7 @@ def promote() -> str:
 
 def _sent(connection: Connection) -> Draft:
     """What the form says: of entries, once the database has told what those say."""
-    entries = promoting.entries_of(connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS))
+    entries = actions.entries_of(connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS))
     text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
     return Draft(entries, text, form.get("kind") or "statement", form.get("agent", "").strip() or None, form.get("note", ""))
 
@@ -277,21 +277,21 @@ NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 @page(knowledge_pages, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
 def pieces_page(connection: Connection, group: str) -> Context:
-    pieces = knowledge_reads.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
+    pieces = knowledge.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
     return {
         "filters": inputs.given(PIECE_FILTERS),
         **listed("pieces", pieces, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
-        "agents": knowledge_reads.agents_with_knowledge(connection, group),
+        "agents": knowledge.agents_with_knowledge(connection, group),
     }
 
 
 @page(knowledge_pages, "/knowledge/<uuid:knowledge_id>", "piece.html", name="one", missing=NO_PIECE, longest=MOST_SIZE)
 def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
-    piece = knowledge_reads.find(connection, group, knowledge_id)
+    piece = knowledge.find(connection, group, knowledge_id)
     if piece is None:
         return None
     sources = quarantine_reads.some_entries(connection, group, piece.entry_ids[:MAX_SOURCES])
-    history = knowledge_reads.whole_history(connection, group, piece)
+    history = knowledge.whole_history(connection, group, piece)
     return {"piece": piece, "sources": sources, "history": history, "replaces": piece.replaces}
 
 

@@ -15,13 +15,15 @@ from engine.text import marking
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
-from models.conversations import entries, profiles
-from models.conversations import reads as conversation_reads
+from models.conversations import entries
+from models.conversations.injections import find_profile
 from models.db.bounded_reads import attempt, from_database
-from models.memory import actions, agent_reads, questions
+from models.memory import agents as stored_agents
 from models.memory import events as stored_events
+from models.memory import questions
 from models.memory import reads as memory_reads
-from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
+from models.memory.archive import add_memory, restore
+from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked
@@ -41,7 +43,7 @@ FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword
 @memory_pages.get("/memories.json", endpoint="index_json")
 def index() -> Response:
     group, gathered = frame.group(), _matches()
-    names = attempt(lambda: from_database(lambda connection: agent_reads.names(connection, group)))
+    names = attempt(lambda: from_database(lambda connection: stored_agents.agent_names(connection, group)))
     data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **gathered}
     return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
 
@@ -53,7 +55,7 @@ def rows() -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(memory_pages, "/memories/add", actions.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
+action_form_route(memory_pages, "/memories/add", add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
 
 
 def _matches() -> Context:
@@ -174,7 +176,7 @@ def event_rows() -> str:
 def _events(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
     agent = asked("agent")
     events = stored_events.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", events, limit, "position")}
+    return {"agent": agent, "agents": stored_agents.agent_names(connection, group), **listed("events", events, limit, "position")}
 
 
 @page(event_pages, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NO_EVENT)
@@ -206,7 +208,7 @@ def _restored(known: Context) -> str:
 
 
 RESTORED = {"node_ids": "node_id", "agent_id": "agent"}
-action_form_route(archive_pages, "/archive/<name:group>/restore", actions.restore, _restored, name="restore", field_names=RESTORED)
+action_form_route(archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED)
 
 
 conversation_pages = Pages("conversations", __name__, Page("memory", lazy_gettext("Conversations"), "conversations.index"))
@@ -221,7 +223,7 @@ LINE_CHARS = 300
 @page(conversation_pages, "/conversations", "conversations.html", name="index")
 def conversations(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    agents = conversation_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents = entries.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     return {"after": after or None, **listed("agents", agents, AGENTS_PER_PAGE, "agent_id")}
 
 
@@ -229,15 +231,15 @@ def conversations(connection: Connection, group: str) -> Context:
 def conversation(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)
     before = inputs.identifier("before")
-    if agent_reads.agent(connection, group, agent) is None:
+    if stored_agents.agent_row(connection, group, agent) is None:
         return None
-    injections = conversation_reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
+    injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
     injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
-        "kinds": {kind: conversation_reads.remembered(connection, name, kind, SHOWN) for kind in KINDS},
-        "profile": profiles.find(connection, name),
-        "changes": conversation_reads.superseded(connection, name, CHANGES_SHOWN),
+        "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
+        "profile": find_profile(connection, name),
+        "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
     }

@@ -16,8 +16,8 @@ from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.reflection import Reason, Reasons
 from models.db.bounded_reads import attempt, from_database
 from models.erasure.actions import request_erasure
-from models.memory import actions, events, reads
-from models.reflection.reads import why
+from models.memory import archive, events, reads
+from models.reflection.actions import why_thought
 from web.admin import frame
 from web.admin.acting import action_form_route
 from web.admin.memory import memory_pages
@@ -65,7 +65,7 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
     if node is None:
         return None
     utterances = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
-    reasons = why(connection, group, node_id, DEPTH, MOST_REASONS)
+    reasons = why_thought(connection, group, node_id, DEPTH, MOST_REASONS)
     evidence = reasons.nodes[node_id].evidence
     return {
         "node": node.model_dump(exclude={"filling"}),
@@ -88,10 +88,10 @@ def _why_address(node: Context) -> str:
 
 
 IDS = {"node_ids": "node_id"}
-action_form_route(memory_pages, f"{ADDRESS}/archive", actions.archive, "memories.node", name="archive", field_names=IDS)
-action_form_route(memory_pages, f"{ADDRESS}/restore", actions.restore, "memories.node", name="restore", field_names=IDS)
+action_form_route(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS)
+action_form_route(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS)
 action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
-action_form_route(memory_pages, f"{ADDRESS}/correct", actions.update_memory, "memories.node", name="correct")
+action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct")
 
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.

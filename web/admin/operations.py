@@ -15,12 +15,11 @@ from engine.operations.jobs import JOBS
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
-from models.operations import actions, liveness, llm_usage, reads
+from models.operations import actions, numbers
 from models.operations import overview as overview_reads
 from models.operations.overview import overview
 from models.queue import actions as queue_actions
-from models.queue import broker_queues, dead_letters
-from models.queue import reads as work_reads
+from models.queue import broker_queues, dead_letters, pending_work
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import Part, action_form_route, checked, perform
@@ -96,8 +95,8 @@ queue_pages = Pages("queues", __name__, Page("running", lazy_gettext("Queues"), 
 @page(queue_pages, "/queues", "queues.html", live="_queues.html")
 def queues() -> Context:
     settings = get_settings()
-    states = liveness.begin(settings)()
-    return {**vars(liveness.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
+    states = overview_reads.begin(settings)()
+    return {**vars(overview_reads.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
 
 
 @page(
@@ -113,8 +112,8 @@ def queue(queue: str) -> Context | None:
     settings = get_settings()
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):
         return None
-    messages = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
-    states = liveness.state_of_queues(settings, liveness.begin(settings)()).queues
+    messages = source("broker").ask(lambda: broker_queues.contents(overview_reads.address_of(settings), queue))
+    states = overview_reads.state_of_queues(settings, overview_reads.begin(settings)()).queues
     state = next(candidate for candidate in states if candidate.queue == queue)
     return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}
 
@@ -126,14 +125,14 @@ PER_PAGE = 50
 
 @page(work_pages, "/work", "work.html", live="_work.html", across_groups=True)
 def work_kinds(connection: Connection, group: str) -> Context:
-    return {"all_groups": _only(group) is None, "kinds": work_reads.by_kind(connection)}
+    return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
 
 
 @page(work_pages, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True)
 def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    rows = work_reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    rows = pending_work.pending_rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
     return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 
@@ -170,7 +169,7 @@ def letters(connection: Connection, group: str) -> Context:
     return {
         **filters,
         "filters": filters,
-        "open": reads.open_letters(connection, group),
+        "open": numbers.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
         **listed("letters", dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, "letter_id"),
         "before": before,
@@ -209,7 +208,7 @@ DRY_RUN_TIMEOUT = 25.0
 @page(job_pages, "/schedules", "schedules.html", live="_schedules.html")
 def jobs(connection: Connection) -> Context:
     now = datetime.now(UTC)
-    return {"jobs": [_job(row, now) for row in reads.job_states(connection, get_settings(), now)]}
+    return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
 
 
 action_form_route(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
@@ -241,6 +240,6 @@ SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 @page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS)
 def llm_use(connection: Connection, group: str) -> Context:
     days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
-    rows = llm_usage.since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
+    rows = numbers.usage_since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
     total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
     return {"days": days, "llm": get_settings().llm, "rows": rows, "total": total}

@@ -22,7 +22,7 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import Reading, attempt, from_database, source
-from models.memory import agent_reads
+from models.memory.agents import agent_names, agent_row
 from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
@@ -100,9 +100,9 @@ def found() -> Response:
 
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], str | None, Context | None]:
     """The agents to choose from, the one chosen or the first, and its settings."""
-    names = agent_reads.names(connection, group)
+    names = agent_names(connection, group)
     chosen = agent or next(iter(names), None)
-    row = None if chosen is None else agent_reads.agent(connection, group, chosen)
+    row = None if chosen is None else agent_row(connection, group, chosen)
     return names, chosen, None if row is None else row.settings
 
 
@@ -284,4 +284,4 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
     rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
-    return {"agent": agent, "agents": agent_reads.names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
+    return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}

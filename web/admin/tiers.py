@@ -20,10 +20,10 @@ from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import NodeProperties, format_history
 from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
-from models.tiers import guards, quarantine, quarantine_reads
+from models.tiers import quarantine, quarantine_reads
 from models.tiers import query as memory
 from models.tiers import working as kept
-from models.tiers.guards import RunningAway
+from models.tiers.quarantine import RunningAway
 from models.tiers.quarantine_reads import Counts, Entry, EntryWithOrigin
 from models.tiers.working import WM_ENTRIES, WM_HOURS
 from models.tiers.working import Entry as CachedEntry
@@ -113,7 +113,7 @@ def three_tiers(group: str) -> Context:
             counts=quarantine_reads.counts(connection, group),
             screened=quarantine_reads.outcomes(connection, group, since),
             waiting=quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
-            running_away=guards.running_away(connection, group, datetime.now(UTC)),
+            running_away=quarantine.running_away(connection, group, datetime.now(UTC)),
         )
 
     stored, hot = attempt(lambda: from_database(question)), attempt(working_memory)

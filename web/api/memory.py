@@ -35,16 +35,15 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, ask, from_database, one_line
 from models.erasure import actions as erasure_actions
-from models.memory import actions, inbox, questions
+from models.memory import archive, inbox, questions
 from models.memory import events as stored
 from models.memory.agents import key_of
 from models.memory.ingest import Kept, group_commit
 from models.memory.looks import Looks
-from models.memory.own_vectors import FIELD, MisfitVectors
 from models.queue import broker_queues
-from models.queue.reused_ids import ReusedIds, reason_of
+from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from models.reflection import actions as reflection
-from models.retrieval import actions as retrieval_actions
+from models.retrieval import records
 from web.actions import caller
 from web.api.bodies import give_back_room
 from web.api.problems import RETRY_SECONDS, Refused
@@ -86,7 +85,7 @@ def keep(events: Sequence[Event]) -> Kept:
 
 def _vector_field(place: int, count: int) -> str:
     """Where a request with so many events has the vector of one of them."""
-    return FIELD if count == 1 else f"events.{place}.{FIELD}"
+    return VECTOR_FIELD if count == 1 else f"events.{place}.{VECTOR_FIELD}"
 
 
 def _erasure_asked(_asker: Asker, done: ErasureRequested) -> Reply:
@@ -275,7 +274,7 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
 
 
-expose(retrieval_actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
+expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
 
 
 def shed_load(queue: str) -> None:
@@ -296,7 +295,7 @@ expose(
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
 expose(questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.")
-expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
+expose(archive.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
 expose(
     questions.build_context,
     "POST",
@@ -315,7 +314,7 @@ expose(questions.related_memories, "GET", "/related", id="related_memories", tag
 expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
 expose(questions.get_agent, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}.")
 expose(
-    actions.configure,
+    archive.configure,
     "PATCH",
     "/agents/<anything:agent_id>/settings",
     id="configure_agent",

@@ -18,7 +18,7 @@ from jiyi.protocol.openapi.document import MEANINGS, MEDIA_TYPE, PREFIX, STATUSE
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
 from models.db.bounded_reads import Unanswered
-from models.db.outages import refused_value, sentence_of
+from models.db.errors import refused_value, sentence_of
 
 log = logging.getLogger("jiyi.web")
 

@@ -50,7 +50,7 @@ from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.db.bounded_reads import Unanswered, attempt, from_database, source
 from models.memory.looks import Looks
-from models.tiers import actions, knowledge_reads, news, quarantine, questions, working
+from models.tiers import actions, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.actions import caller
@@ -218,7 +218,7 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
 
     def tell(event: NodeEvent) -> None:
         told.append(event)
-        news.node_told(asker.group_id, event, body.node_id, session_id)
+        actions.node_told(asker.group_id, event, body.node_id, session_id)
 
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
     done = node.process({**body.inputs, "group_id": asker.group_id}, tell)
@@ -240,7 +240,7 @@ def _name(value: Any) -> str:
 
 
 def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:
-    return from_database(lambda connection: knowledge_reads.detail(connection, asker.group_id, done.knowledge_id))
+    return from_database(lambda connection: knowledge.detail(connection, asker.group_id, done.knowledge_id))
 
 
 expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))

@@ -13,7 +13,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
-from models.operations import canaries
+from models.operations import signs_of_life
 
 log = logging.getLogger("jiyi.beat")
 
@@ -40,12 +40,12 @@ class CanaryScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
         return wait
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        if entry.task != canaries.TASK:
+        if entry.task != signs_of_life.TASK:
             super().apply_entry(entry, producer=producer)
             return
         (queue,) = entry.args
         try:
-            if canaries.due(queue):
+            if signs_of_life.due(queue):
                 entry.args = (queue, time.time())
                 self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # noqa: BLE001 – Valkey or the broker is away: the next tick tries again

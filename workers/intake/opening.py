@@ -14,14 +14,12 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey
 from jiyi.protocol.wire.signatures import ID, SERVICE, service_signing_key, verifies
 from jiyi.settings import Settings
-from models.accounts.api_keys import ApiKey
-from models.accounts.known_keys import known_keys
+from models.accounts.api_keys import ApiKey, known_keys
 from models.memory import inbox
 from models.memory.event_rows import PreparedMemory
 from models.memory.event_types import refusal
 from models.memory.ingest import Rejected, identity
-from workers.intake.compression import UnreadableBodyError, decompressed
-from workers.intake.sources import Signature, Taken
+from workers.intake.sources import Signature, Taken, UnreadableBodyError, decompressed
 
 log = logging.getLogger("jiyi.intake")
 

@@ -12,7 +12,7 @@ from jiyi import Client
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import archive
-from models.operations import canaries
+from models.operations import signs_of_life
 from models.queue.broker_queues import task_queues
 from workers import ephemeral
 
@@ -79,7 +79,7 @@ def deaf() -> list[str]:
     """Queues whose canary has not come back since now."""
     begun, deadline = time.time(), time.monotonic() + CANARY_SECONDS
     while True:
-        silent = [canary.queue for canary in canaries.read_heartbeats(task_queues()) if (canary.ran_at or 0) < begun]
+        silent = [canary.queue for canary in signs_of_life.read_canaries(task_queues()) if (canary.ran_at or 0) < begun]
         if not silent or time.monotonic() > deadline:
             return silent
         time.sleep(1)

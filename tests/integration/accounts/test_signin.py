@@ -19,7 +19,8 @@ from sqlalchemy import create_engine, text
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import AddPerson, PersonRequest, SetPassword
 from jiyi.settings import get_settings
-from models.accounts import actions, login_attempts, users
+from models.accounts import actions, users
+from models.accounts import sign_in as sign_in_
 from models.accounts.users import User
 from models.db import connection as base
 from models.db.actions import Actor
@@ -169,7 +170,7 @@ def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(str
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets seconds pass for those who guess."""
     moment = [time.time()]
-    monkeypatch.setattr(login_attempts.time, "time", lambda: moment[0])
+    monkeypatch.setattr(sign_in_.time, "time", lambda: moment[0])
 
     def advance(seconds: float) -> None:
         moment[0] += seconds
@@ -197,15 +198,15 @@ def test_after_five_wrong_passwords_the_next_waits_whether_the_name_exists_or_no
 def test_pauses_double_up_to_a_minute(address: str, database: Any, clock: Callable[[float], None]) -> None:
     """Guesses are counted before they are looked at, so that many at the same moment get no further than one after the other."""
     name, waits = "x" + uuid4().hex, []
-    for _ in range(login_attempts.FREE_BY_PAIR - 1):
-        assert login_attempts.count(name, address).wait == 0
+    for _ in range(sign_in_.FREE_BY_PAIR - 1):
+        assert sign_in_.count_guess(name, address).wait == 0
     for _ in range(8):
-        assert login_attempts.count(name, address).wait == 0
-        waits.append(login_attempts.count(name, address).wait)
+        assert sign_in_.count_guess(name, address).wait == 0
+        waits.append(sign_in_.count_guess(name, address).wait)
         clock(waits[-1] + 0.01)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-    login_attempts.reset(name)
-    assert login_attempts.count(name, address).wait == 0
+    sign_in_.reset_guesses(name)
+    assert sign_in_.count_guess(name, address).wait == 0
 
 
 def test_whoever_guesses_at_a_name_locks_nobody_out(web_app: Flask, person: User, address: str, clock: Callable[[float], None]) -> None:
@@ -217,25 +218,25 @@ def test_whoever_guesses_at_a_name_locks_nobody_out(web_app: Flask, person: User
     # From elsewhere, known or not, the person comes in at once.
     assert enter(client_of(web_app, "192.0.2.5"), person.name).status_code == 303
     # Guesses from everywhere hold up whoever is new, for seconds, and nobody who is known.
-    for number in range(login_attempts.FREE_BY_NAME):
-        login_attempts.count(person.name, f"203.0.113.{number}")
+    for number in range(sign_in_.FREE_BY_NAME):
+        sign_in_.count_guess(person.name, f"203.0.113.{number}")
     waits = enter(client_of(web_app, "192.0.2.77"), person.name)
     assert waits.status_code == 429
-    assert 0 < int(waits.headers["Retry-After"]) <= login_attempts.PAUSE_BY_NAME
+    assert 0 < int(waits.headers["Retry-After"]) <= sign_in_.PAUSE_BY_NAME
     assert enter(client_of(web_app, "198.51.100.7"), person.name).status_code == 303
 
 
 def test_a_name_that_is_guessed_at_from_everywhere_is_guessed_at_slowly(database: Any, clock: Callable[[float], None]) -> None:
     name, looked_at = "x" + uuid4().hex, 0
     for second in range(600):  # from a new address each time
-        looked_at += login_attempts.count(name, f"10.{second // 250}.{second % 250}.1").wait == 0
+        looked_at += sign_in_.count_guess(name, f"10.{second // 250}.{second % 250}.1").wait == 0
         clock(1)
-    assert looked_at <= login_attempts.FREE_BY_NAME + 4 + 600 / login_attempts.PAUSE_BY_NAME
+    assert looked_at <= sign_in_.FREE_BY_NAME + 4 + 600 / sign_in_.PAUSE_BY_NAME
 
 
 def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: str, clock: Callable[[float], None]) -> None:
     browser = client_of(web_app, address)
-    for _ in range(login_attempts.FREE_BY_ADDRESS):
+    for _ in range(sign_in_.FREE_BY_ADDRESS):
         assert enter(browser, "nobody-" + uuid4().hex, "wrong").status_code == 403
     assert enter(browser, somebody().name).status_code == 429
     neighbour = client_of(web_app, address.removesuffix("1") + "2")  # the same subscriber's
@@ -245,7 +246,7 @@ def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: st
 
 
 def test_right_passwords_are_no_guesses_and_forgive_the_wrong_ones_before(web_app: Flask, person: User, address: str) -> None:
-    for _ in range(login_attempts.FREE_BY_ADDRESS + 2):
+    for _ in range(sign_in_.FREE_BY_ADDRESS + 2):
         assert enter(client_of(web_app, address), person.name).status_code == 303
     browser = client_of(web_app, address)
     for _ in range(2):
@@ -259,7 +260,7 @@ def test_without_valkey_nobody_signs_in_and_the_reason_is_told(
 ) -> None:
     given = token(stranger)
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.accounts.login_attempts.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.accounts.sign_in.valkey", lambda: nowhere)
     answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
     assert answer.status_code == 503
     assert "Valkey did not answer" in answer.text

@@ -10,7 +10,7 @@ from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RestoreRequest
 from jiyi.protocol.recall import AddMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory import actions
+from models.memory import archive
 from tests.integration.actions.cases import Case
 from tests.integration.memory.test_inbox import observed, rows, save
 
@@ -28,14 +28,14 @@ def remembered(group: str) -> str:
 def configured(group: str) -> str:
     """An agent with a setting of its own."""
     remembered(group)
-    actions.configure.perform(Actor(group, "test"), ConfigureAgent(agent_id=AGENT, mode="elapsed"))
+    archive.configure.perform(Actor(group, "test"), ConfigureAgent(agent_id=AGENT, mode="elapsed"))
     return AGENT
 
 
 def archived(group: str) -> str:
     """The id of an archived memory."""
     made = remembered(group)
-    actions.archive.perform(Actor(group, "test"), ArchiveRequest(node_ids=[made]))
+    archive.archive.perform(Actor(group, "test"), ArchiveRequest(node_ids=[made]))
     return made
 
 
@@ -56,7 +56,7 @@ def settings(group: str, _made: Any) -> list[Any]:
 def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
     return Case(
         name=name,
-        action=actions.configure,
+        action=archive.configure,
         prepare=configured,
         request=lambda made: ConfigureAgent(agent_id=made, **given),
         effect=settings,
@@ -69,22 +69,22 @@ CASES = (
     with_settings("set", {"recency_w": 0.5}, {"mode": "elapsed", "recency_w": "0.5"}),
     with_settings("back to the default", {"mode": None}, {"mode": ""}),
     Case(
-        action=actions.add_memory,
+        action=archive.add_memory,
         prepare=lambda _group: None,
         request=lambda _made: AddMemory(agent_id=AGENT, description="窑温一千三百度", poignancy=4),
     ),
     Case(
-        action=actions.update_memory,
+        action=archive.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
     ),
     Case(
         name="by hand",
-        action=actions.update_memory,
+        action=archive.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
     ),
-    Case(action=actions.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made])),
-    Case(name="named", action=actions.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made])),
-    Case(name="all of an agent", action=actions.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT)),
+    Case(action=archive.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made])),
+    Case(name="named", action=archive.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made])),
+    Case(name="all of an agent", action=archive.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT)),
 )

@@ -27,14 +27,14 @@ from jiyi.protocol.wire.signatures import (
     CallSigner,
     KeyScope,
     new_key,
-    parse,
+    parse_key,
     service_call_key,
 )
 from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.erasure import proof
+from models.erasure import traces
 from models.operations import actions as operations
 from tasks.framework import callers
 from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service
@@ -84,7 +84,7 @@ def signer(api_key: Callable[..., str]) -> Signer:
     """``signer(group, "read")``: signs with a new key of that group with those rights."""
 
     def make(group: str | None, *scopes: KeyScope, **options: Any) -> CallSigner:
-        key = parse(api_key(group, *scopes, **options))
+        key = parse_key(api_key(group, *scopes, **options))
         assert key is not None
         return CallSigner(key.key_id, key.signing_key)
 
@@ -116,7 +116,7 @@ def fingerprint(group: str) -> dict[str, str]:
     """Everything that is stored of a group, and of no group, as text; not when keys were made for the test."""
     found = {}
     with unit_of_work() as connection:
-        for table, columns in proof.tables(connection).items():
+        for table, columns in traces.tables(connection).items():
             if "group_id" in {name for name, _ in columns} and table not in ("api_keys", "audit_log", "groups"):
                 statement = f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t WHERE group_id = :g"
                 found[table] = connection.execute(text(statement), {"g": group}).scalar_one()

@@ -16,7 +16,7 @@ from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from models.erasure import proof
+from models.erasure import traces
 from tests.integration.actions import accounts, by_workers, conversations, erasure, items, memory, operations, queue, reflection, tiers
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.actions.cases import Case
@@ -100,7 +100,7 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
 def stored_of(group: str) -> dict[str, str]:
     """Everything that is stored of a group, and of people, but for what is on record."""
     with unit_of_work() as connection:
-        tables = [name for name, columns in proof.tables(connection).items() if "group_id" in {column for column, _ in columns}]
+        tables = [name for name, columns in traces.tables(connection).items() if "group_id" in {column for column, _ in columns}]
         found = {
             name: connection.execute(text(_ROWS.format(name)), {"group": group}).scalar_one() for name in tables if name != "audit_log"
         }

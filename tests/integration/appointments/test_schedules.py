@@ -13,13 +13,13 @@ from sqlalchemy import text
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ListAlerts, ListRuns, ListSchedules, ParseSchedule, ScheduleId
 from models.appointments import heartbeat_actions, schedule_actions
-from models.appointments.due import FIRE
+from models.appointments.schedules import FIRE
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue import stream
 from tasks.appointments import schedules
-from tasks.appointments.due_scan import due_scan
+from tasks.appointments.schedules import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tasks.framework.work import Batch

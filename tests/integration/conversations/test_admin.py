@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
-from models.conversations import profiles
+from models.conversations import injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.conversations import injection
@@ -28,7 +28,7 @@ def talked(group: str) -> str:
     hurry()
     run()
     with unit_of_work() as connection:
-        profiles.update(connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC))
+        injections.update_profile(connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC))
     injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Where do I live now?"))
     return group
 

@@ -13,18 +13,18 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi.protocol.events import build
-from models.db import conflicts
+from models.db import errors
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth import self_review_schedule
+from models.growth import self_review
 from models.memory import agents, ingest
 from models.memory.work import EMBED
 from models.queue import pending_work
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import work
-from tasks.memory import embedding
+from tasks.memory import upkeep
 from tasks.reflection import reflect as reflecting
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.threads import Threads
@@ -57,7 +57,7 @@ def asked_for(group: str) -> tuple[str, str]:
         reflections.ask(connection, *name, "hours")
         key = agents.key_of(connection, *name)
         assert key is not None
-        self_review_schedule.ensure_schedule(connection, name)
+        self_review.ensure_schedule(connection, name)
         pending_work.enqueue(connection, REFLECT, [(key, group)])
     return name
 
@@ -81,7 +81,7 @@ def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_sc
 
 def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over the intake's own code, without another try: no transaction is ended in favour of another."""
-    monkeypatch.setattr(conflicts, "TRIES", 1)
+    monkeypatch.setattr(errors, "TRIES", 1)
     name = asked_for(group)
     refused: list[str] = []
 
@@ -135,30 +135,30 @@ def test_an_action_that_met_another_is_done_once(group: str) -> None:
         calls.append(1)
         context.audit("something")
         context.after_commit(lambda: after.append(1))
-        if len(calls) < conflicts.TRIES:
+        if len(calls) < errors.TRIES:
             raise conflict()
         return len(calls)
 
     action: Action[Nothing, int] = Action(
         name="test.change", request=Nothing, result=int, scope="admin", function=change, doc="A test's.", queue="upkeep"
     )
-    assert action.perform(Actor(group, "test"), Nothing()) == conflicts.TRIES
+    assert action.perform(Actor(group, "test"), Nothing()) == errors.TRIES
     assert after == [1]
     assert len(rows("SELECT FROM audit_log WHERE group_id = :g", g=group)) == 1
 
 
 def test_what_is_no_conflict_is_not_tried_again_and_what_is_not_for_ever() -> None:
-    for error, tries in ((psycopg.errors.UniqueViolation("twice"), 1), (psycopg.errors.DeadlockDetected("deadlock"), conflicts.TRIES)):
+    for error, tries in ((psycopg.errors.UniqueViolation("twice"), 1), (psycopg.errors.DeadlockDetected("deadlock"), errors.TRIES)):
         broken = Mock(side_effect=DBAPIError("SELECT …", {}, error))
         with pytest.raises(DBAPIError):
-            conflicts.tried_again(broken)
+            errors.tried_again(broken)
         assert broken.call_count == tries
 
 
 def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
     event = observed(group)
     save(event)
-    assert embedding.embed is not None  # its kind is known
+    assert upkeep.embed is not None  # its kind is known
     work.run_due(work.KINDS[EMBED], Mock(side_effect=conflict()))
     (row,) = rows("SELECT attempts FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
     assert row["attempts"] == 0

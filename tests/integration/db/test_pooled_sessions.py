@@ -11,9 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from models.db.connection import driver, engine, is_pooled, reading, session_engine, unit_of_work
-from models.db.outages import state_of_database
-from models.db.roles import ROLE
-from models.db.scope import Scope, for_groups, within
+from models.db.errors import state_of_database
+from models.db.scope import ROLE, Scope, for_groups, within
 from models.queue import pending_work
 from tests import pgbouncer
 from tests.integration.memory.test_inbox import observed, save

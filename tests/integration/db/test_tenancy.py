@@ -24,21 +24,20 @@ from engine.operations.jobs import Job
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
-from models.accounts.reads import groups as known_groups
+from models.accounts.users import groups as known_groups
 from models.db import bulk_copy
 from models.db.actions import Action, Actor
 from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
-from models.db.roles import ROLE, RoleError, as_owner
-from models.db.scope import Scope, current, for_groups, whole_service, within
-from models.memory import agent_reads, archive, events, reads
+from models.db.scope import ROLE, RoleError, Scope, as_owner, current, for_groups, whole_service, within
+from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
 from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
-from models.operations import reads as operations
+from models.operations import numbers
 from models.queue import dead_letters, pending_work
 from models.queue.tables import PendingWork
-from models.reflection import reads as reflections
+from models.reflection import actions
 from models.retrieval import agent_index, enlargement, index_rows, large_agents
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework import answering
@@ -319,15 +318,15 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
 QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "nodes": lambda c, g, _: reads.nodes(c, g, "klaus", ["event"], None, 100),
     "texts": lambda c, g, _: reads.some_texts(c, g, "klaus", 1_000),
-    "keywords": lambda c, g, _: agent_reads.keywords(c, g, "klaus", 1_000),
-    "agents": lambda c, g, _: agent_reads.agents(c, g, "", 1_000),
+    "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
+    "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
     "related": lambda c, g, _: reads.related(c, MemoryRow, g, "klaus", ["x"], 1_000),
     "events": lambda c, g, _: events.exported(c, g, None, None, True, 1_000),
-    "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
+    "counts": lambda c, g, _: {k: v for k, v in numbers.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
     "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=limits.MAX_PAGE)),
-    "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
+    "why": lambda c, g, i: actions.why_thought(c, g, i, 2, 10).nodes,
 }
 
 
@@ -392,14 +391,14 @@ def flatten(answer: Any) -> list[Any]:
 def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
     ours, theirs = groups
     with for_groups(ours), unit_of_work() as connection:
-        assert operations.totals(connection, theirs) == operations.Totals(0, 0)
-        assert agent_reads.agent(connection, theirs, "klaus") is None
+        assert numbers.totals(connection, theirs) == numbers.Totals(0, 0)
+        assert agents.agent_row(connection, theirs, "klaus") is None
         assert theirs not in known_groups(connection)
         assert reads.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
-        assert operations.open_letters(connection, theirs) == 0
+        assert numbers.open_letters(connection, theirs) == 0
         assert [row.state for row in events.states(connection, theirs, [secrets[theirs]])] == ["unknown"]
         assert reads.archived_of(connection, theirs, "klaus", None, 10) == []
-        assert agent_reads.names(connection, theirs, 10) == []
+        assert agents.agent_names(connection, theirs, 10) == []
         assert reads.nearest(connection, theirs, secrets[theirs], 10) == []
         assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []
     for scope, size in ((ours, 0), (theirs, 1)):

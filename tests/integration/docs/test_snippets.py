@@ -22,7 +22,7 @@ from typer.main import get_command
 from jiyi import Client
 from jiyi.cli.app import app
 from workers import ephemeral
-from workers.demo.diary import GROUP
+from workers.demo import GROUP
 from workers.embedded.stack import Stack
 
 pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them

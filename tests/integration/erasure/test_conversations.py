@@ -10,7 +10,7 @@ import pytest
 
 from jiyi.protocol.conversation_commands import IndustryWords
 from jiyi.protocol.conversations import ProfileSignals
-from models.conversations import actions, injections, profiles
+from models.conversations import actions, injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.conversations.talk import hurry, nodes, run, say
@@ -32,7 +32,7 @@ def noted(group: str, query: str, node_ids: list[Any]) -> None:
 
 def told(group: str, **signals: Any) -> None:
     with unit_of_work() as connection:
-        profiles.update(connection, (group, "helper"), ProfileSignals(**signals), datetime.now(UTC))
+        injections.update_profile(connection, (group, "helper"), ProfileSignals(**signals), datetime.now(UTC))
 
 
 def test_a_person_goes_from_all_that_is_kept_of_conversations(group: str) -> None:

@@ -27,12 +27,12 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import ledger, previews, progress, proof
+from models.erasure import matching, progress, traces
 from models.erasure.actions import request_erasure
 from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
-from models.operations import backups, heartbeats, pg_tools
+from models.operations import backups, signs_of_life
 from models.retrieval import enlargement, index_cache
 from tasks.erasure import erase as in_database
 from tasks.erasure import outside
@@ -44,7 +44,7 @@ from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
-from workers.celery.heartbeat import Heartbeat
+from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -61,7 +61,7 @@ OWN_DATABASE = 8
 def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
-    monkeypatch.setattr(heartbeats, "EVERY", 0.05)
+    monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
     monkeypatch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
@@ -113,7 +113,7 @@ def places(*names: str, group: str | None = None, besides: Sequence[str] = ()) -
     whom = Names(names)
     found = []
     with unit_of_work() as connection:
-        for table, columns in proof.tables(connection).items():
+        for table, columns in traces.tables(connection).items():
             texts = ", ".join(f'"{name}"::text' for name, kind in columns if kind not in ("vector", "bytea"))
             for (content,) in connection.execute(text(f"SELECT concat_ws(' | ', {texts}) FROM {table}")):
                 if any(other in content for other in besides):
@@ -288,7 +288,7 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
     met = observed(group, "Maria Lopez sings")
     save(met, thought(group, "Somebody sings", met), observed(group, "her own", agent_id="maria-lopez"), observed(group, "else"))
     with unit_of_work() as connection:
-        found = previews.preview(connection, group, Erasure(person="Maria Lopez"))
+        found = matching.preview(connection, group, Erasure(person="Maria Lopez"))
     none = {"dead_letters": 0, "outputs": 0, "knowledge": 0}
     assert found.counts == {"memories": 3, "resting_on_others": 1, "events": 3, **none}
     assert found.agents == ["maria-lopez"]
@@ -347,7 +347,7 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
     report = report_of(group, erasure_id)
     assert {"memory_nodes", "events", "audit_log", "job_ticks", "dead_letters"} <= report["looked_through"]["tables"].keys()
     with unit_of_work() as connection:
-        assert set(proof.NOT_MEMORIES) <= proof.tables(connection).keys()
+        assert set(traces.NOT_MEMORIES) <= traces.tables(connection).keys()
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
@@ -356,14 +356,14 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(gro
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(outside, "ASK_AGAIN", 0.0)
     monkeypatch.setattr(outside, "ANSWER_SECONDS", 0.1)
-    heartbeats.record("far-away:1", "retrieval@far-away", [])
+    signs_of_life.record_heartbeat("far-away:1", "retrieval@far-away", [])
     carry_on()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
     assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1  # what it asked for is done
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
-    monkeypatch.setattr(heartbeats, "COUNTS_SECONDS", -1.0)
+    monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", -1.0)
     carry_on()
     report_of(group, erasure_id)
 
@@ -383,7 +383,7 @@ def test_lines_of_an_old_log_are_blanked_in_place(group: str, tmp_path: Path) ->
 
 
 def owner(statement: str, *parameters: str) -> None:
-    with pg_tools.connect() as connection:
+    with backups.connect() as connection:
         connection.execute(statement.encode(), parameters)
 
 
@@ -433,11 +433,11 @@ def test_erasures_of_agents_are_applied_again_after_a_restore(group: str) -> Non
     before = datetime.now(UTC)
     erase(group, agent_id="gone")
     erase(group, person="Maria Lopez")
-    assert "gone" not in ledger.path().read_text()
-    assert ledger.since(datetime.now(UTC)) == []
+    assert "gone" not in progress.path().read_text()
+    assert progress.since(datetime.now(UTC)) == []
     save(observed(group, "mine, from a backup", agent_id="gone"))
     with unit_of_work() as connection, whole_service():
-        assert ledger.apply_again(connection, before) == {"agents": 1, "others": 1}
+        assert progress.apply_again(connection, before) == {"agents": 1, "others": 1}
     carry_on()
     assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == [{"agent_id": "klaus"}]
 

@@ -12,7 +12,7 @@ from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.erasure import previews
+from models.erasure import matching
 from models.tiers import actions
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
@@ -47,7 +47,7 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     embed()
     job("digest", group)
     with unit_of_work() as connection:
-        counts = previews.preview(connection, group, Erasure(person=name)).counts
+        counts = matching.preview(connection, group, Erasure(person=name)).counts
     assert (counts["outputs"], counts["knowledge"]) == (1, 4)
     report = erase(group, person=name)
     assert report["erased"]["quarantine_logs"] == 1

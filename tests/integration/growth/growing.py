@@ -13,18 +13,17 @@ from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import ArtifactKind, ArtifactState
 from jiyi.protocol.conversations import ExtractedExperience, Message
-from models.conversations import experiences
+from models.conversations import extractions
 from models.db.connection import unit_of_work
 from models.growth.artifacts import artifact_page
-from models.growth.feedback import WEIGH
+from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.queue import pending_work
 from tasks.framework.work import run_until_idle
-from tasks.growth.evolution import aggregate, compose, weigh
-from tasks.growth.trajectories import compress
+from tasks.growth.evolution import aggregate, compose, compress, weigh
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 AGENT = "helper"
@@ -72,7 +71,7 @@ def experienced(
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             source = Source(group, agent_id, f"s{time}", [Message(role="user", text=pain, at=at)], [uuid4()], "rules", "extraction@1")
-            experiences.keep(connection, (group, agent_id), told, source, at)
+            extractions.keep(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
 

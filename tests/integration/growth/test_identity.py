@@ -28,7 +28,7 @@ from jiyi.protocol.identity import (
     TakeSnapshot,
     UpdateUser,
 )
-from models.conversations import profiles
+from models.conversations import injections
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions
@@ -63,7 +63,7 @@ def read(group: str, file: Any = "SOUL", version: int | None = None) -> Identity
 
 def told(group: str, **signals: Any) -> None:
     with unit_of_work() as connection:
-        profiles.update(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
+        injections.update_profile(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:

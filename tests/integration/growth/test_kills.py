@@ -20,7 +20,7 @@ from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.growth import pain_actions, self_review
 from models.growth.artifacts import SKILL_ACTIONS
-from models.growth.feedback import WEIGH
+from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE, FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
@@ -103,7 +103,7 @@ CASES: list[Case] = [
     (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
     (WEIGH, "tasks.growth.evolution", "weigh", voted, ["feedback"]),
     (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["artifacts"]),
-    (COMPRESS, "tasks.growth.trajectories", "compress", told, ["trajectories"]),
+    (COMPRESS, "tasks.growth.evolution", "compress", told, ["trajectories"]),
     (AGGREGATE, "tasks.growth.evolution", "aggregate", experienced, ["artifacts"]),
     (MERGE_PAINS, "tasks.growth.pains", "merge_pains", troubled, ["pain_points", "pain_evidence"]),
     (FOLLOW_PROFILE, "tasks.growth.self_review", "follow_profile", profiled, ["identity_versions"]),

@@ -18,7 +18,7 @@ from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, LookId, S
 from jiyi.protocol.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth import identity_actions, self_review, self_review_schedule
+from models.growth import identity_actions, self_review
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection.reflect import reflect
@@ -114,18 +114,18 @@ def test_after_five_conversations(group: str) -> None:
 def test_after_twenty_four_hours_with_something_new(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
     with for_groups(group), unit_of_work() as connection:
-        assert self_review_schedule.owe_hours(connection, datetime.now(UTC), 10) == []
+        assert self_review.owe_hours(connection, datetime.now(UTC), 10) == []
     rows("UPDATE self_reflections SET last_at = now() - interval '25 h' WHERE group_id = :g RETURNING 1", g=group)
     assert state(group).due == "hours"
     for expected in (1, 0):  # it is owed once
         with for_groups(group), unit_of_work() as connection:
-            assert len(self_review_schedule.owe_hours(connection, datetime.now(UTC), 10)) == expected
+            assert len(self_review.owe_hours(connection, datetime.now(UTC), 10)) == expected
     run()
     [found] = looks(group)
     assert found.trigger == "hours"
     rows("UPDATE self_reflections SET last_at = now() - interval '25 h' WHERE group_id = :g RETURNING 1", g=group)
     with for_groups(group), unit_of_work() as connection:
-        assert self_review_schedule.owe_hours(connection, datetime.now(UTC), 10) == []  # nothing was said since
+        assert self_review.owe_hours(connection, datetime.now(UTC), 10) == []  # nothing was said since
 
 
 def test_an_agents_own_numbers_and_the_defaults(group: str) -> None:

@@ -14,7 +14,7 @@ from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.growth import ProposeSolution, ResolvePain
 from jiyi.protocol.identity import TallyQuery
 from models.db.connection import unit_of_work
-from models.growth import pain_actions, tracking
+from models.growth import pain_actions, work
 from models.growth.artifacts import SKILL_ACTIONS, list_tallies
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
@@ -63,7 +63,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     begun = datetime.now(UTC).date()
     say(group, *SMALL_TALK, "I live in Porto.")
     with unit_of_work() as connection:
-        tracking.note(connection, (group, AGENT), "toy", grown=2)
+        work.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
     found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
     assert [one.what for one in found][-1] == "toy"
@@ -77,7 +77,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
 
 def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
     with unit_of_work() as connection:
-        tracking.note(connection, (group, "nobody"), "skill", grown=1)
+        work.note(connection, (group, "nobody"), "skill", grown=1)
     assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
     with pytest.raises(NotFound):
         list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))

@@ -11,7 +11,7 @@ from jiyi.protocol.trajectories import StepsQuery, TrajectoriesQuery, Trajectory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, list_steps, list_trajectories
-from models.operations import upkeep as prune
+from models.operations import numbers
 from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -87,7 +87,7 @@ def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
     run()
     age(group, minutes=8 * 24 * 60)
     with unit_of_work() as connection:
-        assert prune.delete(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000) >= 4
+        assert numbers.delete_old(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000) >= 4
     assert stored_steps(group) == []
     assert len(trajectories(group)) == 1
 

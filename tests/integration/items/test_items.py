@@ -14,7 +14,7 @@ from jiyi.protocol.items import FoundItems, GetItems, Item, ItemRows, ListNamesp
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions
-from models.items.searching import EMBED_VALUES
+from models.items.storage import EMBED_VALUES
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.tiers.outputs import job, run, tasks

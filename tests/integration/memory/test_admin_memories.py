@@ -19,7 +19,7 @@ from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
-from models.memory.agent_reads import Span, TimelineSpan
+from models.memory.agents import Span, TimelineSpan
 from models.memory.inbox import store
 from models.queue.pending_work import enqueue
 from models.reflection import reflections

@@ -36,7 +36,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import reads
 from models.memory.inbox import store
-from models.memory.search import MemoryFilter, search
+from models.memory.reads import MemoryFilter, search
 from tasks.retrieval.retrieve import answer
 
 event = build({

@@ -11,12 +11,12 @@ from jiyi.protocol.recall import AddMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory import actions, events
+from models.memory import archive, events
 from models.memory.ingest import Ingestor, Part
 from models.memory.work import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
-from tasks.memory.embedding import embed
+from tasks.memory.upkeep import embed
 from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -84,6 +84,6 @@ def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(group: s
     if door == "the intake":
         Ingestor(redelivers=True).ingest([Part([observed(group)])])
     else:
-        actions.add_memory.perform(Actor(group), AddMemory(agent_id="klaus", description="Klaus reads"))
+        archive.add_memory.perform(Actor(group), AddMemory(agent_id="klaus", description="Klaus reads"))
     told = [entry.kind for entry in stream.read(group, "0")]
     assert [kind for kind in told if kind.startswith("node.")] == ["node.stored", "node.retrievable"]

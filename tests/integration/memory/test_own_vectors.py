@@ -23,8 +23,8 @@ from models.db.connection import unit_of_work
 from models.memory import events as stored_events
 from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
-from models.memory.own_vectors import MisfitVectors
 from models.operations import embedding_models
+from models.queue.dead_letters import MisfitVectors
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.client.test_ways import over_http

@@ -11,9 +11,9 @@ import pytest
 from jiyi.protocol.recall import MemoryRequest, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory import actions
+from models.memory import archive
 from models.memory.questions import get_memory
-from models.reflection.reads import why
+from models.reflection.actions import why_thought
 from tests.integration.conftest import SignIn
 from tests.integration.erasure.test_erasure import erase
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -29,7 +29,7 @@ MENDED = "Zoe is allergic to shrimp, says Ben"
 
 
 def corrected(group: str, node_id: UUID, **given: Any) -> UUID:
-    return actions.update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=node_id, **given)).node_id
+    return archive.update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=node_id, **given)).node_id
 
 
 def detail(group: str, node_id: UUID) -> Any:
@@ -97,7 +97,7 @@ def test_thoughts_rest_on_the_new_version_and_both_say_which_replaces_which(grou
     new = corrected(group, said, description=MENDED)
     assert filling(group, thought.event_id) == [str(new), str(other.event_id)]
     with unit_of_work() as connection:
-        assert why(connection, group, thought.event_id, 2, 10).nodes[thought.event_id].evidence == [new, other.event_id]
+        assert why_thought(connection, group, thought.event_id, 2, 10).nodes[thought.event_id].evidence == [new, other.event_id]
     assert (detail(group, said).superseded_by, detail(group, said).supersedes, detail(group, new).supersedes) == (new, [], [said])
     newest = corrected(group, new, poignancy=9)
     assert filling(group, thought.event_id) == [str(newest), str(other.event_id)]

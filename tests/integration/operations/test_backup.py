@@ -19,8 +19,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from models.operations import backups, pg_tools, restore
-from models.operations.pg_tools import BackupError
+from models.operations import backups, restore
+from models.operations.backups import BackupError
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance as backup_jobs
 from tests.integration.memory.test_inbox import observed, save
@@ -174,16 +174,16 @@ def test_a_backup_overwrites_nothing_and_one_that_fails_leaves_nothing(url: str,
 
 def test_a_password_is_not_on_the_command_line() -> None:
     with environment(database_url="postgresql+psycopg://jiyi:s%40cret@db.example:6543/jiyi?sslmode=require"):
-        address, variables = pg_tools.conninfo()
+        address, variables = backups.conninfo()
     assert "cret" not in address
     assert variables["PGPASSWORD"] == "s@cret"
     assert set(address.split()) == {"user=jiyi", "host=db.example", "port=6543", "dbname=jiyi", "sslmode=require"}
 
 
 def test_programs_fit_the_server_or_are_missed_with_a_sentence() -> None:
-    assert pg_tools.program("pg_dump", 18).is_file()
+    assert backups.program("pg_dump", 18).is_file()
     with pytest.raises(BackupError, match=r"pg_dump of version 99 or later is needed; found: .*18"):
-        pg_tools.program("pg_dump", 99)
+        backups.program("pg_dump", 99)
 
 
 def test_data_is_replaced_only_if_told_to_and_after_a_backup_of_it(url: str) -> None:
@@ -209,7 +209,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
     fill()
     forget()
     before = digests(url), structure(url)
-    original = pg_tools.run
+    original = backups.run
 
     def breaks_at_the_end(command: Any, *rest: Any) -> str:
         done = original(command, *rest)
@@ -217,7 +217,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
             raise BackupError("the cable was pulled")
         return done
 
-    monkeypatch.setattr(pg_tools, "run", breaks_at_the_end)
+    monkeypatch.setattr(backups, "run", breaks_at_the_end)
     with pytest.raises(BackupError, match="the cable was pulled"):
         restore.restore(made.path, force=True)
     assert (digests(url), structure(url)) == before

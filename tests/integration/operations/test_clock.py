@@ -12,11 +12,12 @@ from celery import Celery
 from sqlalchemy import text
 
 from engine.operations.jobs import JOBS
-from models.appointments import alerts
+from models.appointments import heartbeats
+from models.db import connection as connection_
 from models.db.connection import unit_of_work
 from models.memory.work import EMBED
-from models.queue import clock, ticks
-from tasks.appointments.due_scan import due_scan
+from models.queue import ticks
+from tasks.appointments.schedules import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance
@@ -43,9 +44,9 @@ def _no_run_ahead_is_left() -> Iterator[None]:
 @pytest.fixture
 def set_clock() -> Iterator[SetClock]:
     """``set_clock(WRONG)``: the clock that jobs, schedules and heartbeats go by is so far ahead."""
-    right = clock.now
+    right = connection_.database_time
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda ahead: patch.setattr(clock, "now", lambda connection: right(connection) + ahead)
+        yield lambda ahead: patch.setattr(connection_, "database_time", lambda connection: right(connection) + ahead)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_a_heartbeat_that_beat_ahead_beats_again(group: str, set_clock: SetClock
     test_heartbeats.scan()
     assert test_heartbeats.beat() == 1
     (beat,) = rows("SELECT last_tick_at, next_tick_at FROM heartbeats WHERE group_id = :g", g=group)
-    assert beat["last_tick_at"] < datetime.now(UTC) + clock.AHEAD  # type: ignore[operator]
+    assert beat["last_tick_at"] < datetime.now(UTC) + connection_.CLOCK_AHEAD  # type: ignore[operator]
     assert beat["next_tick_at"] < datetime.now(UTC) + timedelta(hours=1)  # type: ignore[operator]
 
 
@@ -142,11 +143,11 @@ def test_what_was_configured_for_later_waits_without_being_looked_at_again_and_a
 def test_an_alert_of_the_wrong_time_is_delivered(group: str) -> None:
     test_heartbeats.configure(group, enabled=True)
     ahead = datetime.now(UTC) + WRONG
-    alert = alerts.NewAlert(
+    alert = heartbeats.NewAlert(
         agent_id="helper", source="schedule", title="water", content="", urgency="low", channel="ui", deliver_at=ahead + timedelta(hours=1)
     )
     with unit_of_work() as connection:
-        alerts.add(connection, group, [alert], ahead)
+        heartbeats.add(connection, group, [alert], ahead)
     run = Run("due_scan", datetime.now(UTC))
     with run.scope():
         due_scan(run)

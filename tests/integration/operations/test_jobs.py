@@ -21,22 +21,22 @@ from jiyi.protocol.events import build
 from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
+from models.db import connection as connection_
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.memory import actions as memory_actions
+from models.memory import archive as archive_
 from models.memory import questions as memory_questions
-from models.memory import strength
-from models.memory.nodes import lock
+from models.memory.nodes import lock, strengthen
 from models.operations import actions
-from models.queue import clock, ticks, wakeups
+from models.queue import ticks, wakeups
 from models.retrieval import touches
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import maintenance
 from tasks.operations import maintenance as operations
-from tasks.retrieval import warm
+from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
@@ -119,7 +119,7 @@ def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], m
 
     for seconds in (0, 2, 4, 2, 0, 4):
         now = NOW + timedelta(seconds=seconds)
-        monkeypatch.setattr(clock, "now", lambda _connection, now=now: now)
+        monkeypatch.setattr(connection_, "database_time", lambda _connection, now=now: now)
         perform(job)
     assert len(ran) == 3
     assert [tick["attempts"] for tick in tick_of(job)] == [1, 1, 1]
@@ -350,15 +350,12 @@ def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     assert archived(group) == {}
 
 
-def test_how_soon_memories_fade_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bounds_of_fading_are_settings_and_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
     event, imported = observed(group, "a week old", poignancy=7), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
     save(event, imported, observed(group, "now"))
     old(event.event_id, days=8)
     assert run_in(group, archive.archive)["archived"] == 0
-    monkeypatch.setattr(archive, "BELOW_POIGNANCY", 8)
-    with environment(archive_after_days="7"):
+    with environment(archive_after_days="7", archive_below_poignancy="8"):
         assert run_in(group, archive.archive)["archived"] == 1
     assert archived(group) == {"a week old": "faded"}
 
@@ -386,7 +383,7 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: st
 
 
 def restore(group: str, **wanted: Any) -> Restored:
-    return memory_actions.restore.perform(Actor(group), RestoreRequest(**wanted))
+    return archive_.restore.perform(Actor(group), RestoreRequest(**wanted))
 
 
 @pytest.mark.parametrize("way", ["archive", "restore"])
@@ -467,7 +464,7 @@ def counted(group: str) -> dict[tuple[str, str], int]:
     execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
     counts = [node for node in nodes(group) if counts_for_keywords(node["type"], node["predicate"], node["object"])]
     with unit_of_work() as connection:
-        strength.strengthen(connection, [node["node_id"] for node in counts])
+        strengthen(connection, [node["node_id"] for node in counts])
     return strengths(group)
 
 
@@ -596,14 +593,14 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(warm.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
+    monkeypatch.setattr(indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
     for name in ("first: a", "second", "third"):
         touches.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
-    monkeypatch.setattr(warm, "WARM_AGENTS", 2)
-    assert run_in(group, warm.warm, dry=True) == {"agents": 2}
+    monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
+    assert run_in(group, indexes.warm, dry=True) == {"agents": 2}
     assert sent == []
-    run_in(group, warm.warm)
+    run_in(group, indexes.warm)
     requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
     assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
         (group, "second", False),

@@ -18,7 +18,7 @@ from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.protocol.providers import LLMUsage
 from models.db.connection import unit_of_work
-from models.operations import llm_usage
+from models.operations import numbers
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -30,14 +30,14 @@ def used(group: str, prompt: str = "insights@1", **changes: Any) -> Usage:
 
 def sums(group: str, first_day: date | None = None) -> list[LLMUsage]:
     with unit_of_work() as connection:
-        return llm_usage.since(connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1))
+        return numbers.usage_since(connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1))
 
 
 def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
-    llm_usage.record(used(group, "poignancy@1", cost=0.0))
-    llm_usage.record(used(group + "-other"))
+    numbers.record_usage(used(group, "poignancy@1", cost=0.0))
+    numbers.record_usage(used(group + "-other"))
     with ThreadPoolExecutor(8) as pool:  # workers that count at the same time lose nothing
-        list(pool.map(lambda _: llm_usage.record(used(group)), range(40)))
+        list(pool.map(lambda _: numbers.record_usage(used(group)), range(40)))
     first, second = sums(group)
     assert first.model_dump() == {
         "prompt": "insights@1",
@@ -51,7 +51,7 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
     assert second.prompt == "poignancy@1"
     with unit_of_work() as connection:
         connection.execute(text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group})
-    llm_usage.record(used(group))
+    numbers.record_usage(used(group))
     assert [row.calls for row in sums(group)] == [2]  # only the days that are asked for
     assert [row.calls for row in sums(group, date(2020, 1, 1))] == [82, 2]
 
@@ -60,13 +60,13 @@ def test_an_answer_is_not_lost_because_it_cannot_be_counted(
     group: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = OperationalError("INSERT", {}, ConnectionError("database away"))
-    monkeypatch.setattr("models.operations.llm_usage.unit_of_work", Mock(side_effect=away))
-    llm_usage.record(used(group))
+    monkeypatch.setattr("models.operations.numbers.unit_of_work", Mock(side_effect=away))
+    numbers.record_usage(used(group))
     assert "usage of insights@1 by openai:x was not counted" in caplog.text
 
 
 def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
-    llm_usage.record(used(client.group))
+    numbers.record_usage(used(client.group))
     found = client.service.llms()
     assert found.active.model_dump() == {"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}
     assert {row.vendor for row in found.vendors} >= {"openai", "deepseek", "ollama", "compatible"}

@@ -27,11 +27,10 @@ from models.db import valkey_keys
 from models.db.bounded_reads import Reading
 from models.db.valkey import valkey
 from models.memory import access
-from models.operations import canaries, heartbeats, meters, series
 from models.operations import health_checks as health
-from models.operations.canaries import Canary
-from models.operations.heartbeats import Worker
+from models.operations import meters, signs_of_life
 from models.operations.meters import Meters
+from models.operations.signs_of_life import Canary, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
@@ -80,7 +79,7 @@ def test_coarser_steps_hold_the_same(own_meters: Meters, name: str) -> None:
         valkey().hset(valkey_keys.meters(now - minutes_ago), f"task|{name}|done", count)
         valkey().expire(valkey_keys.meters(now - minutes_ago), 120)
     for minutes, step, total in ((10, 1, 7), (10, 5, 7), (1_440, 30, 15), (999_999, 60, 15)):
-        found, kept = meters.series(minutes, step), min(minutes, series.MAX_MINUTES)
+        found, kept = meters.series(minutes, step), min(minutes, meters.MAX_MINUTES)
         assert sum(found["tasks"][name]["done"]) == total, (minutes, step)
         assert found["step_seconds"] == step * 60
         assert all(moment % (step * 60) == 0 for moment in found["times"])
@@ -118,57 +117,57 @@ def test_workers_count_what_they_do(client: Client) -> None:
     waits = [seconds for seconds in found["tasks"]["retrieval.retrieve"]["wait_max"] if seconds is not None]
     assert waits, "the client said when it sent the request"
     assert max(waits) < PATIENCE_SECONDS
-    assert canaries.TASK not in found["tasks"]
+    assert signs_of_life.TASK not in found["tasks"]
 
 
 def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
-    until(lambda: all(canary.ran_at for canary in canaries.read_heartbeats(task_queues())), what="a queue is silent")
-    for canary in canaries.read_heartbeats(task_queues()):
+    until(lambda: all(canary.ran_at for canary in signs_of_life.read_canaries(task_queues())), what="a queue is silent")
+    for canary in signs_of_life.read_canaries(task_queues()):
         assert canary.age is not None and canary.age < PATIENCE_SECONDS
         assert canary.waited is not None
-    age = canaries.beat_age()
+    age = signs_of_life.beat_age()
     assert age is not None and age < PATIENCE_SECONDS
     address, settings = redis_address(get_settings().broker_url), get_settings()
     assert address
-    assert canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
-    assert canaries.intake_ages(address, "no such queue", 30) == []
+    assert signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    assert signs_of_life.intake_ages(address, "no such queue", 30) == []
 
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(canaries, "time", SimpleNamespace(time=lambda: now))  # the steps below are all the time that passes
-    (unknown,) = canaries.read_heartbeats([name])
+    monkeypatch.setattr(signs_of_life, "time", SimpleNamespace(time=lambda: now))  # the steps below are all the time that passes
+    (unknown,) = signs_of_life.read_canaries([name])
     assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
-    assert canaries.due(name)
-    assert not canaries.due(name)  # a second beat, or the next look
+    assert signs_of_life.due(name)
+    assert not signs_of_life.due(name)  # a second beat, or the next look
 
     def later(seconds: float) -> bool:
         sent = float(valkey().hget(valkey_keys.canary(name), "sent") or 0)
         valkey().hset(valkey_keys.canary(name), "sent", sent - seconds)
-        return canaries.due(name)
+        return signs_of_life.due(name)
 
     pauses = [next(pause for pause in range(1, 1_000, 3) if later(3)) for _ in range(9)]
     for shorter, longer in pairwise(pauses):
         assert longer >= shorter
-    assert pauses[0] <= canaries.EVERY
-    assert canaries.LAST_PAUSE * 0.8 <= pauses[-1] <= canaries.LAST_PAUSE
-    (silent,) = canaries.read_heartbeats([name])
+    assert pauses[0] <= signs_of_life.CANARY_EVERY
+    assert signs_of_life.LAST_PAUSE * 0.8 <= pauses[-1] <= signs_of_life.LAST_PAUSE
+    (silent,) = signs_of_life.read_canaries([name])
     assert (silent.outstanding, silent.age) == (10, None)
     assert silent.sent_at is not None
-    canaries.record_heartbeat(name, silent.sent_at)
-    (alive,) = canaries.read_heartbeats([name])
+    signs_of_life.record_canary(name, silent.sent_at)
+    (alive,) = signs_of_life.read_canaries([name])
     assert (alive.outstanding, alive.waited is not None) == (0, True)
-    assert later(canaries.EVERY)
+    assert later(signs_of_life.CANARY_EVERY)
 
 
 def test_beat_goes_on_without_valkey_or_broker(database: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     from workers.app import app
 
     scheduler = beat.CanaryScheduler(app, lazy=True)
-    entry = SimpleNamespace(task=canaries.TASK, args=("upkeep",), name="a canary")
+    entry = SimpleNamespace(task=signs_of_life.TASK, args=("upkeep",), name="a canary")
     with ephemeral.environment(redis_url=DEAD):
         scheduler.apply_entry(entry)
-    monkeypatch.setattr(canaries, "due", lambda _queue: True)
+    monkeypatch.setattr(signs_of_life, "due", lambda _queue: True)
     monkeypatch.setattr(scheduler, "apply_async", Mock(side_effect=OSError("the broker is away")))
     scheduler.apply_entry(entry)
     assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == ["no canary for upkeep"] * 2
@@ -353,7 +352,7 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         return next(one for one in found if one["queue"] == queue)
 
     until(lambda: state() == "ok", what="a queue is not read")
-    pids = [int(one.worker_id.rpartition(":")[2]) for one in heartbeats.workers() if queue in one.queues and one.counts]
+    pids = [int(one.worker_id.rpartition(":")[2]) for one in signs_of_life.workers() if queue in one.queues and one.counts]
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)

@@ -26,14 +26,14 @@ from jiyi.protocol.wire.calls import open_reply
 from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.roles import as_owner
+from models.db.scope import as_owner
 from models.db.valkey import valkey
 from models.memory.inbox import store
 from models.memory.work import EMBED
-from models.operations import embedding_models, reembedding
+from models.operations import embedding_models
 from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
-from tasks.memory.embedding import embed
+from tasks.memory.upkeep import embed
 from tasks.operations import reembedding as task
 from tasks.operations.reembedding import embedder_report
 from tasks.retrieval.retrieve import retrieve
@@ -264,7 +264,7 @@ def test_a_move_fills_switches_and_folds_and_every_question_is_answered_in_full(
     with unit_of_work() as connection:
         for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
             np.testing.assert_allclose(row.embedding.to_numpy(), engine.passages([row.embedding_key])[0], atol=1e-6)
-        assert reembedding.unfolded(connection, "hashing-64") == 0
+        assert embedding_models.unfolded(connection, "hashing-64") == 0
 
 
 def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
     with pytest.raises(EmbeddingUnavailable, match="401"):
         step("compatible:vendor-model")
     with unit_of_work() as connection:
-        assert reembedding.filling(connection) is None  # not even begun
+        assert embedding_models.filling(connection) is None  # not even begun
     vendor.otherwise = bad.good()
     step("compatible:vendor-model")
     vendor.otherwise = bad.good(8)
@@ -478,7 +478,7 @@ def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(
     remembered(group, *TEXTS)
     finish("hashing:64", until="filling")
     with unit_of_work() as connection:
-        begun = reembedding.filling(connection)
+        begun = embedding_models.filling(connection)
     assert begun is not None
     step(cancel=True)
     step("hashing:32")  # somebody has begun another move meanwhile

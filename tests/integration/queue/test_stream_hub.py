@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from models.queue import stream
-from models.queue import stream_hub as hubs
-from models.queue.stream_hub import Hub, TooManyWatchers
+from models.queue.stream import Hub, TooManyWatchers
 from tests.integration.waiting import PATIENCE_SECONDS, until
 
 
@@ -32,7 +31,7 @@ def test_one_that_does_not_keep_up_is_cut_off_and_the_others_are_not(database: o
 def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_something(
     database: object, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hubs, "PAUSE", 0.05)
+    monkeypatch.setattr(stream, "HUB_PAUSE", 0.05)
     own, original, away, tried = Hub(), stream.read_groups, Event(), Event()
 
     def broken(*arguments: Any) -> Any:
@@ -59,7 +58,7 @@ def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_somet
 
 
 def test_no_more_than_allowed_even_at_once(database: object, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hubs, "PER_OWNER", 3)
+    monkeypatch.setattr(stream, "PER_OWNER", 3)
     own, joined = Hub(), []
 
     def join(_: int) -> None:

@@ -17,14 +17,13 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.operations import LettersRequest, ResolveBody, Resolved, RetryWork
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory import inbox, strength
+from models.memory import inbox
 from models.memory import nodes as nodes_model
 from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from tasks.memory.embedding import embed
-from tasks.memory.upkeep import accumulate, settle_depth, strengthen
+from tasks.memory.upkeep import accumulate, embed, settle_depth, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.integration.threads import Threads
 
@@ -185,7 +184,7 @@ def test_a_failure_in_finish_leaves_neither_effect_nor_receipt_and_no_effect_is_
 
     def half(batch: tasks.Batch) -> None:
         with batch.finish() as (connection, subjects):
-            strength.strengthen(connection, subjects)
+            nodes_model.strengthen(connection, subjects)
             raise RuntimeError("power cut")
 
     tasks.run_due(tasks.KINDS[STRENGTHEN], half)

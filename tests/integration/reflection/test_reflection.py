@@ -21,13 +21,12 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.work import ACCUMULATE, EMBED
-from models.reflection import reads
+from models.reflection import actions
 from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from tasks.memory.embedding import embed
-from tasks.memory.upkeep import accumulate
+from tasks.memory.upkeep import accumulate, embed
 from tasks.reflection.reflect import reflect, reflect_on_conversation
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted
@@ -79,7 +78,7 @@ def run(kind: str = REFLECT, handler: Callable[..., None] = reflect) -> int:
 
 def told(group: str, reflection_id: UUID) -> tuple[str, str | None]:
     with unit_of_work() as connection:
-        found = reads.reflection(connection, group, reflection_id)
+        found = actions.find_reflection(connection, group, reflection_id)
     assert found is not None
     return found.state, found.error
 
@@ -356,8 +355,8 @@ def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: s
     run()
     (row,) = reflection_rows(group)
     with unit_of_work() as connection:
-        before = reads.reflection(connection, group, row["reflection_id"])
+        before = actions.find_reflection(connection, group, row["reflection_id"])
         connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
-        after = reads.reflection(connection, group, row["reflection_id"])
+        after = actions.find_reflection(connection, group, row["reflection_id"])
     assert before is not None and before.thoughts
     assert after == before

@@ -20,7 +20,7 @@ from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import ENLARGE
-from models.operations import reembedding
+from models.operations import embedding_models
 from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents
 from tasks.framework.work import run_until_idle
@@ -279,7 +279,7 @@ def test_vectors_of_a_move_to_another_model_are_found_before_and_while_they_get_
             asked.append(name)
             if len(asked) == 2:
                 with unit_of_work() as connection:
-                    reembedding.fold(connection, "next", len(events))
+                    embedding_models.fold(connection, "next", len(events))
             return original(*arguments)
 
         monkeypatch.setattr(large_agents._Search, name, look)

@@ -16,9 +16,9 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import narrowed_to
 from models.db.valkey import valkey
-from models.operations import upkeep as prune
+from models.operations import numbers
 from models.retrieval import records
-from models.retrieval.actions import list_retrievals
+from models.retrieval.records import list_retrievals
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -96,8 +96,8 @@ def test_another_group_sees_none_of_it_and_they_go_after_some_days(group: str) -
     with pytest.raises(NotFound, match="no agent 'nobody'"):
         listed(group, agent_id="nobody")
     with unit_of_work() as connection:
-        assert prune.delete(connection, "retrievals", datetime.now(UTC) - timedelta(days=1), 10) == 0
-        assert prune.count(connection, "retrievals", datetime.now(UTC) + timedelta(minutes=1)) >= 1
+        assert numbers.delete_old(connection, "retrievals", datetime.now(UTC) - timedelta(days=1), 10) == 0
+        assert numbers.count_old(connection, "retrievals", datetime.now(UTC) + timedelta(minutes=1)) >= 1
 
 
 def test_what_an_erased_memory_answered_goes_with_it_also_what_waits(group: str) -> None:

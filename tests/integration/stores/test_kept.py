@@ -16,9 +16,9 @@ from jiyi.errors import ConfigError, InvalidRequest, NotFound
 from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.operations import upkeep as prune
+from models.operations import numbers
 from models.stores import actions, rows
-from models.stores.paths import kept_path, own_folder, source_path
+from models.stores.saved_files import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -66,7 +66,7 @@ def test_stores_of_old_runs_are_pruned_and_the_groups_stay(kept: Kept) -> None:
     kept.apply({"name": "own", "type": "simple", "config": {}}, run_id="r1")
     with unit_of_work() as connection:
         connection.execute(text("UPDATE stores SET used_at = now() - interval '8 days' WHERE group_id = :g"), {"g": kept.group})
-        assert prune.delete(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
+        assert numbers.delete_old(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
         left = connection.execute(text("SELECT name FROM stores WHERE group_id = :g"), {"g": kept.group}).scalars().all()
     assert left == ["notes"]
 
@@ -115,12 +115,12 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "loop").symlink_to(root / "loop")
-    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
+    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
     for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
         with pytest.raises(ConfigError, match="memory"):
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
     with monkeypatch.context() as patch:
-        patch.setattr("models.stores.paths.get_settings", get_settings)
+        patch.setattr("models.stores.saved_files.get_settings", get_settings)
         assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
         with pytest.raises(ConfigError, match="x: "):
             kept_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
@@ -135,7 +135,7 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o500)
-    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
+    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
     with pytest.raises(ConfigError, match="cannot be written"):
         kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
 

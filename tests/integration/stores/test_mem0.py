@@ -17,7 +17,7 @@ from jiyi.errors import ConfigError
 from models.db.connection import unit_of_work
 from models.stores import backends
 from tasks.framework.work import run_until_idle
-from tasks.stores import mem0
+from tasks.stores import search
 from tests.integration.stores.kept import Kept
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -67,7 +67,7 @@ def declared(url: str, **config: Any) -> dict[str, Any]:
 
 
 def send() -> int:
-    return run_until_idle(backends.SEND_ITEM, mem0.send_items)
+    return run_until_idle(backends.SEND_ITEM, search.send_items)
 
 
 def test_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:

@@ -13,7 +13,7 @@ from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.stores import StoreName
 from models.db.connection import unit_of_work
-from models.stores import actions, items, vectors
+from models.stores import actions, items
 from tasks.stores import embedding
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
@@ -162,14 +162,14 @@ def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
 
 def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.say(TEAPOT)
-    read = vectors.known
+    read = items.known
 
     def deleted(*given: Any) -> Any:
         monkeypatch.undo()
         kept.perform(actions.delete, StoreName(name="notes"))
         return read(*given)
 
-    monkeypatch.setattr(vectors, "known", deleted)
+    monkeypatch.setattr(items, "known", deleted)
     embed()
     with unit_of_work() as connection:
         assert connection.execute(text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")).scalar_one() == 0

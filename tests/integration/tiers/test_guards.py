@@ -11,8 +11,8 @@ from jiyi.protocol.knowledge import CheckBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import actions, guards, quarantine
-from models.tiers.guards import RunningAway
+from models.tiers import actions, quarantine
+from models.tiers.quarantine import RunningAway
 from tests.integration.conftest import SignIn
 from tests.integration.memory.test_inbox import save
 from tests.integration.tiers.outputs import TEXTS, entry, hot, output, say, screen
@@ -25,7 +25,7 @@ CLAIM = "Sales of glazed cups rose by [Specific Metric] in the spring, as the gu
 
 def running_away(group: str) -> list[RunningAway]:
     with unit_of_work() as connection, for_groups(group):
-        return guards.running_away(connection, group, datetime.now(UTC))
+        return quarantine.running_away(connection, group, datetime.now(UTC))
 
 
 def said(group: str, *texts: str, session: str = "s", apart: timedelta = timedelta(minutes=1), **fields: Any) -> list[dict[str, Any]]:

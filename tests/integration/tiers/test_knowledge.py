@@ -21,9 +21,9 @@ from jiyi.text.words import content_digest
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.operations import reembedding
+from models.operations import embedding_models
 from models.queue import stream
-from models.tiers import actions, knowledge, knowledge_reads, reads
+from models.tiers import actions, knowledge, questions
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, say, tasks, tier
 from workers.ephemeral import environment
@@ -220,7 +220,7 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
     assert len(ask(group, TEXTS[3], relevance_threshold=-1).results) == 1
     assert history(group) == [("promoted", "Lin", None, TEXTS[3]), ("demoted", "Lin", TEXTS[3], None), ("promoted", "Lin", None, TEXTS[3])]
     with for_groups(group), unit_of_work() as connection:
-        assert [change.reason for change in knowledge_reads.history(connection, group, one)] == ["", "outdated", ""]
+        assert [change.reason for change in knowledge.history(connection, group, one)] == ["", "outdated", ""]
     with pytest.raises(NotFound):
         actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[uuid4()]))
 
@@ -246,7 +246,7 @@ def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
     # What came back has kept its vector, and what is not in force needs none.
     assert [row["embedding"] is not None for row in kept(group) if row["demoted_at"] is None] == [True]
     with unit_of_work() as connection:
-        assert [change.after for change in knowledge_reads.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
+        assert [change.after for change in knowledge.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
 
 
 def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str) -> None:
@@ -299,11 +299,11 @@ def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
     embed()
     before = _model()
     with whole_service(), unit_of_work() as connection:
-        reembedding.begin(connection, "hashing-32", "hashing:32", before, everything=False)
-        move = reembedding.filling(connection)
+        embedding_models.begin(connection, "hashing-32", "hashing:32", before, everything=False)
+        move = embedding_models.filling(connection)
         assert move is not None
-        reembedding.hold(connection)
-        reembedding.switch(connection, move)
+        embedding_models.hold_move(connection)
+        embedding_models.switch(connection, move)
     assert [row["kind"] for row in rows("SELECT kind FROM pending_work WHERE group_id = :g", g=group)] == ["embed_knowledge"]
     found = ask(group, "two hundred bowls for the northern market", embedder=False)
     assert [item.content for item in found.results] == [TEXTS[3]]  # by its words, meanwhile
@@ -341,9 +341,9 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
                 assert deed.function is not None
                 with pytest.raises(NotFound):
                     deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
-            assert knowledge_reads.find(connection, named, known) is None
-            assert knowledge_reads.history(connection, named, known) == []
-            assert reads.entries(connection, named, KnowledgeFilter()).rows == []
+            assert knowledge.find(connection, named, known) is None
+            assert knowledge.history(connection, named, known) == []
+            assert questions.entries(connection, named, KnowledgeFilter()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
     assert in_force(other) == {TEXTS[0]}
 

@@ -19,9 +19,9 @@ from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.operations import upkeep as prune
+from models.operations.numbers import delete_old
 from models.queue import stream
-from models.tiers import actions, quarantine, quarantine_reads, reads, working
+from models.tiers import actions, quarantine, quarantine_reads, questions, working
 from tests.integration.memory.test_inbox import rows, save
 from tests.integration.tiers.outputs import TEXTS, ask, entry, hot, job, output, run, say, screen, tasks, tier
 from workers.ephemeral import environment
@@ -63,7 +63,7 @@ def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once
     screen()
     with unit_of_work() as connection:
         connection.execute(text("UPDATE events SET received_at = '2020-01-01' WHERE event_id = :id"), {"id": event.event_id})
-        prune.delete(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
+        delete_old(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
     assert rows("SELECT 1 FROM events WHERE event_id = :id", id=event.event_id) == []
     save(event)
     assert screen() == 0
@@ -136,7 +136,7 @@ def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     assert TEXTS[0] not in told["wm.accepted"]
     with unit_of_work() as connection:
         assert quarantine_reads.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
-        page = reads.entries(connection, group, KnowledgeFilter(reason="too_short"))
+        page = questions.entries(connection, group, KnowledgeFilter(reason="too_short"))
         assert {row.content for row in page.rows} == {"ok", "no"}
         assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
         refused = quarantine.outcome(connection, group, rows_ids(group, "ok"))
@@ -236,7 +236,7 @@ def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) 
         assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).deleted == expected
     assert [found.entry_id for found in hot(group)] == [two]
     with unit_of_work() as connection:
-        assert [row.entry_id for row in reads.entries(connection, group, KnowledgeFilter()).rows] == [str(two)]
+        assert [row.entry_id for row in questions.entries(connection, group, KnowledgeFilter()).rows] == [str(two)]
     audited = rows("SELECT action FROM audit_log WHERE group_id = :g", g=group)
     assert [row["action"] for row in audited] == ["quarantine.delete"]
 
@@ -352,9 +352,9 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
         context = Context(connection, Actor(other, "test"), actions.delete.name)
         assert actions.delete.function is not None
         assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).deleted == []
-        assert reads.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
+        assert questions.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
         found = quarantine.outcome(connection, group, mine)
-        assert reads.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
+        assert questions.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
     assert found is not None
     assert found.accepted
     assert [one.entry_id for one in hot(other)] == [theirs]

@@ -14,7 +14,8 @@ from flask import Flask
 
 from engine.erasure.names import Whom
 from jiyi.protocol.tier_questions import MemoryQuery
-from models.db import rate_limits, valkey_keys
+from models.db import valkey as valkey_
+from models.db import valkey_keys
 from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.erasure import cache_invalidation
@@ -134,7 +135,7 @@ def test_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance
 
 def test_without_valkey_nobody_searches(group: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    for module in (web_search, rate_limits):
+    for module in (web_search, valkey_):
         monkeypatch.setattr(module, "valkey", lambda: nowhere)
     answer = ask(group, "Why does glaze crack?", web_results=2)
     assert tier(answer, "web").message == "web searches are counted in Valkey, which is away"

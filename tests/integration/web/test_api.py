@@ -517,7 +517,7 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr("models.memory.search.search", fail)
+    monkeypatch.setattr("models.memory.reads.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text
 
 

@@ -25,9 +25,8 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import EMBED
 from models.queue import stream
-from models.queue import stream_hub as hubs
 from models.queue.pending_work import enqueue
-from models.queue.stream_hub import hub
+from models.queue.stream import hub
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
 from web import stream as web_stream
@@ -81,7 +80,7 @@ def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
 
 
 def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_owed: None, group: str) -> None:
-    import_module("tasks.memory.embedding")  # makes the kind known, and reads the settings, so not before they are there
+    import_module("tasks.memory.upkeep")  # makes the kind known, and reads the settings, so not before they are there
     with unit_of_work() as connection:
         enqueue(connection, EMBED, [(uuid4(), group)])
 
@@ -283,8 +282,8 @@ def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, g
 
 
 def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hubs, "STREAMS", 3)
-    monkeypatch.setattr(hubs, "PER_OWNER", 2)
+    monkeypatch.setattr(stream, "STREAMS", 3)
+    monkeypatch.setattr(stream, "PER_OWNER", 2)
     one, other = api_key(group, "read"), api_key(group, "read")
     client = web_app.test_client()
     kept = [get(client, "", one), get(client, "", one)]
@@ -303,7 +302,7 @@ def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: Make
 def test_too_many_from_one_address_are_turned_away_whoever_they_are(
     fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hubs, "PER_ADDRESS", 2)
+    monkeypatch.setattr(stream, "PER_ADDRESS", 2)
     client = web_app.test_client()
     kept = [get(client, "", api_key(group, "read")) for _ in range(2)]
     refused = get(client, "", api_key(group, "read"))

@@ -27,7 +27,7 @@ from models.db.bounded_reads import Unanswered, from_database
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from models.operations import health_checks as health
-from models.operations.heartbeats import Worker
+from models.operations.signs_of_life import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import complete
@@ -305,7 +305,7 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
 def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.operations.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.operations.servers.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.health_checks.valkey", lambda: nowhere)
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"

@@ -1,4 +1,4 @@
-"""workers.celery.heartbeat: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
+"""workers.celery.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from celery import current_app
 from jiyi import Client
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.erasure import cache_invalidation as orders
-from models.operations import heartbeats
+from models.erasure import cache_invalidation
+from models.operations import signs_of_life
 from models.queue.broker_queues import task_queues
 from tests.integration.waiting import until
-from workers.celery.heartbeat import Heartbeat
+from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
 
 
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
-    counting = lambda: [worker for worker in heartbeats.workers() if worker.counts]
+    counting = lambda: [worker for worker in signs_of_life.workers() if worker.counts]
     until(lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues()))  # some are just starting
     before = {worker.worker_id for worker in counting()}
     for _ in range(7):
@@ -29,15 +29,15 @@ def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
         assert current_app.control.ping(timeout=0.2) == []
     client.observe("klaus", "still there", wait=True)
     later = time.time()
-    until(lambda: {worker.worker_id for worker in heartbeats.workers() if worker.seen_seconds_ago < time.time() - later} >= before)
+    until(lambda: {worker.worker_id for worker in signs_of_life.workers() if worker.seen_seconds_ago < time.time() - later} >= before)
 
 
 def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "EVERY", 0.05)
+    monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
     name = f"test-{uuid4().hex[:8]}"
 
-    def listed() -> list[heartbeats.Worker]:
-        return [worker for worker in heartbeats.workers() if worker.name == name]
+    def listed() -> list[signs_of_life.Worker]:
+        return [worker for worker in signs_of_life.workers() if worker.name == name]
 
     heartbeat = Heartbeat(name, ["upkeep"])
     heartbeat.start()
@@ -45,10 +45,10 @@ def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(d
     assert listed()[0].queues == ("upkeep",)
     heartbeat.stop()
     assert not listed()
-    heartbeats.record("elsewhere:1", name, [])
+    signs_of_life.record_heartbeat("elsewhere:1", name, [])
     valkey().hset(valkey_keys.WORKERS, "elsewhere:2", "of another version")
-    monkeypatch.setattr(heartbeats, "FORGOTTEN_AFTER", -1.0)
-    assert not heartbeats.workers()
+    monkeypatch.setattr(signs_of_life, "FORGOTTEN_AFTER", -1.0)
+    assert not signs_of_life.workers()
     assert not valkey().hexists(valkey_keys.WORKERS, "elsewhere:1")
 
 
@@ -60,13 +60,13 @@ def test_an_order_is_carried_out_once_by_each_worker_and_leaves_nothing(database
         return {"indexes": len(agents)}
 
     group = f"test-{uuid4().hex[:8]}"
-    order = orders.give(group, {"b", "a"})
+    order = cache_invalidation.give(group, {"b", "a"})
     known: set[str] = set()
     for _ in range(2):
-        known = orders.carry_out("w:1", known, forget)
-    orders.carry_out("w:2", set(), forget)
+        known = cache_invalidation.carry_out("w:1", known, forget)
+    cache_invalidation.carry_out("w:2", set(), forget)
     assert [told for told in done if told[0] == group] == [(group, ["a", "b"])] * 2
-    assert orders.answers(order) == {"w:1": {"indexes": 2}, "w:2": {"indexes": 2}}
-    orders.withdraw(order)
-    assert orders.answers(order) == {}
-    assert order not in orders.carry_out("w:1", known, forget)
+    assert cache_invalidation.answers(order) == {"w:1": {"indexes": 2}, "w:2": {"indexes": 2}}
+    cache_invalidation.withdraw(order)
+    assert cache_invalidation.answers(order) == {}
+    assert order not in cache_invalidation.carry_out("w:1", known, forget)

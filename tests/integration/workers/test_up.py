@@ -22,7 +22,7 @@ import pytest
 from jiyi.polling import poll
 from tests.integration.waiting import until
 from tests.integration.workers.test_server_watch import SERVERS, replaced, server
-from workers.demo.diary import AGENTS, QUESTIONS
+from workers.demo import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
 

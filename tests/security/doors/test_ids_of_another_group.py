@@ -28,8 +28,8 @@ from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.stores import ApplyGraph, Snapshot, UpdateStore
 from models.actions import ACTIONS
-from models.appointments import alerts, heartbeat_actions, schedule_actions
-from models.appointments.alerts import NewAlert
+from models.appointments import heartbeat_actions, heartbeats, schedule_actions
+from models.appointments.heartbeats import NewAlert
 from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -260,7 +260,7 @@ def _appointments(connection: Connection, group: str) -> None:
     done_within(connection, schedule_actions.create_schedule, who, asked)
     done_within(connection, heartbeat_actions.heartbeat_correct, who, CorrectAgent(agent_id=AGENT, kind=SECRET))
     new = NewAlert(agent_id=AGENT, source="schedule", title=SECRET, content=SECRET, urgency="high", channel="ui", deliver_at=now)
-    alerts.add(connection, group, [new], now)
+    heartbeats.add(connection, group, [new], now)
 
 
 def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str, Any]]:

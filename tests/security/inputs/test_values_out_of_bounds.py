@@ -19,7 +19,7 @@ from jiyi.protocol.wire.calls import open_reply
 from jiyi.settings import get_settings
 from models.actions import ACTIONS
 from models.db.connection import unit_of_work
-from models.db.outages import refused_value
+from models.db.errors import refused_value
 from models.db.scope import Scope, within
 from models.stores import saved_files as storefiles
 from tests.integration.actions.calling import called, service

@@ -453,7 +453,7 @@ NOT_FOR_PROMPTS = {
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",
     "tasks.growth": "the language is looked for in it",
-    "tasks.retrieval.reranking": "a dialogue that a reranker is asked about; it answers with numbers",
+    "tasks.retrieval.answer": "a dialogue that a reranker is asked about; it answers with numbers",
 }
 
 

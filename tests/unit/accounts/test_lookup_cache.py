@@ -1,4 +1,4 @@
-"""models.accounts.lookup_cache: what is looked up is remembered for a while, and serves longer while nobody answers."""
+"""models.accounts.api_keys: what is looked up is remembered for a while, and serves longer while nobody answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
-from models.accounts import lookup_cache
-from models.accounts.lookup_cache import LookupCache
+from models.accounts import api_keys
+from models.accounts.api_keys import LookupCache
 
 
 class Away(Exception):
@@ -36,7 +36,7 @@ class Database:
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     made = Database()
-    monkeypatch.setattr(lookup_cache, "time", made)
+    monkeypatch.setattr(api_keys, "time", made)
     return made
 
 

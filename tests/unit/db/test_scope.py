@@ -23,7 +23,7 @@ WHOLE_SERVICE = {
     "models/memory/access.py": "the buffer of accesses is everybody's",
     "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
     "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
-    "models/operations/llm_usage.py": "what was asked of an LLM for no group",
+    "models/operations/numbers.py": "what was asked of an LLM for no group",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
@@ -31,11 +31,11 @@ WHOLE_SERVICE = {
     "web/admin/frame.py": "the operator's pages",
     "web/probes.py": "the service's meters",
     "workers/web/serve.py": "whether there is anybody who can sign in",
-    "models/accounts/signing_in.py": "nobody is known yet, and people belong to no group",
+    "models/accounts/sign_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
-    "workers/bootstrap.py": "the first person who can sign in",
+    "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
-    "models/accounts/known_keys.py": "a key is looked for before it is known whose it is",
+    "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
 WHOLE_SERVICE_ACTIONS = {
@@ -120,7 +120,7 @@ def test_only_those_with_a_reason_look_across_groups_or_act_as_the_owner() -> No
     others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
     assert {name for name, tree in others if uses(tree, "scope", "whole_service")} == WHOLE_SERVICE.keys()
     assert [name for name, tree in others if widens(tree)] == []
-    assert {name for name, tree in others if uses(tree, "roles", "as_owner", "as_owner_within")} == AS_OWNER.keys()
+    assert {name for name, tree in others if uses(tree, "scope", "as_owner", "as_owner_within")} == AS_OWNER.keys()
 
 
 def test_only_actions_with_a_reason_look_across_groups() -> None:

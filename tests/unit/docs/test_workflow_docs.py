@@ -15,7 +15,7 @@ from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.tier_questions import MemoryAnswer, TierItem, TierStatus
 from jiyi.protocol.tier_requests import NodeBody, NodeRun, QueryBody
 from jiyi.tiers.retrieval_node import EventName, MemoryRetrievalNode, NodeEvent, NodeProperties, format_history
-from models.accounts.known_keys import AWAY_SECONDS
+from models.accounts.api_keys import AWAY_SECONDS
 from models.db.actions import Action
 from models.queue import stream
 from models.tiers import actions

@@ -105,7 +105,9 @@ def test_batches_are_repeated_until_one_is_not_full_or_the_time_is_up() -> None:
 def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     everybody = [("g", name) for name in "abcde"]
     monkeypatch.setattr(jobs, "AGENTS_PAGE", 2)
-    monkeypatch.setattr(jobs.agents, "names", lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit])
+    monkeypatch.setattr(
+        jobs.agents, "next_agents", lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit]
+    )
     assert list(Run("x", NOON).agents()) == everybody
     stopped = Run("x", NOON, deadline=0.0)
     assert list(stopped.agents()) == everybody[:1]

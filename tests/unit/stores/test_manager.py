@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -117,12 +118,14 @@ def test_what_was_said_goes_to_stores_that_are_written_and_is_logged() -> None:
     log: list[LogOperation] = []
     one, two = Shelf(), Shelf()
     made = manager({"one": one, "two": two}, {"name": "one"}, {"name": "two", "write": False}, note=log.append, graph="team", run_id="r1")
-    done = made.update("writer", [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}], "said")
+    picture = [{"type": "text", "text": "a"}, {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}]
+    done = made.update("writer", [{"role": "user", "content": picture}, {"role": "tool", "content": "b"}], "said")
     assert (one.texts, two.texts) == (["said"], [])
     assert done.written["one"].item_id == "1"
     assert made.save() == {}
-    assert (one.saved, two.saved) == (1, 0)
+    assert (one.saved, two.saved) == (2, 0)  # with the update, and when asked for
     made.retrieve("writer", "where?", "gen")
+    assert [entry.attachment_count for entry in log] == [1, 0]  # a text is none
     kinds = [(entry.operation_type, entry.stage, entry.item_count, entry.output_size > 0, entry.graph, entry.run_id) for entry in log]
     assert kinds[0] == ("UPDATE", "finished", 1, True, "team", "r1")
     assert ("RETRIEVE", "gen", 1, True, "team", "r1") in kinds
@@ -144,7 +147,7 @@ def test_a_store_that_fails_later_stops_no_node_and_one_that_cannot_be_loaded_th
 
 
 def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_TYPES", {})
+    monkeypatch.setattr(registry, "_TYPES", dict(registry.store_types()))
     made: list[tuple[int, str, str]] = []
 
     class ShelfConfig(Config):
@@ -155,12 +158,21 @@ def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPa
         return Shelf("a first book")
 
     register_memory_store("shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books that were named.")
-    document = {
+    document: dict[str, Any] = {
         "memory": [{"name": "books", "type": "shelf", "config": {"size": 3}}],
         "nodes": [{"id": one, "memories": [{"name": "books"}]} for one in ("reader", "writer")],
     }
-    graph = Graph(None, document, name="library", run_id="r1")
-    graph.manager("writer").update("writer", "what now?", "a second book")
+    client = Mock(spec=["stores"])
+    document["memory"].insert(0, {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}})
+    document["nodes"][1]["memories"].append({"name": "board"})
+    with Graph(client, document, name="library", run_id="r1") as graph:
+        (_, memory, nodes), _ = client.stores.apply.call_args  # the service is told of what it knows
+        assert [one["name"] for one in memory] == ["board"]
+        assert [[one["name"] for one in node["memories"]] for node in nodes] == [[], ["board"]]
+        graph.manager("writer").update("writer", "what now?", "a second book")
+        assert graph.stores["books"].saved == 1  # type: ignore[attr-defined]  # what keeps nothing by itself is saved with each update
+        client.stores.save.assert_not_called()
+    client.stores.save.assert_called_once_with("board", run_id="r1")  # what is kept already has its file written at the end
     assert made == [(3, "library", "r1")]
     found = graph.manager("reader").retrieve("reader", "book", "gen")
     assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ScheduleId
 from jiyi.protocol.conversation_commands import AgentId
-from models.appointments import alerts, heartbeat_actions, schedule_actions
-from models.appointments.alerts import NewAlert
+from models.appointments import heartbeat_actions, heartbeats, schedule_actions
+from models.appointments.heartbeats import NewAlert
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import agents
@@ -38,7 +38,7 @@ def alerted(group: str) -> str:
     new = NewAlert(agent_id=AGENT, source="schedule", title="x", content="x", urgency="high", channel="ui", deliver_at=now)
     with unit_of_work() as connection:
         agents.lock_agents(connection, [(group, AGENT)])
-        alerts.add(connection, group, [new], now)
+        heartbeats.add(connection, group, [new], now)
     return str(new.alert_id)
 
 

@@ -1,6 +1,8 @@
-"""Items are searched, and their texts get their vectors."""
+"""Items are searched, their texts get their vectors, and those past their time are deleted."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -9,16 +11,19 @@ from jiyi.protocol.items import ItemRows, SearchItems
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.items import actions, searching
-from models.items.searching import EMBED_VALUES
+from models.items import actions, storage
+from models.items.storage import EMBED_VALUES
 from models.operations import embedding_models
 from models.operations.embedding_models import TextWithoutVector
 from tasks.framework.embedding import embed_now, embed_owed, in_use
+from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
 #: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
 MOST_ROUNDS = 8
+#: Items deleted by one transaction.
+BATCH = 1_000
 
 
 @work_task(EMBED_VALUES, batch=get_settings().embed_batch, time_limit=90)
@@ -27,7 +32,7 @@ def embed_values(batch: Batch) -> None:
 
     Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.
     """
-    embed_owed(batch, searching)
+    embed_owed(batch, storage)
 
 
 @implements(actions.search_items)
@@ -35,7 +40,7 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
     """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that were read."""
     if request.query is None:
         with unit_of_work() as connection:
-            found = searching.search(connection, actor.group_id, request)
+            found = storage.search(connection, actor.group_id, request)
     else:
         with unit_of_work() as connection:
             engine, spec = in_use(connection)
@@ -43,7 +48,7 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
         vector = query_vector(engine, request.query)
         with unit_of_work() as connection:
             embedding_models.hold(connection, engine.model, spec, len(vector))
-            found = searching.search(connection, actor.group_id, request, vector, engine.model)
+            found = storage.search(connection, actor.group_id, request, vector, engine.model)
     if request.refresh_ttl:
         actions.refresh(actor.group_id, [item_id for item_id, _ in found])
     return ItemRows(items=[item for _, item in found])
@@ -53,8 +58,21 @@ def _complete(group_id: str, request: SearchItems) -> None:
     """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
 
     def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
-        return searching.without_vectors(connection, group_id, request, model, get_settings().embed_batch)
+        return storage.without_vectors(connection, group_id, request, model, get_settings().embed_batch)
 
     for _ in range(MOST_ROUNDS):
-        if not embed_now(searching, missing):
+        if not embed_now(storage, missing):
             return
+
+
+@job("expire_items")
+def expire_items(run: Run) -> None:
+    """Delete items past their time. They are not found any more before that.
+
+    Safe to repeat because what is deleted is no longer there.
+    """
+    if run.dry:
+        with run.transaction() as connection:
+            run.count(expired=storage.count_expired(connection, run.now))
+        return
+    run.count(expired=run.repeat(partial(storage.delete_expired, now=run.now, limit=BATCH), BATCH))

@@ -1,6 +1,24 @@
-"""What a database or a Valkey raises: that it cannot be used for now, told apart from what is wrong with a request."""
+"""What a database, a broker or a Valkey raises: what is away, what is wrong with a value, and what may be tried again.
+
+PostgreSQL ends transactions because of others: deadlocks and failed serializations. As a whole they can be tried again. Locks are taken
+in one order, so that there are no deadlocks among the service's own transactions:
+
+1. rows of ``pending_work`` that are being settled (``lock_owed``), by subject;
+2. ``agents``, by group and name (``lock_agents``);
+3. what an agent has one row of: ``self_reflections``, then ``reflections``;
+4. ``memory_nodes``, by id; then everything else; counts (``growth_tallies``) last.
+
+Whoever needs a later one first has to take the earlier ones before it. What is tried again is for the rest: rows that an operator's
+statement or a migration holds, and orders that nobody thought of.
+"""
 
 from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import psycopg
 import redis
@@ -13,6 +31,8 @@ from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, InvalidRequest, 
 from jiyi.protocol.wire.calls import OF_VALKEY, State, state_of_valkey
 from jiyi.text.translatable import Translatable
 
+log = logging.getLogger(__name__)
+R = TypeVar("R")
 #: PostgreSQL's codes for what passes, or for what an operator has to mend.
 _CODES: dict[str, State] = {"53100": "disk_full", "53200": "full", "53300": "exhausted", "57P03": "starting", "25006": "read_only"}
 #: … and classes of codes: 08: the connection, 57: the server was stopped.
@@ -40,6 +60,12 @@ _REFUSED = {
     "22P05": "a text contains a character that is not stored; send valid Unicode without NUL",
     "54000": "a text is too long to be looked up by; send a shorter name or keyword",
 }
+#: Times that a transaction is tried, the first included.
+TRIES = 4
+#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a deadlock is done by then.
+PAUSE = 0.02
+#: PostgreSQL's codes: ``deadlock_detected``, ``serialization_failure``.
+_CONFLICTS = ("40P01", "40001")
 
 
 def state_of_database(error: BaseException) -> State | None:
@@ -99,3 +125,25 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
     else:
         reason = None
     return None if reason is None else InvalidRequest([f"value: {reason}"])
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the transaction was ended in favour of another, and may succeed when it is tried again as a whole."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS
+
+
+def tried_again(transaction: Callable[[], R]) -> R:
+    """What ``transaction`` gives, a function that begins and ends one and does nothing besides; after conflicts it is called again.
+
+    Raises what the last of :data:`TRIES` calls raised.
+    """
+    for attempt in range(1, TRIES):
+        try:
+            return transaction()
+        except DBAPIError as error:
+            if not is_conflict(error):
+                raise
+            log.info("a transaction was ended in favour of another (%s): attempt %d", type(error.orig).__name__, attempt + 1)
+            time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 – so that two do not meet again
+    return transaction()

@@ -1,11 +1,12 @@
-"""Signs of life: beat sends each of Celery's queues a tiny task again and again, and its worker notes that it ran.
+"""Signs of life: beat sends each of Celery's queues a tiny task again and again, its worker notes that it ran; workers write heartbeats.
 
-What is not known is None. A busy worker runs its canary later: how long a silence is normal is decided in
-``models.operations.health_checks``.
+A heartbeat says that a process runs; the canary says that its queue is read. What is not known is None. A busy worker runs its canary
+later: how long a silence is normal is decided in ``models.operations.health_checks``.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +20,18 @@ from models.queue.broker_queues import broker_client
 
 TASK = "canary.sing"
 #: Seconds between two canaries of a queue.
-EVERY = 10
+CANARY_EVERY = 10
 #: Seconds until another one is sent though the last was not run: doubles with each, so that a queue nobody reads
 #: gathers a few messages an hour, not hundreds.
 LAST_PAUSE = 600
 #: Seconds after which a queue that is no longer sent any, or a beat that is gone, is forgotten.
-FORGOTTEN_AFTER = 86_400
+CANARY_FORGOTTEN_AFTER = 86_400
+#: Seconds between two heartbeats of a worker.
+HEARTBEAT_EVERY = 1.0
+#: Seconds after which a worker that is silent no longer counts as alive: many heartbeats, so that a busy machine is no death.
+COUNTS_SECONDS = 30.0
+#: Seconds after which a silent worker is no longer listed.
+FORGOTTEN_AFTER = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +59,19 @@ def due(queue: str) -> bool:
     Of two beats one sends. Raises what Valkey raises.
     """
     now = time.time()
-    return bool(valkey().eval(_DUE, 2, valkey_keys.canary(queue), valkey_keys.BEAT, now, EVERY, LAST_PAUSE, FORGOTTEN_AFTER))
+    return bool(valkey().eval(_DUE, 2, valkey_keys.canary(queue), valkey_keys.BEAT, now, CANARY_EVERY, LAST_PAUSE, CANARY_FORGOTTEN_AFTER))
 
 
-def record_heartbeat(queue: str, sent_at: float) -> None:
+def record_canary(queue: str, sent_at: float) -> None:
     """The canary that was sent then has been run by a worker."""
     now = time.time()
     with valkey().pipeline(transaction=True) as pipe:
         pipe.hset(valkey_keys.canary(queue), mapping={"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0})
-        pipe.expire(valkey_keys.canary(queue), FORGOTTEN_AFTER)
+        pipe.expire(valkey_keys.canary(queue), CANARY_FORGOTTEN_AFTER)
         pipe.execute()
 
 
-def read_heartbeats(queues: Sequence[str]) -> list[Canary]:
+def read_canaries(queues: Sequence[str]) -> list[Canary]:
     """What is known of each queue."""
     with valkey().pipeline(transaction=False) as pipe:
         for queue in queues:
@@ -98,6 +105,54 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
         return None if name not in fields else float(fields[name])
 
     return Canary(queue, number(b"sent"), number(b"sang"), number(b"waited"), int(number(b"outstanding") or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process. ``worker_id`` is its host and process id, ``name`` what Celery calls it."""
+
+    worker_id: str
+    name: str
+    queues: tuple[str, ...]
+    seen_seconds_ago: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts as alive."""
+        return self.seen_seconds_ago <= COUNTS_SECONDS
+
+
+def record_heartbeat(worker_id: str, name: str, queues: Sequence[str]) -> None:
+    """This worker lives now. Raises what Valkey raises."""
+    told = {"name": name, "queues": list(queues), "at": time.time()}
+    valkey().hset(valkey_keys.WORKERS, worker_id, json.dumps(told))
+
+
+def forget(worker_id: str) -> None:
+    """This worker ends in good order."""
+    valkey().hdel(valkey_keys.WORKERS, worker_id)
+
+
+def workers() -> list[Worker]:
+    """The workers by name, those included that have been silent for some minutes; what is older is deleted."""
+    found, gone = [], []
+    for worker_id, told in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
+        worker = _worker(worker_id.decode(), told)
+        if worker is None or worker.seen_seconds_ago > FORGOTTEN_AFTER:
+            gone.append(worker_id)
+        else:
+            found.append(worker)
+    if gone:
+        valkey().hdel(valkey_keys.WORKERS, *gone)
+    return sorted(found, key=lambda worker: (worker.name, worker.worker_id))
+
+
+def _worker(worker_id: str, told: bytes) -> Worker | None:
+    try:
+        fields = json.loads(told)
+        return Worker(worker_id, fields["name"], tuple(fields["queues"]), max(0.0, time.time() - fields["at"]))
+    except (ValueError, KeyError, TypeError):  # of another version
+        return None
 
 
 # By Valkey in one step, so that two beats do not both send. The pause is measured from the last one sent.

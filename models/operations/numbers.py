@@ -1,0 +1,218 @@
+"""The service in numbers: counts of a group, dead letters, runs of jobs, what LLMs used; and old rows that nothing needs any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import redis
+from sqlalchemy import Connection, Date, Delete, any_, bindparam, column, func, select, text
+from sqlalchemy import delete as delete_from
+from sqlalchemy import table as table_of
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from engine.operations.jobs import JOBS, Job
+from engine.providers.llm_usage import Usage
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.operations import GroupStats, JobState, Tick
+from jiyi.protocol.providers import LLMUsage
+from jiyi.settings import Settings, get_settings
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.rows import fetch
+from models.db.scope import for_groups, whole_service
+from models.db.valkey import valkey
+from models.operations import tables
+from models.queue import broker_queues, ticks
+
+log = logging.getLogger(__name__)
+#: What adds up over a day.
+COUNTED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
+_U = tables.LLMUsage
+#: Tables of optional subjects → days after which rows are old.
+OTHER_AGES: dict[str, int] = {}
+#: Gives numbers of the whole service.
+Numbers = Callable[[Connection, datetime], JsonObject]
+_NUMBERS: list[Numbers] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of :func:`counts` what costs little, so that a page can ask for it every few seconds."""
+
+    agents: int
+    nodes: int
+
+
+def counts(connection: Connection, group_id: str) -> GroupStats:
+    """What is stored of a group. Erased events do not count; letters of no known group do, for whoever may see them."""
+    return GroupStats.model_validate(dict(connection.execute(_COUNTS, {"group": group_id}).mappings().one()))
+
+
+def totals(connection: Connection, group_id: str) -> Totals:
+    return Totals(*connection.execute(_TOTALS, {"group": group_id}).one())
+
+
+def open_letters(connection: Connection, group_id: str | None = None) -> int:
+    """Open dead letters of a group and of none, or of all; of those that may be seen."""
+    return int(connection.execute(_OPEN_LETTERS, {"group": group_id}).scalar_one())
+
+
+def last_runs(connection: Connection) -> dict[str, Tick]:
+    """The last run of each scheduled job, if there is one."""
+    return ticks.last(connection, list(JOBS))
+
+
+def job_states(connection: Connection, settings: Settings, now: datetime) -> list[JobState]:
+    """Every scheduled job with its last run and its next one."""
+    last = last_runs(connection)
+    return [_job_state(job, last.get(name), settings, now) for name, job in JOBS.items()]
+
+
+def _job_state(job: Job, last: Tick | None, settings: Settings, now: datetime) -> JobState:
+    times = job.schedule(settings)
+    upcoming = None
+    if times.every:
+        upcoming = now if last is None else times.slot(last.slot) + timedelta(seconds=times.every)
+    return JobState(
+        job=job.name,
+        purpose=job.purpose,
+        schedule=str(times),
+        every_seconds=times.every or None,
+        setting=job.variable,
+        last=last,
+        next=upcoming,
+        lag_seconds=None if upcoming is None else max(0.0, (now - upcoming).total_seconds()),
+    )
+
+
+def record_usage(used: Usage) -> None:
+    """Count one question, in a transaction of its own: what was spent stays spent if the work around it fails.
+
+    Never raises: an answer that was paid for is not thrown away because it could not be counted.
+    """
+    try:
+        # Threads that ask have no scope of their own; what was asked for no group is the whole service's.
+        with for_groups(used.group_id) if used.group_id else whole_service(), unit_of_work() as connection:
+            add_usage(connection, used)
+    except SQLAlchemyError as error:
+        log.warning("usage of %s by %s was not counted: %s", used.prompt, used.model, error)
+
+
+def add_usage(connection: Connection, used: Usage) -> None:
+    today = func.timezone("UTC", func.now()).cast(Date)
+    more = insert(_U).values(day=today, **asdict(used))
+    counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
+    connection.execute(more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted))
+
+
+def usage_since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:
+    """The group's usage from a day (UTC) on, by prompt and model, the most expensive first."""
+    return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
+
+
+def count_old(connection: Connection, table: str, before: datetime) -> int:
+    rows = table_of(table).alias("t")
+    return int(connection.execute(select(func.count()).select_from(rows).where(text(_OLD[table])), {"before": before}).scalar_one())
+
+
+def delete_old(connection: Connection, table: str, before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` of them; returns how many.
+
+    Safe to repeat because a row that is gone is not found.
+    """
+    return connection.execute(_delete_batch(table, _OLD[table]), {"before": before, "limit": limit}).rowcount
+
+
+def _delete_batch(name: str, old: str) -> Delete:
+    """ANY(ARRAY(…)): the rows are found once, and then by their places."""
+    rows = table_of(name, column("ctid")).alias("t")
+    batch = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
+    return delete_from(table_of(name)).where(column("ctid") == any_(func.array(batch.scalar_subquery())))
+
+
+def prunes(table: str, old: str, days: int) -> None:
+    """Have rows of a subject's table deleted after so many days: those that are ``old``, a condition, at the time ``:before``."""
+    _OLD[table], OTHER_AGES[table] = old, days
+
+
+def in_snapshot(function: Numbers) -> Numbers:
+    """Have a subject's numbers told in :func:`stored`, too."""
+    _NUMBERS.append(function)
+    return function
+
+
+def stored(connection: Connection) -> JsonObject:
+    """What the database knows: pending work by kind, the longest delay in seconds, open dead letters."""
+    work = [dict(row) for row in connection.execute(_WORK).mappings()]
+    return {
+        "owed": {row["kind"]: row["owed"] for row in work},
+        "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
+        "lag_seconds": max((row["lag"] for row in work), default=0.0),
+        "dead_letters": open_letters(connection),
+        **{name: value for numbers in _NUMBERS for name, value in numbers(connection, datetime.now(UTC)).items()},
+    }
+
+
+def queued() -> JsonObject:
+    """What broker and Valkey know; nothing where the broker is of another kind, or silent."""
+    settings = get_settings()
+    address = broker_queues.redis_address(settings.need("broker_url"))
+    try:
+        counts: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
+        if address is not None:
+            depths = broker_queues.depths(address, [settings.intake_queue, *broker_queues.task_queues()])
+            counts |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
+    except redis.RedisError as error:
+        return {"queues": None, "queues_error": str(error)}
+    return counts
+
+
+_COUNTS = text("""
+    SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,
+        (SELECT count(*) FROM events WHERE group_id = :group AND outcome <> 'erased') AS events,
+        count(*) AS nodes, count(*) FILTER (WHERE type = 'event') AS event_nodes,
+        count(*) FILTER (WHERE type = 'thought') AS thought_nodes, count(*) FILTER (WHERE type = 'chat') AS chat_nodes,
+        count(*) FILTER (WHERE embedding_model IS NULL) AS not_embedded, count(*) FILTER (WHERE is_idle) AS idle,
+        count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived,
+        (SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)) AS dead_letters
+    FROM memory_nodes WHERE group_id = :group
+""")
+_TOTALS = text("""
+    SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,
+        (SELECT count(*) FROM memory_nodes WHERE group_id = :group) AS nodes
+""")
+_OPEN_LETTERS = text("""
+    SELECT count(*) FROM dead_letters
+    WHERE state = 'open' AND (CAST(:group AS text) IS NULL OR group_id = :group OR group_id IS NULL)
+""")
+_SINCE = text("""
+    SELECT prompt, model, sum(calls)::bigint AS calls, sum(failures)::bigint AS failures,
+        sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost
+    FROM llm_usage WHERE group_id = :group AND day >= :day
+    GROUP BY prompt, model ORDER BY cost DESC, calls DESC, prompt, model
+""")
+#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
+#: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.
+_OLD = {
+    "events": """
+        received_at < :before
+        AND outcome <> 'erased'
+        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id AND n.group_id = t.group_id))
+        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id)
+        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
+    """,
+    "dead_letters": "state <> 'open' AND resolved_at < :before",
+    "retrievals": "asked_at < :before",
+    # What a job did last stays, however long ago it was.
+    "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
+}
+_WORK = text("""
+    SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= now()) AS overdue,
+        CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8) AS lag
+    FROM pending_work GROUP BY kind ORDER BY kind
+""")
