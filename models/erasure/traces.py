@@ -21,7 +21,7 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import BackupsLeft
 from jiyi.settings import get_settings

@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.parsing.children import parse
-from engine.parsing.limits import Refused
-from engine.stores.changes import Found, Place
-from engine.stores.chunks import chunk_of
+from engine.stores.children import parse
+from engine.stores.chunks import Found, Place, chunk_of
 from engine.stores.items import model_name
+from engine.stores.limits import Refused
 from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.stores import MemoryItem, SavedStore
@@ -118,7 +117,7 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def _parts(path: Path, parser: str) -> Generator[Any]:
-    """What a parser of :data:`engine.parsing.child.PARSERS` yields of a file; nothing if there is none.
+    """What a parser of :data:`engine.stores.child.PARSERS` yields of a file; nothing if there is none.
 
     Raises:
         CorruptStoreFile: it is none that the parser reads, or costs too much to be read.

@@ -11,10 +11,10 @@ from typing import Any
 
 from celery import shared_task
 
-from engine.operations import jobs
-from engine.operations.jobs import BACKUP_SECONDS, JOBS
+from engine import operations as jobs
+from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
-from engine.providers.llm_usage import on_usage
+from engine.providers.llm_prompts import on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
@@ -215,7 +215,7 @@ def _active() -> ActiveLLM:
     if settings.llm == llms.RULES:
         return ActiveLLM(vendor=llms.RULES, model=llms.llm().model, breaker=None, problem=None)
     try:
-        endpoint = llms.endpoint(settings)
+        endpoint = llms.llm_endpoint(settings)
     except SettingsError as error:
         return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
     missing = endpoint.preset.needs_key and endpoint.api_key is None

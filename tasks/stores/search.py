@@ -10,11 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from engine.providers.mem0 import Mem0
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
-from engine.stores.items import key_content
-from engine.stores.scoring import Scores, Search, best, score
+from engine.stores.devall import Mem0
+from engine.stores.items import Scores, Search, best, key_content, score
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol import limits
 from jiyi.protocol.stores import FoundStoreItems, Hit, MemoryItem, RetrieveItems

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import ForGroup, llm
 from engine.providers.questions import Consistency
-from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
+from engine.tiers.quarantine import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery

@@ -17,7 +17,7 @@ SUBJECTS = set("memory retrieval reflection tiers conversations items stores gro
 #: What a layer has besides a room for each subject.
 ROOMS = {
     "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
-    "engine": {"providers", "rules", "text", "times", "heads", "parsing"},
+    "engine": {"providers", "rules", "text", "times", "heads"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},

@@ -20,7 +20,7 @@ from web import actions
 from web.admin import BLUEPRINTS
 
 EVIL = "<script>alert('记')</script>\" onfocus=\"x"
-ADMIN = {blueprint.name for blueprint in BLUEPRINTS}
+ADMIN = {pages.name for pages in BLUEPRINTS}
 CHINESE = {"Accept-Language": "zh-CN"}
 
 
