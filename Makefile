@@ -21,17 +21,16 @@ $(STAMP): pyproject.toml requirements.lock tools/install.py web/translations/zh/
 run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
-# Unit tests first, which want no service in their environment and keep every core busy. Integration tests have a service for each
-# core, but wait for it, and so have attacks, which come after them; beside both go, one after the other, the tests that mostly wait
-# for processes which they kill and restart, and the browser's, whose output comes at the end: one at a time, so that nothing waits too long.
+# Unit tests first, which want no service in their environment and keep every core busy. Integration tests and attacks have one service
+# for each core, but wait for it; beside them go, one after the other, the tests that mostly wait for processes which they kill and
+# restart, and the browser's, whose output comes at the end: one at a time, so that nothing waits too long.
 test: setup
 	@$(PYTEST) tests/unit -n auto $(ARGS)
 	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
-	$(PYTEST) tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
-	$(PYTEST) tests/security -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); security=$$?; \
+	$(PYTEST) tests/integration tests/security -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
 	wait $$beside; beside=$$?; cat $$said; rm $$said; \
-	exit $$((integration ? integration : security ? security : beside))
+	exit $$((integration ? integration : beside))
 
 test-smoke: setup
 	@$(PYTEST) tests/smoke -n 1 $(ARGS)

@@ -26,8 +26,7 @@ from rich.console import Console
 from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from workers import bootstrap, ephemeral
-from workers.demo import diary as demo
+from workers import demo, ephemeral, up
 from workers.migrate import CHECKOUT
 
 #: Nobody waits for a page with a larger one.
@@ -38,7 +37,7 @@ WAIT_SECONDS = 60
 MINUTES = 15.0
 #: Seconds between two looks at the agents' lives.
 STEP_SECONDS = 10.0
-#: So much importance never adds up: they reflect once, in the end (``workers.demo.diary``).
+#: So much importance never adds up: they reflect once, in the end (``workers.demo``).
 NEVER = "1000000"
 NEWS = (
     ("林岚", "小满从考场打来电话，说作文题目是渡船"),
@@ -68,7 +67,7 @@ class Pictures:
         self._browser, self._address, self._folder = browser, address, folder
         page = self._page()
         page.goto("/sign-in")
-        page.get_by_label("Name").fill(bootstrap.ADMIN)
+        page.get_by_label("Name").fill(up.ADMIN)
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/")
@@ -194,7 +193,7 @@ def main() -> int:
         home = Path(name)
         home.chmod(0o711)  # under root PostgreSQL has a user of its own
         with ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER), ephemeral.processes(home / "log"), whole_service():
-            password = bootstrap.create_admin() or ""
+            password = up.create_admin() or ""
             live(options.minutes)
             demo.play(console)
             send_broken()

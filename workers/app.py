@@ -7,18 +7,17 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
-from engine import subjects
+from engine import operations, subjects
 from engine.heads import local
-from engine.operations import log_redaction
 from engine.providers import embedder_specs
 from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
-from tasks.operations import canaries
-from workers.celery import gc_tuning, heartbeat, watchdog, worker_setup
-from workers.intake.compression import limit_kombu
+from tasks.operations import maintenance
+from workers.celery import gc_tuning, worker_setup
+from workers.intake.sources import limit_kombu
 
 settings = get_settings()
 limit_kombu(limits.MAX_MESSAGE_BYTES)
@@ -47,8 +46,8 @@ TRANSPORT_OPTIONS = {
 JOB_MODULES = [
     "tasks.operations.maintenance",
     "tasks.memory.archive",
-    "tasks.reflection.schedule",
-    "tasks.retrieval.warm",
+    "tasks.reflection.reflect",
+    "tasks.retrieval.indexes",
     *(module for subject in subjects.on() for module in subject.job_tasks),
 ]
 
@@ -58,19 +57,14 @@ for module in JOB_MODULES:
     import_module(module)
 app.conf.update(
     include=[
-        "tasks.memory.appraisal",
-        "tasks.memory.embedding",
-        "tasks.operations.reembedding",
         "tasks.memory.upkeep",
-        "tasks.reflection.reflect",
+        "tasks.operations.reembedding",
         "tasks.retrieval.retrieve",
-        "tasks.retrieval.recall",
         "tasks.retrieval.context",
         "tasks.memory.access",
         "tasks.framework.rpc",
         "tasks.erasure.erase",
-        "tasks.erasure.forget",
-        "tasks.operations.canaries",
+        "tasks.erasure.outside",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",
@@ -98,7 +92,7 @@ app.conf.update(
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
     beat_scheduler="workers.celery.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
-    beat_schedule=beat_schedule(settings) | canaries.beat_schedule(),
+    beat_schedule=beat_schedule(settings) | maintenance.canary_schedule(),
 )
 
 
@@ -109,9 +103,9 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
         sender.tasks.unregister(name)
 
 
-log_redaction.install()
-watchdog.install()
-heartbeat.install()
+operations.install()
+worker_setup.install_watchdog()
+worker_setup.install_heartbeat()
 gc_tuning.install()
 worker_setup.install_meters()
 worker_setup.install_priority()

@@ -23,7 +23,7 @@ from workers import migrate
 THREADS = 2
 
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
-#: and the next is claimed and loaded. It works at one at a time (``engine.providers.local_embedders``).
+#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders``).
 LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2

@@ -1,7 +1,4 @@
-"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker.
-
-python -m workers.up [--demo] [--once] [--verbose]
-"""
+"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker, with a secret and somebody who may sign in."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -21,10 +19,17 @@ from pathlib import Path
 from rich.console import Console
 
 from engine.providers.embedder_specs import chosen
+from jiyi import Client
 from jiyi.errors import JiyiError, SettingsError
-from jiyi.settings import RUN_ENV, default_home, get_settings
-from workers import bootstrap, ephemeral
-from workers.demo import diary as demo
+from jiyi.protocol.accounts import AddPerson, hash_password, make_password
+from jiyi.protocol.wire.signatures import key_of, need_secret_key
+from jiyi.settings import RUN_ENV, SECRET_FILE, default_home, get_settings
+from models.accounts import users
+from models.accounts.actions import add_person
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from workers import demo, ephemeral
 from workers.embedded.stack import HomeInUse, Stack, StackError
 from workers.migrate import upgrade
 from workers.procfile import commands
@@ -35,8 +40,12 @@ MAX_COPIES = 9
 #: Ports tried above the first, unless one is asked for.
 PORTS_TRIED = 50
 READY_SECONDS = 180
-
 console = Console(highlight=False)
+SECRET_BYTES = 32
+#: Who runs the copy.
+ADMIN = "admin"
+#: The key of those who try the copy: its name, and the file in the home that keeps it.
+KEY_NAME, KEY_FILE = "make run", "try_key"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -77,9 +86,9 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
             "web_port": str(port),
         }
         # The secret is for the processes only: the note that other programs find has no need of it.
-        with ephemeral.environment(**addresses, secret_key=bootstrap.secret_key(stack.home)):
+        with ephemeral.environment(**addresses, secret_key=secret_key(stack.home)):
             upgrade()
-            password = bootstrap.create_admin()
+            password = create_admin()
             admin = f"http://{get_settings().web_host}:{port}/"
             stack.announce(admin)
             note = leave_addresses(stack.home, addresses)
@@ -117,7 +126,7 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
     group = demo.GROUP if demo_too else get_settings().group
     agent, question = ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
     command = shlex.join([str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group])
-    key = bootstrap.program_key(home, group)
+    key = program_key(home, group)
     asked = json.dumps({"agent_id": agent, "focal_text": question, "top_k": 3})
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
     return [f"JIYI_HOME={shlex.quote(str(home))} {command}", f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}"]
@@ -126,11 +135,8 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
 def signing_in(password: str | None) -> str:
     """How to get in. The password is told this once: what is kept does not show it."""
     if password is None:
-        return f"Sign in  as before; a new password: jiyi users passwd {bootstrap.ADMIN}"
-    return (
-        f"Sign in  name: {bootstrap.ADMIN}  password: {password}\n"
-        f"         shown only this once; set your own: jiyi users passwd {bootstrap.ADMIN}"
-    )
+        return f"Sign in  as before; a new password: jiyi users passwd {ADMIN}"
+    return f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi users passwd {ADMIN}"
 
 
 def start_stack() -> Stack:
@@ -198,6 +204,54 @@ def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
     note.chmod(0o600)
     note.write_text("".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8")
     return note
+
+
+def secret_key(home: Path) -> str:
+    """The one that is set, else this home's own, which is made when it is first asked for.
+
+    Raises:
+        SettingsError: the one that is set is too short, or the file is there, but empty.
+    """
+    if get_settings().secret_key.get_secret_value():
+        return need_secret_key(get_settings())
+    file = home / SECRET_FILE
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as made:
+            made.write(secrets.token_hex(SECRET_BYTES))
+    except FileExistsError:
+        pass
+    key = file.read_text(encoding="ascii").strip()
+    if not key:
+        raise SettingsError(f"JIYI_SECRET_KEY: {file} is empty; delete it, and another one is made")
+    return key
+
+
+def program_key(home: Path, group: str) -> str:
+    """A key of the group that may publish and read, for whoever tries this copy; made once, and kept beside the data.
+
+    A key that was revoked, or of another group, is replaced.
+    """
+    file = home / KEY_FILE
+    with Client(group) as client:
+        known = {key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None}
+        kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
+        if kept and (found := key_of(kept)) is not None and found.key_id in known:
+            return kept
+        made = client.keys.create(KEY_NAME).text
+    file.touch(mode=0o600)
+    file.write_text(made, encoding="ascii")
+    return made
+
+
+def create_admin() -> str | None:
+    """Make the first person of a service that has none; the password, which nobody can look up later."""
+    with whole_service(), unit_of_work() as connection:
+        if users.any_at_all(connection):
+            return None
+    password = make_password()
+    first = AddPerson(name=ADMIN, password_hash=hash_password(password), role="operator")
+    add_person.perform(Actor(get_settings().group, "jiyi up", operator=True), first)
+    return password
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from models.erasure.matching import UUIDS
 from models.erasure.parts import Scrubbed, parts
 from models.erasure.progress import ERASE
@@ -188,6 +188,8 @@ def delete_beside_memories(connection: Connection, group_id: str, ids: Sequence[
     """What rests on these memories, while they are still there.
 
     What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
+
+    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if any turn of its agent does.
     """
     these = {"group": group_id, "ids": list(ids)}
     newer = list(connection.execute(_REPLACED_BY, these).scalars())

@@ -1,6 +1,6 @@
 """What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or previewed.
 
-Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.names.Names`): what
+Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`): what
 PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
 """
 
@@ -15,7 +15,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Subquery, Uuid, any_, b
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from engine.erasure.names import Names, hash_of
+from engine.erasure import Names, hash_of
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure.parts import parts
 from models.erasure.progress import Stored

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, EventKey, MemoryObserved
 from models.erasure.progress import Stored

@@ -2,6 +2,9 @@
 
 The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not looked
 through are named here, with the reason.
+
+Whoever writes may mention any id, so no table can be left out. A mention is no reason to delete the row that it stands in. Columns that
+name things by names that programs choose (keys, sessions, correlations) are no references, even where a name has the form of an id.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import BackupsLeft
 from jiyi.settings import get_settings

@@ -1,6 +1,9 @@
 """Items in the database: written, read, searched by filters and exactly by likeness; the vectors of their texts.
 
 Items whose time is over are as good as gone; a job deletes them.
+
+A part of an item's namespace that is an agent's name says that the item is that agent's. Whoever searches sees to the vectors that are
+missing, so that what was stored a moment ago is found. An approximate index that is filtered by tenant would lose results silently.
 """
 
 from __future__ import annotations

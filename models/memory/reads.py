@@ -218,7 +218,11 @@ class FoundMemory(Memory):
 
 
 def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFilter, before: Place | None, limit: int) -> list[R]:
-    """Memories, newest first: one agent's in the order of their numbers, a group's by when they happened."""
+    """Memories, newest first: one agent's in the order of their numbers, a group's by when they happened.
+
+    A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its description has the text somewhere
+    in it, as it was typed. Without an agent every memory of the group is looked at: nothing is indexed across agents.
+    """
     node = MemoryNode
     computed = {"description": func.left(node.description, MAX_LISTED_CHARS), "chars": func.length(node.description)}
     statement = select(*columns(row, node, **computed)).where(node.group_id == group_id, *_conditions(wanted)).limit(limit)

@@ -1,6 +1,12 @@
 """Which embedding model a deployment uses, and how it moves to another one beside the running service, in steps that may end anywhere.
 
 The setting says which one it begins with, then the table does.
+
+1. **Fill**: the new model's vectors are put into ``next_vectors``, beside the nodes; nothing else changes.
+2. **Switch**, in one short transaction: the new model becomes the active one. From then on questions are embedded by
+   it and compared with its vectors, which are read from either place (``models.retrieval.agent_index``).
+3. **Fold**: the vectors take the old ones' place in the nodes, batch by batch, once no question is on its way that
+   was embedded by the old model.
 """
 
 from __future__ import annotations

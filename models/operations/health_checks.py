@@ -254,7 +254,10 @@ class ServerState:
 
 
 def ask_servers() -> Callable[[], dict[str, ServerState]]:
-    """Ask all now; the answer, by server, is fetched by calling what is returned."""
+    """Ask all now; the answer, by server, is fetched by calling what is returned.
+
+    Valkey and the broker are written to: one that has no memory left, or no room on its disk, still answers every question.
+    """
     settings = get_settings()
     asked = {"valkey": source("Valkey").begin(lambda: _write(valkey())), "broker": source("broker").begin(lambda: _broker(settings))}
 

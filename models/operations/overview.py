@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from engine.providers.health import providers
-from engine.reflection.reflect import AgentOnItsWay, with_progress
+from engine.reflection import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable

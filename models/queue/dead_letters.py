@@ -195,7 +195,12 @@ class MisfitVectors(InvalidEvent):
 
 
 def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
-    """Those of the events whose vectors have another size than their models'."""
+    """Those of the events whose vectors have another size than their models'.
+
+    A model's size is what the service has recorded for it (``embedding_models``), or what is known of the embedder that the settings
+    name. It never comes from an event. Of a model that only callers use nothing is known, and vectors of any size are stored: whoever
+    asks by such a model brings a vector, and is answered from those of the same size.
+    """
     given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
     if not given:
         return []

@@ -192,7 +192,11 @@ class Watcher:
 
 
 class Hub:
-    """The watchers of one process. Thread-safe."""
+    """The watchers of one process. Thread-safe.
+
+    Each watcher is a request's thread; were each to wait in Valkey by itself, each would hold a connection. A watcher that
+    does not keep up is cut off when its queue is full: it comes back and goes on where it was.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.reflection.reflect import MAX_STATEMENTS, Statement
+from engine.reflection import MAX_STATEMENTS, Statement
 from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event

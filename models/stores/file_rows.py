@@ -12,8 +12,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from engine.stores.changes import Found, Known, Place
-from engine.stores.chunks import Chunk, chunk_id, chunk_key
+from engine.stores.chunks import Chunk, Found, Known, Place, chunk_id, chunk_key
 from engine.stores.file_texts import FileState
 
 #: Rows of one statement.

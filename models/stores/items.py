@@ -14,7 +14,7 @@ from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from engine.providers.embedders import declaration_problem
-from engine.providers.public_addresses import check_public
+from engine.providers.spec import check_public
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.stores import MemoryItem, Snapshot

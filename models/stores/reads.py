@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.stores.scoring import StoreCorpus
+from engine.stores.items import StoreCorpus
 from jiyi.protocol.stores import (
     FilePage,
     FilesQuery,

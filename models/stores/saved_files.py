@@ -1,6 +1,8 @@
 """The ``.json`` files that stores are loaded from and saved to; which files a store may read and write (``JIYI_STORE_ROOTS``).
 
 A saved index spares the vectors of its texts wherever the same files are indexed again.
+
+A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
 """
 
 from __future__ import annotations
@@ -22,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.parsing.children import parse
-from engine.parsing.limits import Refused
-from engine.stores.changes import Found, Place
-from engine.stores.chunks import chunk_of
+from engine.stores.children import parse
+from engine.stores.chunks import Found, Place, chunk_of
 from engine.stores.items import model_name
+from engine.stores.limits import Refused
 from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.stores import MemoryItem, SavedStore
@@ -116,7 +117,7 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def _parts(path: Path, parser: str) -> Generator[Any]:
-    """What a parser of :data:`engine.parsing.child.PARSERS` yields of a file; nothing if there is none.
+    """What a parser of :data:`engine.stores.child.PARSERS` yields of a file; nothing if there is none.
 
     Raises:
         CorruptStoreFile: it is none that the parser reads, or costs too much to be read.

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from engine.tiers.promotion import PlannedPiece, knowledge_id
+from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
 from jiyi.protocol.knowledge import (
     MAX_IDS,

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, any_, exists, func, insert, no
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
-from engine.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
+from engine.tiers.quarantine import MAX_ENTRIES, Cluster, Digest, Entry
 from jiyi.protocol.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
 from models.accounts import audit
 from models.accounts.tables import Group

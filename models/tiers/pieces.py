@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, case, text
 from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
-from engine.tiers.promotion import PlannedPiece, plan
+from engine.tiers.quarantine import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.tier_questions import Kind

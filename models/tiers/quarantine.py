@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.tiers.screening import SENTENCES, IngressRules, Verdict
+from engine.tiers.quarantine import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted

@@ -19,12 +19,10 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from engine.providers.web_engines import chosen
-from engine.providers.web_search import SearchOptions, SearchResult
+from engine.providers.embedder_specs import thresholds_of
+from engine.providers.web_search import SearchOptions, SearchResult, chosen
 from engine.retrieval.ranking import MIN_NORM
-from engine.retrieval.thresholds import thresholds_of
-from engine.tiers.answer import SECONDS, Gathered, Reader, Skipped, gather, merge
-from engine.tiers.web_searcher import Searcher, items_of
+from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.once import once
 from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem

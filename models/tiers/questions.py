@@ -1,4 +1,8 @@
-"""Questions about a group's tiers, and lists of what is in all of them: quarantine, working and long-term memory."""
+"""Questions about a group's tiers, and lists of what is in all of them: quarantine, working and long-term memory.
+
+Lists of all tiers are read from the database alone, which knows what is in working memory, too. An entry is in one layer: working
+memory while it is there, else quarantine, until it is promoted or deleted.
+"""
 
 from __future__ import annotations
 

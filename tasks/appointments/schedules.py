@@ -1,10 +1,13 @@
-"""Schedules: what a message asks of them is judged and done, and those that are due run, once for each time."""
+"""Appointments: what a message asks of them is judged and done; one scan a minute finds what is due, which runs once for each time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+
+from sqlalchemy import Connection
 
 from engine.appointments.parse import judge_request
 from engine.appointments.schedule import MAKE_GOOD, Firing, firing
@@ -12,9 +15,14 @@ from engine.heads.local import heads
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules, ScheduleState
 from models.appointments import heartbeats, schedule_actions, schedules
 from models.appointments.heartbeats import NewAlert
-from models.appointments.schedules import AHEAD, FIRE
+from models.appointments.schedules import AHEAD, FIRE, HEARTBEAT
 from models.db.actions import Actor, Context
 from models.db.connection import database_time, unit_of_work
+from models.growth import self_review
+from models.queue import stream
+from models.queue.wakeups import wake_at
+from models.reflection.reflections import REFLECT
+from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
@@ -22,6 +30,15 @@ from tasks.framework.work import Batch, work_task
 FIRE_BATCH = 100
 #: What the title of a reminder says before its task.
 ALERT_SOURCE = "schedule"
+#: Agents that one transaction sees to.
+HEARTBEAT_BATCH = 50
+#: Rows of one transaction.
+SCAN_BATCH = 500
+_OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
+    schedules.FIRE: schedules.owe_schedules,
+    schedules.HEARTBEAT: schedules.owe_heartbeats,
+    REFLECT: self_review.owe_hours,
+}
 
 
 @work_task(FIRE, batch=FIRE_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
@@ -97,3 +114,81 @@ def _time_zone(actor: Actor, request: AskSchedules) -> str:
         return request.tz
     with unit_of_work() as connection:
         return heartbeats.time_zone(connection, (actor.group_id, request.agent_id))
+
+
+@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
+def heartbeat(batch: Batch) -> None:
+    """Let agents look after their reminders, memories, open problems and people.
+
+    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and the receipt are one
+    transaction, which holds the heartbeat's lock.
+    """
+    with unit_of_work() as connection:
+        now = database_time(connection)
+    tick_due(batch, now)
+
+
+def tick_due(batch: Batch, now: datetime) -> None:
+    group_id = batch.scope.groups[0]
+    told: list[NewAlert] = []
+    with batch.finish() as (connection, owed):
+        for row in heartbeats.locked(connection, group_id, owed):
+            due_at = row.next_tick_at
+            if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
+                continue
+            if due_at > now:  # it was configured anew: the scan owes it when that comes
+                heartbeats.clear_owed(connection, (group_id, row.agent_id))
+                continue
+            told += heartbeats.tick(connection, row, due_at, now)[1]
+    heartbeats.publish_delivered(group_id, told, now)
+
+
+@job("due_scan")
+def due_scan(run: Run) -> None:
+    """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet hours are over.
+
+    Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not delivered again.
+    """
+    if run.dry:
+        with run.transaction() as connection:
+            due_schedules, due_heartbeats = schedules.count_due(connection, run.now)
+        run.count(fire_schedule=due_schedules, heartbeat=due_heartbeats)
+        return
+    run.repeat(partial(_repair_clock, run), SCAN_BATCH)
+    for kind, owe in _OWE.items():
+        _owe(run, kind, owe)
+    _deliver(run)
+
+
+def _repair_clock(run: Run, connection: Connection) -> int:
+    """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right one again."""
+    repaired = [put_right(connection, run.now, SCAN_BATCH) for put_right in (schedules.set_right, heartbeats.set_right)]
+    run.count(set_right=sum(repaired))
+    return max(repaired)
+
+
+def _owe(run: Run, kind: str, owe: Callable[[Connection, datetime, int], list[datetime]]) -> None:
+    times: set[datetime] = set()
+
+    def step(connection: Connection) -> int:
+        owed = owe(connection, run.now, SCAN_BATCH)
+        times.update(owed)
+        run.count(**{kind: len(owed)})
+        return len(owed)
+
+    run.repeat(step, SCAN_BATCH)
+    for moment in sorted(times):
+        wake_at(kind, moment)
+
+
+def _deliver(run: Run) -> None:
+    told: list[stream.News] = []
+
+    def step(connection: Connection) -> int:
+        delivered = heartbeats.deliver(connection, run.now, SCAN_BATCH)
+        told.extend(delivered)
+        run.count(delivered=len(delivered))
+        return len(delivered)
+
+    run.repeat(step, SCAN_BATCH)
+    stream.publish_all(told)

@@ -27,8 +27,7 @@ from models.memory.agents import AgentName
 from models.memory.inbox import announce
 from models.memory.work import SUMMARIZE
 from models.queue.wakeups import wake
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,13 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, text
 
+from engine.providers import embedders
+from engine.retrieval.query import marked_sentences
+from engine.text import keywords as lexical
 from jiyi.polling import poll
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import ErasureReport
+from jiyi.text.words import normalise
 from models.db import scope
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import cache_invalidation, traces
@@ -21,6 +25,7 @@ from models.erasure.parts import parts
 from models.erasure.progress import Progress, finish, note, note_report, noted_ids, save, started_at
 from models.operations import backups
 from models.queue import stream
+from models.retrieval import index_cache
 
 #: Seconds that the workers get to answer; and between two orders to those that have not.
 ANSWER_SECONDS, ASK_AGAIN = 3.0, 5.0
@@ -167,6 +172,30 @@ def vacuum(tables: Collection[str]) -> None:
         connection.detach()  # its settings are nobody else's
 
 
+def forget(group_id: str, agents: list[str]) -> dict[str, int]:
+    """Drop indexes of the agents, and what else this process remembers of texts; returns what it dropped."""
+    dropped = index_cache.forget(group_id, set(agents))
+    dropped["questions"] = _forget_texts()
+    return dropped
+
+
+def forget_everything() -> None:
+    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an order."""
+    index_cache.forget_all()
+    _forget_texts()
+
+
+def _forget_texts() -> int:
+    """Drop what is remembered of texts, whosever they were; returns how many questions."""
+    questions = embedders.forget_questions()
+    normalise.cache_clear()
+    marked_sentences.cache_clear()
+    lexical.forget()
+    for part in parts():
+        part.forget()
+    return questions
+
+
 #: By name. Each gives seconds to wait, if it has to be called again.
 OUTSIDE: dict[str, Callable[[Progress], float | None]] = {
     "workers": _workers,
@@ -176,5 +205,4 @@ OUTSIDE: dict[str, Callable[[Progress], float | None]] = {
     "proof": _proof,
     "tidy": _tidy,
 }
-
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")

@@ -20,7 +20,7 @@ from celery import shared_task
 from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
-from engine.operations.deadlines import deadline
+from engine.operations import deadline
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
 from jiyi.protocol.base import JsonMapping

@@ -24,6 +24,8 @@ from uuid import UUID
 from celery import shared_task
 from sqlalchemy import Connection
 
+from engine.providers.llms import LLM, RULES
+from engine.providers.questions import A, Question
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -36,17 +38,22 @@ from models.queue import news, pending_work, wakeups
 from models.queue.wakeups import task_name, wake
 from tasks.framework.renewal import lease_renewer
 
+log = logging.getLogger(__name__)
 #: Attempts after which work moves to the dead letters.
 MAX_ATTEMPTS = 8
 #: Longest wait between two attempts; the first is ``Settings.work_backoff_seconds``, and it doubles.
 MAX_BACKOFF_SECONDS = 600.0
-
-log = logging.getLogger(__name__)
-
 #: Between the soft limit, which a task can tidy up after, and the hard one. Seconds.
 SOFT_LIMIT_MARGIN = 5
 #: What subjects are not to blame for: a provider that is away, or one that nobody knows.
 TRANSIENT_ERRORS = (ProviderUnavailable, SettingsError)
+#: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
+KINDS: dict[str, Kind] = {}
+#: Seconds that the rules have for a question: they answer at once.
+RULES_SECONDS = 30.0
+#: What the slowest question takes, in time-outs of one request: all its tries, a last one that began just in time, and
+#: one to see whether others are answered.
+SLOWEST_QUESTION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +138,6 @@ class Batch:
         if later:
             wakeups.wake_at(self.kind, min(later.values()))
         news.worked(self.kind, settled)
-
-
-#: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
-KINDS: dict[str, Kind] = {}
 
 
 def work_task(
@@ -300,3 +303,20 @@ def summary(counts: dict[str, int]) -> dict[str, dict[str, int]]:
         "due": {kind: count for kind, count in counts.items() if kind in KINDS},
         "waiting_for_a_task": {kind: count for kind, count in counts.items() if kind not in KINDS},
     }
+
+
+class LeaseRenewingLLM:
+    """An LLM with which the claims on batches are renewed for as long as each question may take. Thread-safe.
+
+    A slow LLM's answers would otherwise all come after somebody else has begun anew, and be thrown away.
+    """
+
+    def __init__(self, llm: LLM, *batches: Batch) -> None:
+        self.model, self._llm, self._batches = llm.model, llm, batches
+        settings = get_settings()
+        self._seconds = RULES_SECONDS if settings.llm == RULES else SLOWEST_QUESTION * settings.llm_timeout
+
+    def ask(self, question: Question[A]) -> A:
+        for batch in self._batches:
+            batch.extend(self._seconds)
+        return self._llm.ask(question)

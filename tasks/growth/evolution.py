@@ -1,46 +1,51 @@
-"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust."""
+"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes trust."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Connection
 
-from engine.growth import skills, workflows
+from engine.growth import skills
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
+from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction
+from engine.growth.trajectories import compress as compress_steps
+from engine.heads.local import heads
 from engine.providers import llms
+from engine.providers.embedder_specs import thresholds_of
 from engine.providers.embedders import embedder
-from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
 from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
-from models.growth import evolution
+from models.growth import evolution, trajectories
 from models.growth.evolution import WEIGH, Grown, KnownArtifact
+from models.growth.trajectories import COMPRESS, SILENCE_MINUTES
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
+log = logging.getLogger(__name__)
 #: A pattern is worth a skill when its experiences were used again so often together.
 MIN_REUSE = 3
 #: A pattern, and a candidate, is worth a question to people from this confidence on.
 MIN_CONFIDENCE = 0.7
-
-log = logging.getLogger(__name__)
-
 #: Seconds; the claim is renewed meanwhile.
 TIME_LIMIT = 300
 WEIGH_BATCH = 50
-
 #: Patterns of an agent, each with the candidate that comes of it once it is due.
 Look = Callable[[Connection, AgentName], list[tuple[Pattern, SkillCandidate | None]]]
+BATCH = 20
+COMPRESS_SECONDS = 60
 
 
 @work_task(AGGREGATE, batch=1, time_limit=TIME_LIMIT)
@@ -112,7 +117,7 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     ran = evolution.trajectories_of(connection, name)
-    return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
+    return [(pattern, draft_workflow(pattern, runs_of(pattern, ran))) for pattern in chains(ran)]
 
 
 def _written(
@@ -158,3 +163,30 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     return [
         ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
     ]
+
+
+@work_task(COMPRESS, batch=BATCH, time_limit=COMPRESS_SECONDS, owed_ahead=SILENCE_MINUTES * 60)
+def compress(batch: Batch) -> None:
+    """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
+
+    It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied users are.
+    Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
+    """
+    composed = False
+    judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
+    silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
+    with batch.finish() as (connection, owed):
+        sessions = {key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None}
+        agents = lock_agents(connection, [session.agent for session in sessions.values()])
+        for key, session in sessions.items():
+            steps = trajectories.steps_of(connection, session, key, silent_since)
+            trajectory = compress_steps(steps, judge)
+            if trajectory is not None:
+                trajectories.store_trajectory(connection, session, steps, trajectory)
+                if trajectory.tools_used:
+                    pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    composed = True
+            if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
+                batch.later[key] = again
+    if composed:
+        wake(COMPOSE)

@@ -31,8 +31,7 @@ from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 log = logging.getLogger(__name__)
 

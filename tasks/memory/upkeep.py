@@ -1,23 +1,38 @@
-"""What a new memory changes around it: keyword strengths, and the importance that calls for reflection."""
+"""What a new memory owes: its vector, what an LLM is asked for, keyword strengths, and the importance that calls for reflection."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.errors import EvidenceMissing
+from engine.memory import Appraisal, appraise, missing
+from engine.providers.embedder_specs import texts_at_once
+from engine.providers.llms import LLM, RULES, ForGroup, llm
+from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
 from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
+from models.db.scope import within
 from models.memory import nodes
-from models.memory.work import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
-from models.queue import pending_work
+from models.memory.nodes import PendingAppraisal, TextToEmbed
+from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
+from models.operations import embedding_models
+from models.queue import news, pending_work
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
 from models.retrieval import enlargement
-from tasks.framework.work import Batch, work_task
+from tasks.framework.embedding import in_use
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, work_task
 
+K = TypeVar("K")
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
 COUNTING_BATCH = 1_000
 #: Nodes marked in one transaction: each is written anew, so that many would hold up others for long.
@@ -26,6 +41,18 @@ MARKING_BATCH = 5_000
 DEPTHS_AT_ONCE = 100
 #: Agents that become large in one run.
 ENLARGING_BATCH = 16
+#: Seconds that one batch may take: 90 until it has its vectors, and as long before that, while a model of this machine works at another.
+TIME_LIMIT = 180
+#: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
+APPRAISE_BATCH = 16
+#: The rules answer at once: then the cost is in the round trips.
+RULES_BATCH = 256
+#: Questions of one batch that are open at a time.
+ASK_THREADS = 4
+#: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that dies.
+ASK_SECONDS = 45.0
+#: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of them.
+APPRAISE_TIME_LIMIT = 900
 
 
 @work_task(STRENGTHEN, batch=COUNTING_BATCH, time_limit=60)
@@ -133,3 +160,111 @@ def _enlarge(agent: enlargement.EnlargedAgent) -> None:
         enlargement.build_index(model, dimensions)
     with unit_of_work() as connection:
         enlargement.finish(connection, agent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """A batch's texts, and the vectors of those that no memory of the group has yet, by the texts' hashes."""
+
+    wanted: list[TextToEmbed]
+    vectors: Mapping[bytes, Float32]
+    model: str
+    spec: str
+    #: Of the vectors; None if there are none.
+    dimensions: int | None
+
+
+def _embed_texts(batches: list[Batch]) -> None:
+    """Make the vectors of all groups' texts in one call; equal texts share one computation."""
+    with unit_of_work() as connection:
+        engine, spec = in_use(connection)
+    wanted: list[list[TextToEmbed]] = []
+    for batch in batches:
+        with within(batch.scope), unit_of_work() as connection:
+            wanted.append(nodes.texts_to_embed(connection, batch.subject_ids, engine.model))
+    missing = {item.key_hash: item.embedding_key for items in wanted for item in items if item.reuse is None}
+    made = engine.passages(list(missing.values())) if missing else None
+    vectors = {} if made is None else dict(zip(missing, made, strict=True))
+    for batch, items in zip(batches, wanted, strict=True):
+        batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
+
+
+@work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
+def embed(batch: Batch) -> None:
+    """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is copied.
+
+    Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
+    """
+    embedded: _Embedded = batch.prepared
+    wanted, vectors = embedded.wanted, embedded.vectors
+    known = {item.node_id: item.reuse for item in wanted if item.reuse is not None}
+    with batch.finish() as (connection, owed):
+        if embedded.dimensions is not None:
+            embedding_models.hold(connection, embedded.model, embedded.spec, embedded.dimensions)
+        nodes.lock(connection, owed)
+        nodes.copy_embeddings(connection, [(node_id, known[node_id]) for node_id in owed if node_id in known])
+        new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
+        ids = [item.node_id for item in new]
+        nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
+    news.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
+
+
+def _ask_for_all(batches: list[Batch]) -> None:
+    """Ask about the memories of all groups at once, a few questions at a time."""
+    waiting: list[dict[UUID, PendingAppraisal]] = []
+    for batch in batches:
+        with within(batch.scope), unit_of_work() as connection:
+            waiting.append(nodes.load(connection, batch.subject_ids))
+    everything = {(number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()}
+    answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
+    for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
+        mine = {node_id: appraisal for (of, node_id), appraisal in answered.items() if of == number}
+        batch.prepared = (own, mine, [(node_id, error) for (of, node_id), error in failures if of == number])
+
+
+@work_task(
+    APPRAISE, batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH, time_limit=APPRAISE_TIME_LIMIT, prepare=_ask_for_all
+)
+def appraise_memories(batch: Batch) -> None:
+    """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.
+
+    The memories are retrievable all the while. Those that were answered are written even if others failed.
+    Safe to repeat because the values, what they set off and the receipt are one transaction.
+    """
+    waiting, answered, failures = batch.prepared
+    failed = {node_id for node_id, _ in failures}
+    with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
+        kinds = nodes.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
+    wake(*kinds)
+    if not failures:
+        return
+    batch.subject_ids = list(failed)
+    away = [(node_id, error) for node_id, error in failures if isinstance(error, TRANSIENT_ERRORS)]
+    if len(away) == len(failures):
+        raise away[0][1]
+    if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
+        batch.put_off([node_id for node_id, _ in away], str(away[0][1]))
+    raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
+
+
+def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, Appraisal], list[tuple[K, JiyiError]]]:
+    """The appraisals there are, and for each memory without one the reason."""
+    deadline = time.monotonic() + ASK_SECONDS
+    away = Event()
+
+    def one(node: PendingAppraisal) -> Appraisal | JiyiError:
+        lacks = missing(node.memory, node.settings, get_settings())
+        if lacks and (away.is_set() or time.monotonic() > deadline):
+            return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
+        try:
+            return appraise(ForGroup(provider, node.group_id), node.memory, lacks)
+        except TRANSIENT_ERRORS as error:
+            away.set()
+            return error
+        except JiyiError as error:
+            return error
+
+    with ThreadPoolExecutor(ASK_THREADS, thread_name_prefix="ask") as pool:
+        results = dict(zip(waiting, pool.map(one, waiting.values()), strict=True))
+    answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
+    return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]

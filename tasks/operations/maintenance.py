@@ -1,16 +1,20 @@
-"""Jobs that keep the service itself in order."""
+"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to it."""
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
-from engine.operations import jobs
-from engine.operations.jobs import BACKUP_SECONDS, JOBS
+from celery import shared_task
+
+from engine import operations as jobs
+from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
-from engine.providers.llm_usage import on_usage
+from engine.providers.llm_prompts import on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
@@ -20,26 +24,31 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, nodes
-from models.operations import backups, numbers
+from models.operations import backups, numbers, signs_of_life
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
 from models.queue import news, pending_work, ticks
+from models.queue.broker_queues import task_queues
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX
-from tasks.framework.jobs import LOOK_SECONDS, Run, job, rehearse
+from tasks.framework.jobs import LOOK_SECONDS, BeatEntry, Run, job, rehearse
 from tasks.framework.rpc import implements
 from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
 
+log = logging.getLogger(__name__)
 #: Days after which dead letters that were replayed or discarded are deleted.
 LETTERS_DAYS = 180
 #: Days after which runs of jobs are deleted.
 TICKS_DAYS = 30
-
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
 #: Rows of pending work that one run brings forward.
 BROUGHT_FORWARD = 10_000
+#: Days: a service older than this needs a backup that is younger, or the check fails.
+MAX_AGE_DAYS = 7
+#: Seconds; it takes a millisecond.
+TIME_LIMIT = 10
 
 
 @job("reconcile")
@@ -147,10 +156,6 @@ def preview(actor: Actor, request: RunJob) -> Tick:
     return Tick(job=job.name, slot=now, state="dry run", summary=rehearsal, seconds=time.monotonic() - began)
 
 
-#: Days: a service older than this needs a backup that is younger, or the check fails.
-MAX_AGE_DAYS = 7
-
-
 @job("backup")
 def back_up(run: Run) -> None:
     """Back the database up to a new file, and delete the oldest of too many.
@@ -186,9 +191,6 @@ def verify_backup(run: Run) -> None:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
-on_usage(numbers.record_usage)
-
-
 @implements(show_llms)
 def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
     """Safe to repeat because it only reads."""
@@ -213,7 +215,7 @@ def _active() -> ActiveLLM:
     if settings.llm == llms.RULES:
         return ActiveLLM(vendor=llms.RULES, model=llms.llm().model, breaker=None, problem=None)
     try:
-        endpoint = llms.endpoint(settings)
+        endpoint = llms.llm_endpoint(settings)
     except SettingsError as error:
         return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
     missing = endpoint.preset.needs_key and endpoint.api_key is None
@@ -223,3 +225,34 @@ def _active() -> ActiveLLM:
         breaker=breakers.read_state(endpoint.breaker),
         problem=f"no key: set {endpoint.key_names}" if missing else None,
     )
+
+
+@shared_task(name=signs_of_life.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
+def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
+    """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
+
+    Anybody may send one: so it counts for the queue that it came through, and for no longer a wait than beat knows of.
+    """
+    came_through = (self.request.delivery_info or {}).get("routing_key")
+    if queue != came_through or queue not in task_queues():
+        log.warning("a canary of another queue than it says was not noted")
+        return
+    now = time.time()
+    sent = now if sent_at is None else float(sent_at)
+    signs_of_life.record_canary(queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now)
+
+
+def canary_schedule() -> dict[str, BeatEntry]:
+    """What beat sends, if it is due (``workers.celery.beat``)."""
+    return {
+        f"{signs_of_life.TASK} {queue}": {
+            "task": signs_of_life.TASK,
+            "schedule": signs_of_life.CANARY_EVERY,
+            "args": (queue,),
+            "options": {"queue": queue, "retry": False},
+        }
+        for queue in task_queues()
+    }
+
+
+on_usage(numbers.record_usage)

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine import reflection
 from engine.providers import llms
-from engine.reflection import reflect as reflection
-from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
+from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
@@ -23,24 +23,28 @@ from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce, store
-from models.queue import stream
+from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.jobs import Run, job
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 
 log = logging.getLogger(__name__)
-
 #: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty answers.
 REFLECTION_TIME_LIMIT = 900
-
 #: What is taken from conversations is thought about, too; their turns are not.
 SEEN = Filters(kinds=["memory", "preference", "knowledge", "experience"])
 NOTHING_LATELY = "there are no memories to think about"
 NOTHING_NEW = "nothing follows from them that no single memory says"
+#: What subjects have agents look at.
+LOOKS: list[LookKind] = []
+#: An agent is quiet when nothing new has been stored for so many minutes.
+QUIET_MINUTES = 60
+#: Agents that one transaction of the job sees to.
+AGENTS_BATCH = 100
 
 
 class Look(Protocol):
@@ -75,10 +79,6 @@ class LookKind(Protocol):
     def lock(self, connection: Connection, name: AgentName) -> None:
         """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.errors`)."""
         ...
-
-
-#: What subjects have agents look at.
-LOOKS: list[LookKind] = []
 
 
 class Superseded(Exception):  # noqa: N818 – its name says what happened
@@ -267,3 +267,24 @@ def _ignoring_superseded() -> Iterator[None]:
         yield
     except Superseded as error:  # the work is in other hands, and so is its receipt
         log.warning("%s", error)
+
+
+@job("reflect")
+def reflect_when_quiet(run: Run) -> None:
+    """Let agents reflect that have new events and have been left in peace for a while.
+
+    Safe to repeat because an agent that owes a reflection is not found again.
+    """
+    quiet = QUIET_MINUTES * 60
+
+    def owe_some(connection: Connection) -> int:
+        agents = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
+        for agent_key, group_id, agent_id in agents if not run.dry else ():
+            reflections.ask(connection, group_id, agent_id, "schedule")
+            pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
+        run.count(agents=len(agents))
+        return 0 if run.dry else len(agents)
+
+    run.repeat(owe_some, AGENTS_BATCH)
+    if not run.dry:
+        wake(REFLECT)

@@ -15,7 +15,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.heads.local import heads
-from engine.operations.deadlines import check_deadline
+from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import Shown
 from engine.retrieval.query import vector_of
@@ -38,9 +38,8 @@ from models.retrieval.columns import Rows
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
-from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, unknown_agent, whole_answer
+from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
-from tasks.retrieval.reranking import reranked
 
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:

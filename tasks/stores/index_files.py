@@ -12,11 +12,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.parsing.children import parse
-from engine.parsing.limits import Refused
-from engine.stores.changes import Changes, Found, changes
-from engine.stores.chunks import chunk_of, day_of, limits_of
+from engine.stores.children import parse
+from engine.stores.chunks import Changes, Found, changes, chunk_of, day_of, limits_of
 from engine.stores.file_texts import Unusable, suffix_of
+from engine.stores.limits import Refused
 from jiyi.errors import ConfigError
 from jiyi.stores.types import FileMemoryConfig, FileSource
 from models.db.connection import unit_of_work
@@ -163,7 +162,7 @@ def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> E
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
-#: Seconds after which a run begins no further file: one costs up to :class:`engine.parsing.limits.Limits`, so many hostile ones of a group
+#: Seconds after which a run begins no further file: one costs up to :class:`engine.stores.limits.Limits`, so many hostile ones of a group
 #: would hold the thread, and other groups' work, for half an hour.
 RUN_SECONDS = 60.0
 #: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for

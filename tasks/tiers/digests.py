@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from engine.operations.jobs import DIGEST_HOURS
+from engine.operations import DIGEST_HOURS
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
-from engine.tiers.digest import Cluster, Digest, digest
+from engine.tiers.quarantine import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.knowledge import DigestBody, DigestState
 from jiyi.text.words import language_of

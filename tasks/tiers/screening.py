@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import ForGroup, llm
 from engine.providers.questions import Consistency
-from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
+from engine.tiers.quarantine import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
@@ -36,8 +36,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
 
 #: The kind of work of an entry that the LLM is to be asked about.
 CONSISTENCY = "consistency"

@@ -19,11 +19,14 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from jiyi import Client
 from models.accounts.users import User
 from tests.browser.town import Town, build
-from tests.services import PASSWORD, _sees_everything, _workers, database, somebody
+from tests.services import PASSWORD, _sees_everything, somebody
+from tests.shared import share
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
-__all__ = ["_sees_everything", "_workers", "database"]
+__all__ = ["_sees_everything", "pytest_configure"]
+
+pytest_configure = share
 
 #: Milliseconds that something may take to appear: for a machine that does much else.
 PATIENCE = 60_000

@@ -1,4 +1,4 @@
-"""Every page, as it is met: in both languages, on a desk and on a telephone, light and dark."""
+"""Every page, as it is met: in English on a dark telephone, where words are longest, and in Chinese on a light desk."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ def pages_of(page: Page, town: Town) -> dict[str, str]:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"locale": "en-GB", "viewport": DESKTOP}, id="english-desk"),
         pytest.param({"locale": "en-GB", "viewport": PHONE, "color_scheme": "dark"}, id="english-phone-dark"),
-        pytest.param({"locale": "zh-CN", "viewport": DESKTOP, "color_scheme": "dark"}, id="chinese-desk-dark"),
-        pytest.param({"locale": "zh-CN", "viewport": PHONE}, id="chinese-phone"),
+        pytest.param({"locale": "zh-CN", "viewport": DESKTOP}, id="chinese-desk"),
     ],
 )
 def test_no_page_has_errors_or_cannot_be_read(open_browser: Open, town: Town, options: dict[str, Any]) -> None:

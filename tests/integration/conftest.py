@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import pytest
@@ -30,15 +32,18 @@ from models.db.scope import whole_service
 from models.queue import stream
 from tasks.framework.renewal import LeaseRenewer
 from tests.integration.programs import Program
-from tests.integration.quick_web import share_templates, urls_built_late
-from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
+from tests.integration.quick_web import share_templates
+from tests.services import PASSWORD, _sees_everything, password_hash, somebody
+from tests.shared import SETTINGS, share
 from web import actions, create_app
 from web.accounts import api_keys, sessions
 from web.admin import retrieval as asking
 from web.api import memory as rest_memory
 from workers.embedded.stack import Stack
 
-__all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "password_hash"]
+__all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "password_hash", "pytest_configure"]
+
+pytest_configure = share
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,14 +67,19 @@ def _nothing_is_held_back() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _quick_web() -> Iterator[None]:
-    with urls_built_late():
+@pytest.fixture(autouse=True)
+def _each_password_is_hashed_once() -> Iterator[None]:
+    """What a password costs is there for people who guess."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hashlib, "scrypt", _scrypt)
         yield
 
 
+_scrypt = cache(hashlib.scrypt)
+
+
 @pytest.fixture(autouse=True)
-def _patient_web() -> Iterator[None]:
+def _patient_web(quick_urls: None) -> Iterator[None]:
     """Pages wait for servers that work, however busy the machine is; tests of limits have some of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)

@@ -20,7 +20,7 @@ from tests.integration.erasure.test_erasure import alone, carry_on, report_of
 from tests.integration.memory.test_inbox import rows
 from tests.integration.programs import Program
 from tests.integration.tiers import outputs
-from workers.celery import heartbeat
+from workers.celery import worker_setup
 
 __all__ = ["alone"]
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
@@ -125,10 +125,10 @@ def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
     clock = iter([0.0, signs_of_life.COUNTS_SECONDS, signs_of_life.COUNTS_SECONDS])
-    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(heartbeat, "forget_everything", lambda: done.append("forgot"))
+    monkeypatch.setattr(worker_setup, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(worker_setup, "forget_everything", lambda: done.append("forgot"))
     monkeypatch.setattr(signs_of_life, "record_heartbeat", lambda *_: done.append("said so"))
-    beating = heartbeat.Heartbeat("test@here", [])
+    beating = worker_setup.Heartbeat("test@here", [])
     beating._stop.set()  # one beat
     beating.start()
     beating._thread.join()

@@ -20,6 +20,7 @@ from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
 from models.queue.broker_queues import unacknowledged
+from tests.shared import without_fsync
 from tests.smoke.nodes import ProcessNode, ValkeyNode
 from tests.smoke.rabbitmq import RabbitNode, why_absent
 from workers import ephemeral
@@ -84,7 +85,7 @@ class Service:
 
 @pytest.fixture(scope="session")
 def smoke_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+    with without_fsync(), ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
         yield stack
 
 

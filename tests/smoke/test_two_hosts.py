@@ -109,7 +109,7 @@ def _sockets(stack: Stack) -> list[str]:
 
 
 def _addresses() -> dict[str, str]:
-    from workers.embedded.postgres_cluster import SUPERUSER
+    from workers.embedded.postgres import SUPERUSER
 
     valkey = f"redis://{SERVICE}:{VALKEY_PORT}/0"
     database = f"postgresql+psycopg://{SUPERUSER}@{SERVICE}:{POSTGRES_PORT}/jiyi"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Characters of the shorter input; the longer one has four times as many.
-SHORT, LONGER = 20_000, 4
+SHORT, LONGER = 5_000, 4
 #: What four times the length may take, in times of the shorter one: linear is 4, up to 8 where others fill the processor's caches;
 #: square is 16.
 MOST_RATIO = 9.0

@@ -17,11 +17,11 @@ SUBJECTS = set("memory retrieval reflection tiers conversations items stores gro
 #: What a layer has besides a room for each subject.
 ROOMS = {
     "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
-    "engine": {"providers", "rules", "text", "times", "heads", "parsing"},
+    "engine": {"providers", "rules", "text", "times", "heads"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
-    "workers": {"celery", "demo", "intake", "embedded", "supervision", "web"},
+    "workers": {"celery", "intake", "embedded", "supervision", "web"},
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
     "web/admin": {"forms"},

@@ -12,7 +12,7 @@ from flask_babel import LazyString, lazy_gettext
 from flask_babel import gettext as _
 from sqlalchemy import Connection
 
-from engine.operations.jobs import HOUR, JOBS
+from engine.operations import HOUR, JOBS
 from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tier_questions import Kind
 from jiyi.settings import get_settings

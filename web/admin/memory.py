@@ -11,18 +11,18 @@ from flask import Response, render_template, stream_with_context, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.text import marking
+from engine.text import keywords
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
 from models.conversations import entries
-from models.conversations import injections as injections_
+from models.conversations.injections import find_profile
 from models.db.bounded_reads import attempt, from_database
 from models.memory import agents as stored_agents
-from models.memory import archive as archive_
 from models.memory import events as stored_events
 from models.memory import questions
 from models.memory import reads as memory_reads
+from models.memory.archive import add_memory, restore
 from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, perform
@@ -31,7 +31,7 @@ from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.answers import answer
 
 memory_pages = Pages("memories", __name__, Page("memory", lazy_gettext("Memories"), "memories.index"))
-memory_pages.add_app_template_filter(marking.pieces, "pieces")
+memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 
 MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
@@ -55,7 +55,7 @@ def rows() -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(memory_pages, "/memories/add", archive_.add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
+action_form_route(memory_pages, "/memories/add", add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
 
 
 def _matches() -> Context:
@@ -208,7 +208,7 @@ def _restored(known: Context) -> str:
 
 
 RESTORED = {"node_ids": "node_id", "agent_id": "agent"}
-action_form_route(archive_pages, "/archive/<name:group>/restore", archive_.restore, _restored, name="restore", field_names=RESTORED)
+action_form_route(archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED)
 
 
 conversation_pages = Pages("conversations", __name__, Page("memory", lazy_gettext("Conversations"), "conversations.index"))
@@ -238,7 +238,7 @@ def conversation(connection: Connection, group: str, agent: str) -> Context | No
     return {
         "agent_id": agent,
         "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
-        "profile": injections_.find_profile(connection, name),
+        "profile": find_profile(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),

@@ -11,7 +11,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source

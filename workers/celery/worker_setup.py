@@ -1,26 +1,52 @@
-"""What every Celery worker has besides its tasks: a broker tried again soon, its priority, what its log lists, meters of its tasks."""
+"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters, heartbeat, watchdog."""
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import kombu
+import redis
 from celery import signals
 from celery.app.amqp import AMQP
 
 from engine import subjects
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.wire.broker import PUBLISHED_AT
-from models.operations import meters
+from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
+from jiyi.settings import get_settings
+from models.erasure import cache_invalidation
+from models.erasure.cache_invalidation import worker_id
+from models.operations import meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
+from models.queue.broker_queues import messages_ready
+from tasks.erasure.outside import forget, forget_everything
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
 #: 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.
 FIRST, STEP, MOST = 0.5, 0.5, 5.0
+#: Names of the workers (``workers.procfile``) that do such work.
+BACKGROUND = frozenset({"embedding", "upkeep", "reflection", *subjects.queues()})
+#: How far they give way (``nice``): of a core that is wanted by both they get a quarter.
+NICENESS = 5
+#: Celery's loggers of "received" and of "succeeded".
+LISTING = ("celery.worker.strategy", "celery.app.trace")
+#: Workers that answer, by the beginning of their names (``workers.procfile``).
+ANSWERING = "retrieval"
+#: Ends of a run by Celery's name of its state; others are not ends.
+OUTCOMES = {"SUCCESS": "done", "FAILURE": "failed", "RETRY": "retried", "REVOKED": "failed", "REJECTED": "failed"}
+heartbeat_log = logging.getLogger("jiyi.heartbeat")
+watchdog_log = logging.getLogger("jiyi.watchdog")
+#: Exit code of "try again": the supervisor is meant to.
+EX_TEMPFAIL = 75
+#: Looks within the time after which a worker counts as deaf.
+CHECKS_PER_TIMEOUT = 5
+#: Seconds; an answer takes milliseconds.
+ANSWER_SECONDS = 2.0
 
 
 class Connection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
@@ -39,12 +65,6 @@ class SoonAgain(AMQP):  # type: ignore[misc]  # Celery has no types
     Connection = Connection
 
 
-#: Names of the workers (``workers.procfile``) that do such work.
-BACKGROUND = frozenset({"embedding", "upkeep", "reflection", *subjects.queues()})
-#: How far they give way (``nice``): of a core that is wanted by both they get a quarter.
-NICENESS = 5
-
-
 def install_priority() -> None:
     """In every Celery worker, before it makes threads, which inherit it."""
     signals.celeryd_init.connect(give_way, weak=False)
@@ -54,12 +74,6 @@ def give_way(sender: str, **_: object) -> None:
     """``sender``: the worker's name, ``name@host``."""
     if sender.partition("@")[0] in BACKGROUND:
         os.nice(NICENESS)
-
-
-#: Celery's loggers of "received" and of "succeeded".
-LISTING = ("celery.worker.strategy", "celery.app.trace")
-#: Workers that answer, by the beginning of their names (``workers.procfile``).
-ANSWERING = "retrieval"
 
 
 def quieten(sender: str = "", **_: Any) -> None:
@@ -72,10 +86,6 @@ def quieten(sender: str = "", **_: Any) -> None:
 def install_logging() -> None:
     """In every Celery worker, before it makes ready for tasks."""
     signals.celeryd_init.connect(quieten, weak=False)
-
-
-#: Ends of a run by Celery's name of its state; others are not ends.
-OUTCOMES = {"SUCCESS": "done", "FAILURE": "failed", "RETRY": "retried", "REVOKED": "failed", "REJECTED": "failed"}
 
 
 class Watch:
@@ -118,3 +128,126 @@ def install_meters() -> None:
     signals.task_prerun.connect(watch.begun, weak=False)
     signals.task_postrun.connect(watch.ended, weak=False)
     signals.before_task_publish.connect(stamp, weak=False)
+
+
+class Heartbeat:
+    """Beats from :meth:`start` to :meth:`stop`.
+
+    Celery's remote control does the same by broadcasts that anybody with the broker's address may send, and that can also shut
+    workers down; so it is off, and what workers have to say or to be told goes through Valkey.
+    """
+
+    def __init__(self, name: str, queues: Sequence[str]) -> None:
+        self._name, self._queues = name, list(queues)
+        self._stop = threading.Event()
+        self._carried_out: set[str] = set()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End in good order: nobody waits for this worker any more."""
+        self._stop.set()
+        self._thread.join()
+        try:
+            signs_of_life.forget(worker_id())
+        except redis.RedisError as error:
+            heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
+
+    def _beat(self) -> None:
+        silent = False
+        heard = time.monotonic()
+        while True:
+            try:
+                # After half of the time others may count it as dead, and erasures go on without it.
+                if time.monotonic() - heard > signs_of_life.COUNTS_SECONDS / 2:
+                    forget_everything()
+                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues)
+                self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
+                silent = False
+                heard = time.monotonic()
+            except redis.RedisError as error:  # Valkey is away or full; said once
+                heartbeat_log.log(logging.DEBUG if silent else logging.WARNING, "no heartbeat: %s; trying again", error)
+                silent = True
+            if self._stop.wait(signs_of_life.HEARTBEAT_EVERY):
+                return
+
+
+def install_heartbeat() -> None:
+    """Give the worker of this process a heartbeat, once it is ready."""
+    begun: list[Heartbeat] = []
+
+    def start(sender: Any, **_: Any) -> None:
+        heartbeat = Heartbeat(sender.hostname, list(sender.app.amqp.queues.consume_from))
+        begun.append(heartbeat)
+        heartbeat.start()
+
+    def stop(**_: Any) -> None:
+        while begun:
+            begun.pop().stop()
+
+    # Kept by us: Celery's signals hold weak references.
+    signals.worker_ready.connect(start, weak=False)
+    signals.worker_shutdown.connect(stop, weak=False)
+
+
+class Watchdog:
+    """Counts what the worker runs and remembers when it last received something.
+
+    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing (celery #8030,
+    #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it is idle while messages wait:
+    exactly that is what this looks for, on a connection of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._heard = time.monotonic()
+
+    def received(self, **_: Any) -> None:
+        self._heard = time.monotonic()
+
+    def begun(self, **_: Any) -> None:
+        with self._lock:
+            self._running += 1
+        self._heard = time.monotonic()
+
+    def ended(self, **_: Any) -> None:
+        with self._lock:
+            self._running -= 1
+        self._heard = time.monotonic()
+
+    def watch(self, broker_url: str, queues: Sequence[str], seconds: float) -> None:
+        """Look until the worker is deaf for ``seconds``; then end the process."""
+        waiting_since: float | None = None
+        while True:
+            time.sleep(seconds / CHECKS_PER_TIMEOUT)
+            try:
+                waiting = messages_ready(broker_url, queues, ANSWER_SECONDS) > 0
+            except BROKER_ERRORS:
+                waiting = False  # away, not silent
+            now = time.monotonic()
+            if not waiting or self._running:
+                waiting_since = None
+            elif waiting_since is None:
+                waiting_since = now
+            elif now - max(waiting_since, self._heard) > seconds:
+                watchdog_log.critical("messages have waited for %.0f s, and this idle worker received none: ending it", now - waiting_since)
+                os._exit(EX_TEMPFAIL)  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
+
+
+def install_watchdog() -> None:
+    """Watch the worker of this process, once it is ready."""
+    watchdog = Watchdog()
+    # Kept by us: Celery's signals hold weak references.
+    handlers = {signals.task_received: watchdog.received, signals.task_prerun: watchdog.begun, signals.task_postrun: watchdog.ended}
+    for signal, handler in handlers.items():
+        signal.connect(handler, weak=False)
+
+    def start(sender: Any, **_: Any) -> None:
+        settings = get_settings()
+        arguments = (settings.need("broker_url"), list(sender.app.amqp.queues.consume_from), settings.deaf_worker_seconds)
+        threading.Thread(target=watchdog.watch, args=arguments, name="watchdog", daemon=True).start()
+
+    signals.worker_ready.connect(start, weak=False)

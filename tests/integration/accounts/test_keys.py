@@ -49,7 +49,7 @@ from tests.integration.memory.test_intake import letter_with, reading, until
 from web import create_app
 from web.accounts import api_keys as web_keys
 from web.accounts.identity import who
-from workers import bootstrap
+from workers import up
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
@@ -603,15 +603,15 @@ def test_people_are_added_given_passwords_and_disabled_from_the_command_line(ser
 
 def test_a_home_s_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     with environment(secret_key=""):
-        made = bootstrap.secret_key(tmp_path)
-        assert bootstrap.secret_key(tmp_path) == made
+        made = up.secret_key(tmp_path)
+        assert up.secret_key(tmp_path) == made
     assert len(made) == 64
     assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
     with environment(secret_key="chosen" * 8):
-        assert bootstrap.secret_key(tmp_path) == "chosen" * 8
+        assert up.secret_key(tmp_path) == "chosen" * 8
     (tmp_path / "secret_key").write_text("", encoding="ascii")
     with environment(secret_key=""), pytest.raises(SettingsError, match="is empty"):
-        bootstrap.secret_key(tmp_path)
+        up.secret_key(tmp_path)
 
 
 def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -622,13 +622,13 @@ def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch
         def within() -> Iterator[Any]:
             yield connection
 
-        monkeypatch.setattr(bootstrap, "unit_of_work", within)
+        monkeypatch.setattr(up, "unit_of_work", within)
         connection.exec_driver_sql("SELECT set_config('jiyi.whole_service', 'on', true)")
         connection.execute(text("DELETE FROM users"))
-        password = bootstrap.create_admin()
+        password = up.create_admin()
         assert password is not None
         assert password_problem(password) == ""
-        assert bootstrap.create_admin() is None
+        assert up.create_admin() is None
         (row,) = connection.execute(text("SELECT name, role, groups FROM users"))
         assert tuple(row) == ("admin", "operator", None)
         transaction.rollback()

@@ -16,8 +16,8 @@ from models.appointments.schedules import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from tasks.appointments import heartbeats
-from tasks.appointments.due_scan import due_scan
+from tasks.appointments import schedules
+from tasks.appointments.schedules import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tests.integration.conversations.talk import say
@@ -56,7 +56,7 @@ def scan(now: datetime | None = None) -> dict[str, Any]:
 
 
 def beat() -> int:
-    return work.run_until_idle(HEARTBEAT, heartbeats.heartbeat)
+    return work.run_until_idle(HEARTBEAT, schedules.heartbeat)
 
 
 def alerts(group: str, **options: Any) -> list[Any]:

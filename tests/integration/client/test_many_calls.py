@@ -14,7 +14,7 @@ from models.db.valkey import valkey
 
 #: Until all of them are answered, on a busy machine.
 PATIENCE_SECONDS = 300.0
-CALLS, THREADS = 5 * CALLS_AT_ONCE, 300
+CALLS, THREADS = 2 * CALLS_AT_ONCE, 2 * CALLS_AT_ONCE
 
 
 def test_hundreds_of_calls_of_one_async_client_are_all_answered(service: str) -> None:
@@ -30,7 +30,7 @@ def test_hundreds_of_calls_of_one_async_client_are_all_answered(service: str) ->
     assert connections < 2 * CALLS_AT_ONCE
 
 
-def test_300_threads_of_one_client_are_all_answered(client: Client) -> None:
+def test_hundreds_of_threads_of_one_client_are_all_answered(client: Client) -> None:
     client.observe("klaus", "Klaus drinks tea", wait=True)
 
     def ask(_: int) -> int:
@@ -40,7 +40,7 @@ def test_300_threads_of_one_client_are_all_answered(client: Client) -> None:
         assert list(threads.map(ask, range(THREADS))) == [1] * THREADS
 
 
-def test_300_threads_publish_with_one_client(client: Client) -> None:
+def test_hundreds_of_threads_publish_with_one_client(client: Client) -> None:
     with ThreadPoolExecutor(THREADS) as threads:
         ids = list(threads.map(lambda number: client.observe("klaus", f"Klaus counts to {number}"), range(THREADS)))
     assert len(set(ids)) == THREADS
@@ -53,7 +53,7 @@ def test_who_gets_no_turn_is_told_so_and_not_that_the_broker_is_away(service: st
     async def run() -> list[BaseException | None]:
         async with AsyncClient(service) as client:
             await client.observe("klaus", "Klaus drinks tea", wait=True)
-            return await asyncio.gather(*(_error(client) for _ in range(3 * CALLS_AT_ONCE)))
+            return await asyncio.gather(*(_error(client) for _ in range(2 * CALLS_AT_ONCE)))
 
     async def _error(client: AsyncClient) -> BaseException | None:
         try:

@@ -166,7 +166,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
     talk(opens, api_key(group, "publish", "read", "admin"), say)
 
 
-def test_a_key_bounds_its_tools_and_its_group(opens: Opens, api_key: KeyMaker, group: str) -> None:
+def test_a_key_bounds_its_tools_and_its_group(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     async def reader(client: McpClient) -> None:
         assert {"retrieve", "list", "why"} <= await names(client)
         assert not {"observe", "delete", "promote"} & await names(client)
@@ -179,8 +179,8 @@ def test_a_key_bounds_its_tools_and_its_group(opens: Opens, api_key: KeyMaker, g
         assert "retrieve" not in await names(client)
         said(await client.call_tool("observe", {"agent_id": "mia", "description": f"A secret of {group}"}))
 
-    talk(opens, api_key(group, "publish"), writer)
-    talk(opens, api_key(f"{group}-other", "read"), reader)
+    talk(over_http(mcp_address), api_key(group, "publish"), writer)
+    talk(over_http(mcp_address), api_key(f"{group}-other", "read"), reader)
 
 
 def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group: str) -> None:

@@ -20,7 +20,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
-from engine.operations.jobs import Job
+from alembic import command
+from engine.operations import Job
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
@@ -49,6 +50,7 @@ from tests.integration.memory.test_inbox import observed
 from tests.pgbouncer import own_sessions
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
+from workers.migrate import upgrade
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -654,7 +656,7 @@ def test_a_database_from_before_is_brought_under_row_level_security(empty: Datab
     empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
     with environment(database_url=empty.url):
         assert count("memory_nodes") == 1  # nobody is kept apart yet
-        empty.run("upgrade", "head")
+        upgrade()
         assert count("memory_nodes") == 0
         with reading() as connection:
             assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
@@ -678,15 +680,14 @@ def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, 
         empty.query("CREATE EXTENSION vector")
         own = Database(empty.url.replace("//postgres@", f"//{user}@"))
         assert own.url != empty.url
-        refused = own.alembic("upgrade", "head")
-        assert refused.returncode != 0
-        assert RoleError.__name__ in refused.stderr
-        asked_for = re.search(r"have an administrator run `(.*?)` on this server", refused.stderr)
+        with pytest.raises(RoleError) as refused:
+            own.upgrade()
+        asked_for = re.search(r"have an administrator run `(.*?)` on this server", str(refused.value))
         assert asked_for is not None
         for statement in asked_for[1].split(";"):
             if "CREATE ROLE" not in statement and statement:  # the other databases of this server have it
                 owner.execute(statement.encode())
-        own.run("upgrade", "head")
+        own.upgrade()
         own.fill()
         with environment(database_url=own.url):
             with for_groups("g"):
@@ -703,7 +704,7 @@ def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, 
 
 def test_a_downgrade_takes_everything_back_but_the_role(empty: Database) -> None:
     empty.upgrade()
-    empty.run("downgrade", "0007")
+    empty.alembic(command.downgrade, "0007")
     for left in ("pg_policies", "pg_proc WHERE starts_with(proname, 'jiyi_')", "pg_default_acl"):
         assert empty.query(f"SELECT count(*) FROM {left}") == [(0,)], left
     assert empty.query("SELECT count(*) FROM information_schema.role_table_grants WHERE grantee = %s", ROLE) == [(0,)]

@@ -22,7 +22,7 @@ from typer.main import get_command
 from jiyi import Client
 from jiyi.cli.app import app
 from workers import ephemeral
-from workers.demo.diary import GROUP
+from workers.demo import GROUP
 from workers.embedded.stack import Stack
 
 pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them
@@ -102,8 +102,8 @@ def runs(served: int, api_key: Callable[..., str], tmp_path: Path) -> Callable[.
 
     def perform(command: list[str], text: str, *, group: str = "default", stdin: str = "") -> subprocess.CompletedProcess[str]:
         text = re.sub(r"http://(127\.0\.0\.1|localhost):8765|https://memory\.example\.org", f"http://127.0.0.1:{served}", text)
-        shop = api_key("shop", "publish", "read") if 'Client("shop"' in text else key
-        text = text.replace("jiyi_…", shop)
+        text = re.sub(r"(Client\(\"shop\".*?)jiyi_…", lambda of_shop: of_shop[1] + api_key("shop", "publish", "read"), text)
+        text = text.replace("jiyi_…", key)
         return run([*command, text], {"JIYI_KEY": key if "curl" in text else "", "JIYI_GROUP": group}, tmp_path, stdin)
 
     return perform
@@ -118,12 +118,18 @@ def run(command: list[str], variables: dict[str, str], folder: Path, stdin: str 
     return done
 
 
-@pytest.mark.parametrize("snippet", [one for one in snippets("python") if one.page not in NO_PROGRAMS], ids=str)
-def test_python(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    text = snippet.text
-    if snippet.page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
-        text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")
-    told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], text, stdin="What must I not eat?\n我对花生过敏\n")
+@pytest.mark.parametrize("page", sorted({snippet.page for snippet in snippets("python")} - NO_PROGRAMS.keys()))
+def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """The page's programs one after the other in one process, each with names of its own."""
+    programs = []
+    for snippet in snippets("python"):
+        if snippet.page == page:
+            text = snippet.text
+            if page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
+                text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")
+            programs.append((text, str(snippet)))
+    each = "\n".join(f"exec(compile({text!r}, {name!r}, 'exec'), {{'__name__': '__main__'}})" for text, name in programs)
+    told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], each, stdin="What must I not eat?\n我对花生过敏\n")
     assert "Traceback" not in told.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from engine.erasure.names import Names, hash_of
+from engine.erasure import Names, hash_of
 from jiyi import Client
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import CHANGES
@@ -44,7 +44,7 @@ from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
-from workers.celery.heartbeat import Heartbeat
+from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 

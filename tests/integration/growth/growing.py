@@ -23,8 +23,7 @@ from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.queue import pending_work
 from tasks.framework.work import run_until_idle
-from tasks.growth.evolution import aggregate, compose, weigh
-from tasks.growth.trajectories import compress
+from tasks.growth.evolution import aggregate, compose, compress, weigh
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 AGENT = "helper"

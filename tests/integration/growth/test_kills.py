@@ -103,7 +103,7 @@ CASES: list[Case] = [
     (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
     (WEIGH, "tasks.growth.evolution", "weigh", voted, ["feedback"]),
     (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["artifacts"]),
-    (COMPRESS, "tasks.growth.trajectories", "compress", told, ["trajectories"]),
+    (COMPRESS, "tasks.growth.evolution", "compress", told, ["trajectories"]),
     (AGGREGATE, "tasks.growth.evolution", "aggregate", experienced, ["artifacts"]),
     (MERGE_PAINS, "tasks.growth.pains", "merge_pains", troubled, ["pain_points", "pain_evidence"]),
     (FOLLOW_PROFILE, "tasks.growth.self_review", "follow_profile", profiled, ["identity_versions"]),

@@ -13,7 +13,7 @@ from flask import Flask
 from sqlalchemy import create_engine, text
 from werkzeug.routing import AnyConverter
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.events import build
 from models.accounts import audit
 from models.db import connection as base
@@ -24,7 +24,7 @@ from models.queue import dead_letters
 from models.queue.pending_work import complete
 from tests.integration.conftest import PASSWORD, Browser, SignIn
 from tests.integration.web.markup import code_in_attributes
-from web.api import MODULES
+from web.admin import BLUEPRINTS
 
 EVIL = "<script>alert('记')</script>\"' \u202etxt"
 PAGES = ["/", "/work", "/dead", "/account"]
@@ -126,7 +126,7 @@ def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer: Browser, admi
 
 def test_no_change_is_open_to_who_may_only_look(viewer: Browser, web_app: Flask, group: str) -> None:
     """Taken from the table of routes, so that a new one cannot be forgotten."""
-    names = {module.blueprint.name for module in MODULES} - {"account"}
+    names = {pages.name for pages in BLUEPRINTS} - {"account"}
     values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep"}
     tried, open_ones = 0, []
     with web_app.test_request_context():
@@ -338,9 +338,9 @@ def test_a_dead_database_and_valkey_leave_the_frame_standing(operator: Browser, 
         assert "database did not answer" in answer.text
     dead_valkey = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.signs_of_life.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.signs_of_life.valkey", lambda: dead_valkey)
-    monkeypatch.setattr("models.operations.meters.valkey", lambda: dead_valkey)
+    monkeypatch.setattr("models.operations.canaries.broker_client", lambda _: dead_valkey)
+    monkeypatch.setattr("models.operations.canaries.valkey", lambda: dead_valkey)
+    monkeypatch.setattr("models.operations.series.valkey", lambda: dead_valkey)
     page = html(operator, "/queues")
     assert "unknown" in page
     assert all(row["waiting"] is None for row in operator.get("/queues.json").json["queues"])

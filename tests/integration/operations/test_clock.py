@@ -11,13 +11,13 @@ import pytest
 from celery import Celery
 from sqlalchemy import text
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from models.appointments import heartbeats
 from models.db import connection as connection_
 from models.db.connection import unit_of_work
 from models.memory.work import EMBED
 from models.queue import ticks
-from tasks.appointments.due_scan import due_scan
+from tasks.appointments.schedules import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance

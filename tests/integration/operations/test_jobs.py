@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.memory.nodes import counts_for_keywords
-from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule
+from engine.memory import counts_for_keywords
+from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.events import build
 from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest
@@ -36,7 +36,7 @@ from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import maintenance
 from tasks.operations import maintenance as operations
-from tasks.retrieval import warm
+from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
@@ -593,14 +593,14 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(warm.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
+    monkeypatch.setattr(indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
     for name in ("first: a", "second", "third"):
         touches.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
-    monkeypatch.setattr(warm, "WARM_AGENTS", 2)
-    assert run_in(group, warm.warm, dry=True) == {"agents": 2}
+    monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
+    assert run_in(group, indexes.warm, dry=True) == {"agents": 2}
     assert sent == []
-    run_in(group, warm.warm)
+    run_in(group, indexes.warm)
     requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
     assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
         (group, "second", False),

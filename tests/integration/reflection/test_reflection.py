@@ -26,8 +26,7 @@ from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from tasks.memory.embedding import embed
-from tasks.memory.upkeep import accumulate
+from tasks.memory.upkeep import accumulate, embed
 from tasks.reflection.reflect import reflect, reflect_on_conversation
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted

@@ -13,7 +13,7 @@ import pytest
 
 from engine.providers.embedder_specs import Embedder
 from engine.providers.embedders import embedder, forget_questions, query_vectors
-from engine.providers.rerankers import reranker
+from engine.providers.llms import reranker
 from engine.retrieval.query import sentences_of
 from engine.retrieval.relevance import SUBJECT_BONUS
 from jiyi.errors import EmbeddingUnavailable
@@ -24,8 +24,8 @@ from models.db.connection import reading_engine
 from models.db.valkey import valkey
 from models.retrieval import index_cache
 from tasks.memory import access
+from tasks.retrieval import answer as answer_
 from tasks.retrieval import question as questions
-from tasks.retrieval import reranking
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
 from tests.integration.memory.test_inbox import observed, save
@@ -166,7 +166,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[bad.Vendor]:
     reranker.cache_clear()
     with bad.vendor() as made:
         made.otherwise = bad.rerank(lambda _query, document: 100.0 * ("tomatoes" in document) - len(document))
-        monkeypatch.setattr(reranking, "SECONDS", 30.0)
+        monkeypatch.setattr(answer_, "SECONDS", 30.0)
         # A model of its own each time: breakers are shared, and outlast the test.
         with environment(reranker=f"compatible:{uuid4().hex}", reranker_base_url=made.base_url):
             yield made
@@ -204,7 +204,7 @@ def test_without_an_answer_of_the_reranker_the_order_stays_and_is_told(
         before = ask_all(group, *QUESTIONS, top_k=3)
     assert not server.requests
     server.otherwise = failing
-    monkeypatch.setattr(reranking, "SECONDS", 0.3)
+    monkeypatch.setattr(answer_, "SECONDS", 0.3)
     after = ask_all(group, *QUESTIONS, top_k=3)
     for old, new in zip(before.groups, after.groups, strict=True):
         assert new.retrieved_nodes == old.retrieved_nodes

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from engine.providers import mem0 as provider
-from engine.providers.web_engines import Address
+from engine.providers.web_search import Address
+from engine.stores import devall
 from jiyi.errors import ConfigError
 from models.db.connection import unit_of_work
 from models.stores import backends
 from tasks.framework.work import run_until_idle
-from tasks.stores import mem0
+from tasks.stores import search
 from tests.integration.stores.kept import Kept
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -55,7 +55,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     thread = Thread(target=made.http.serve_forever)
     thread.start()
     monkeypatch.setattr(backends, "check_public", lambda _url: None)
-    monkeypatch.setattr(provider, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
+    monkeypatch.setattr(devall, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
     yield made
     made.http.shutdown()
     thread.join()
@@ -67,7 +67,7 @@ def declared(url: str, **config: Any) -> dict[str, Any]:
 
 
 def send() -> int:
-    return run_until_idle(backends.SEND_ITEM, mem0.send_items)
+    return run_until_idle(backends.SEND_ITEM, search.send_items)
 
 
 def test_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:

@@ -29,12 +29,12 @@ from web.accounts import api_keys
 from web.api import OPERATIONS
 from workers.ephemeral import environment
 
-#: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
-EXAMPLES = {GenerationMode.POSITIVE: 10, GenerationMode.NEGATIVE: 10}
+#: Requests of each operation and each of the two ways; ``--fuzz-minutes`` is for more.
+EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 5}
 #: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
 ANSWER_SECONDS = 60.0
 #: Seconds; what may never come is waited for no longer, whatever a request says.
-PATIENCE = 0.5
+PATIENCE = 0.05
 
 # That every body of the right form is taken is not promised: some fields need each other (docs/api.md).
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]

@@ -17,10 +17,10 @@ from models.memory.inbox import store
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import form, parsed
 from web import actions
-from web.api import MODULES
+from web.admin import BLUEPRINTS
 
 EVIL = "<script>alert('记')</script>\" onfocus=\"x"
-ADMIN = {module.blueprint.name for module in MODULES}
+ADMIN = {pages.name for pages in BLUEPRINTS}
 CHINESE = {"Accept-Language": "zh-CN"}
 
 

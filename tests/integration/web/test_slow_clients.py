@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from tests.integration.conftest import SETTINGS
 from workers import ephemeral
 from workers.web import http_server
 from workers.web.http_server import Server
@@ -24,8 +23,6 @@ BODY = b"POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: applic
 ALIVE = 1.0
 #: A machine that does much else may be late now and then; a server that waits for the slow ones is late each time.
 TRIES = 20
-
-assert SETTINGS
 
 
 @contextmanager

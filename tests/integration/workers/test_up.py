@@ -22,7 +22,8 @@ import pytest
 from jiyi.polling import poll
 from tests.integration.waiting import until
 from tests.integration.workers.test_server_watch import SERVERS, replaced, server
-from workers.demo.diary import AGENTS, QUESTIONS
+from tests.integration.workers.test_stack import processes_in
+from workers.demo import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -141,21 +142,72 @@ def answers(url: str, path: str = "healthz") -> bool:
         return False
 
 
-def test_the_demo_answers_three_questions_and_so_it_does_in_the_same_home_again(start: Callable[..., Up], place: Path) -> None:
-    """And after it its group has something in every tier, and no page is empty."""
-    once = start("--demo", "--once", JIYI_HOME=place / "h")
+def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_copy_and_survives_the_death_of_its_servers(
+    start: Callable[..., Up], place: Path
+) -> None:
+    """A second copy takes a home and a port of its own; a third in a home that is taken is refused; Ctrl-C ends all, also at the start."""
+    data = place / ".local" / "share"
+    home = data / "jiyi"
+    once = start("--demo", "--once")
     assert once.finished() == 0, once.output
     assert not mentioning(place)
-    up = start("--demo", JIYI_HOME=place / "h")
+    up = start("--demo")
+    until(lambda: processes_in(home), READY_SECONDS)
+    other = start()
+    until(lambda: port_of(home) and port_of(data / "jiyi-2"), READY_SECONDS)
+    assert f"{home} is in use by another copy; trying the next one" in other.output
+    assert port_of(data / "jiyi-2") != port_of(home)
+    assert other.interrupt() == 130
+    assert "Traceback" not in other.output
+    assert not processes_in(data / "jiyi-2")
     up.ready()
+    assert re.findall(r"Data\s+(\S+)", up.output) == [str(home)]
+    (password,) = re.findall(PASSWORD, once.output, re.MULTILINE)  # shown once
+    assert not re.findall(PASSWORD, up.output, re.MULTILINE)
+    secret = home / "secret_key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert secret.read_text() not in once.output
+    answers_and_thoughts(once, up, home)
+    no_page_is_empty(up, password)
+
+    third = start("--once", JIYI_HOME=home)
+    assert third.finished() == 1
+    (line,) = third.lines
+    assert line.startswith(f"jiyi up: {home} is in use")
+    for told in (str(up.process.pid), up.admin, "JIYI_HOME"):
+        assert told in line
+    until(lambda: answers(up.admin), END_SECONDS)  # the other goes on
+    for name in SERVERS:
+        victim = server(home, name)
+        os.kill(victim.pid, signal.SIGKILL)
+        until(lambda name=name, victim=victim: replaced(home, name, victim) and answers(up.admin, "readyz"), READY_SECONDS)  # type: ignore[misc]
+    assert up.output.count("starting it again") == len(SERVERS)
+    running = mentioning(place)
+    assert len(running) > 20
+    assert {"postgres", "valkey-server"} <= {process.name() for process in running}
+    assert up.interrupt() == 130
+    assert "Traceback" not in up.output
+    assert not mentioning(place)
+    assert not (home / "run" / "jiyi.env").exists()
+
+
+def port_of(home: Path) -> str | None:
+    """Where the web of a running copy is, or will be."""
+    note = home / "run" / "jiyi.env"
+    found = re.search(r"JIYI_WEB_PORT='(\d+)'", note.read_text()) if note.exists() else None
+    return found[1] if found else None
+
+
+def answers_and_thoughts(once: Up, again: Up, home: Path) -> None:
+    """Both show the three answers, and the same thoughts."""
     thoughts: list[str] = []
     assert len(QUESTIONS) == 3
-    for run in (once, up):
+    for run in (once, again):
         for shown in (
             *(question for _, question in QUESTIONS),
             *(f"{agent} reflects" for agent in AGENTS),
             "jiyi users passwd admin",
-            str(place / "h"),
+            str(home),
             "a debate in three tiers",
             "quarantine 3, working memory 5, long-term memory 1",
         ):
@@ -165,11 +217,10 @@ def test_the_demo_answers_three_questions_and_so_it_does_in_the_same_home_again(
             assert shown in thoughts[-1]
         assert "Traceback" not in run.output
     assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
-    (password,) = re.findall(PASSWORD, once.output, re.MULTILINE)  # shown once
-    assert not re.findall(PASSWORD, up.output, re.MULTILINE)
-    secret = place / "h" / "secret_key"
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert secret.read_text() not in once.output
+
+
+def no_page_is_empty(up: Up, password: str) -> None:
+    """After the demonstration its group has something in every tier, and on every page that can have something."""
     browser = signed_in(up, password)
 
     def page(path: str) -> str:
@@ -224,41 +275,6 @@ def signed_in(up: Up, password: str) -> urllib.request.OpenerDirector:
     return browser
 
 
-def test_two_at_once_take_two_homes_and_ports_survive_the_death_of_their_servers_and_end_by_ctrl_c(
-    start: Callable[..., Up], place: Path
-) -> None:
-    both = [start(), start()]
-    for up in both:
-        up.ready()
-    homes = {re.search(r"Data\s+(\S+)", up.output)[1]: up for up in both}  # type: ignore[index]
-    data = place / ".local" / "share"
-    assert homes.keys() == {str(data / "jiyi"), str(data / "jiyi-2")}
-    assert sum("trying the next one" in up.output for up in both) == 1
-    assert both[0].admin != both[1].admin
-    first = homes[str(data / "jiyi")]
-    second = start("--once", JIYI_HOME=data / "jiyi")  # refused in one line
-    assert second.finished() == 1
-    (line,) = second.lines
-    assert line.startswith(f"jiyi up: {data / 'jiyi'} is in use")
-    for told in (str(first.process.pid), first.admin, "JIYI_HOME"):
-        assert told in line
-    for up in both:  # the others go on
-        until(lambda up=up: answers(up.admin), END_SECONDS)  # type: ignore[misc]
-    for name in SERVERS:
-        victim = server(data / "jiyi", name)
-        os.kill(victim.pid, signal.SIGKILL)
-        until(lambda name=name, victim=victim: replaced(data / "jiyi", name, victim) and answers(first.admin, "readyz"), READY_SECONDS)  # type: ignore[misc]
-    assert first.output.count("starting it again") == len(SERVERS)
-    running = mentioning(place)
-    assert len(running) > 20
-    assert {"postgres", "valkey-server"} <= {process.name() for process in running}
-    for up in both:
-        assert up.interrupt() == 130
-        assert "Traceback" not in up.output
-    assert not mentioning(place)
-    assert not (data / "jiyi" / "run" / "jiyi.env").exists()
-
-
 def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -270,14 +286,6 @@ def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Call
     assert line.startswith("jiyi up: JIYI_WEB_PORT")
     assert str(port) in line
     assert not mentioning(place)
-
-
-def test_ctrl_c_while_it_is_starting_ends_every_process(start: Callable[..., Up], place: Path) -> None:
-    up = start(JIYI_HOME=place / "h")
-    until((place / "h" / "run" / "processes.json").exists, READY_SECONDS)
-    assert up.interrupt() == 130
-    assert not mentioning(place)
-    assert "Traceback" not in up.output
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_reque
 from engine.appointments.schedule import Exact, Timing, Unclear
 from engine.heads.judgements import Heads, Judged
 from engine.times.clocks import Impossible
-from engine.times.offsets import Lead
+from engine.times.recurring import Lead
 
 SHANGHAI = "Asia/Shanghai"
 ZONE = ZoneInfo(SHANGHAI)

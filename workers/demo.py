@@ -1,23 +1,23 @@
-"""The demonstration: the sample diary through the broker, three questions in two languages, a debate, reflections."""
+"""The demonstration: the sample diary through the broker, questions in two languages, a debate, an agent that helps, reflections."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jiyi import Client
+from jiyi.chat.loop import ConversationLoop
 from jiyi.cli.reflection import thought_trees
 from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
 from jiyi.polling import poll
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.reflection import NewThought
-from workers.demo.debate import debate
-from workers.demo.helper import help_out
+from jiyi.stores.graph import Graph
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -27,7 +27,6 @@ MESSAGE = 55
 WAIT_SECONDS = 300
 SHOWN = 3
 THOUGHTS_LOOKED_AT = 500
-
 #: Each about an agent's own diary: Chinese on Chinese, English on English, English on Chinese.
 QUESTIONS = (
     ("林岚", "小满辞工是为了准备考什么？"),
@@ -43,6 +42,23 @@ NAMESPACE = UUID("6f1d3a52-8a0e-5d0c-9a53-6a5d0e0f2b11")
 NO_THOUGHTS = "[dim]nothing follows that no memory says alone; an LLM says more (docs/deployment.md)[/dim]"
 #: Thoughts shown of each agent.
 SHOWN_THOUGHTS = 3
+OUTPUTS = CHECKOUT / "examples" / "council.jsonl"
+SESSION = "cups-once-or-twice"
+#: Between two outputs.
+PAUSE = timedelta(minutes=1)
+DEBATE_SECONDS = 300.0
+AGENT, TZ = "helper", "Asia/Shanghai"
+STORES = CHECKOUT / "examples" / "diary" / "stores.yaml"
+#: Sessions, a day each: enough that what helped becomes a skill.
+DAYS = 7
+TOLD = (("user", "我对花生过敏，请记住。"), ("assistant", "记住了。"), ("user", "I prefer short answers."), ("assistant", "Noted."))
+APPOINTMENTS = ("每天早上9点提醒我看窑温", "every Monday at 8 remind me to order clay")
+SOULS = ("I help in the workshop by the river.", "I help in the workshop by the river, in Chinese and in English.")
+NOTES = (
+    ("potter", "Which glaze for the cups?", "Celadon, thin at the rim: the thick coat ran on the last forty cups."),
+    ("potter", "一次烧还是两次？", "薄杯子烧一次，厚杯子烧两次，写在木板上给大家看。"),
+    ("bookseller", "What is on the shelf by the door?", "The second-hand English books from Penhallow, forty-two of them."),
+)
 
 
 def play(console: Console) -> None:
@@ -98,3 +114,70 @@ def _patient(agent: str) -> JsonObject:
         "agent_id": agent,
         "payload": {"importance_trigger_max": TRIGGER},
     }
+
+
+def debate(client: Client, console: Console) -> None:
+    """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an earlier run's."""
+    said = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
+    verdict = said[-1]["payload"]["output"]
+    if verdict not in {item.content for item in client.tiers.working().rows}:
+        begun = datetime.now(UTC) - len(said) * PAUSE
+        events = [
+            {"type": "node.executed", "session_id": SESSION, "occurred_at": begun + number * PAUSE, **one}
+            for number, one in enumerate(said)
+        ]
+        for entry_id in client.observe_many(events):
+            entry = client.tiers.screened(entry_id, DEBATE_SECONDS)
+        client.tiers.promote(entry.entry_id, kind="verdict", note="agreed in the demonstration")
+        client.tiers.digest(timeout=DEBATE_SECONDS)
+    counts = client.tiers.knowledge().counts
+    console.print(
+        f"\n[dim]a debate in three tiers[/dim]\n{SESSION}\n"
+        f"quarantine {counts['quarantine']}, working memory {counts['working']}, long-term memory {counts['longterm']}",
+        highlight=False,
+    )
+
+
+def help_out(client: Client) -> None:
+    """Give the group's helper a few days of work. A second time it has had them."""
+    if client.command("appointments.list", agent_id=AGENT).model_dump()["schedules"]:
+        return
+    _talk(client)
+    _look_after_itself(client)
+    workshop = Graph.from_file(client, STORES)
+    for node, task, said in NOTES:
+        memory = workshop.manager(node)
+        memory.retrieve(node, task, "gen")
+        memory.update(node, task, said)
+
+
+def _talk(client: Client) -> None:
+    begun = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
+    with ConversationLoop(client) as loop:
+        for day in range(DAYS):
+            at, said = begun + timedelta(days=day), TOLD if day == 0 else TROUBLE
+            turns = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(said)]
+            loop.after_completion(AGENT, turns, f"day-{day + 1}")
+            loop.flush()
+            client.end_session(AGENT, f"day-{day + 1}")
+
+
+def _look_after_itself(client: Client) -> None:
+    tell = client.command
+    for text in APPOINTMENTS:
+        tell("appointments.create", agent_id=AGENT, text=text, tz=TZ)
+    tell("pains.report", agent_id=AGENT, summary="The order for clay is always sent too late.")
+    for place, text in enumerate(SOULS):
+        proposed = tell("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
+        if place == 0:
+            tell("identity.approve", proposal_id=proposed["proposal_id"])
+    tell("heartbeats.configure", agent_id=AGENT, tz=TZ, quiet_hours=None)
+    tell("heartbeats.enable", agent_id=AGENT)
+    tell("heartbeats.tick", agent_id=AGENT)
+
+
+TROUBLE = (
+    ("user", "The kiln controller keeps failing above 900 degrees."),
+    ("assistant", "Try this:\n1. Clean the plug of the thermocouple.\n2. Tighten its two screws.\n3. Start the firing again."),
+    ("user", "That fixed it, thanks!"),
+)

@@ -1,6 +1,8 @@
-"""Items are searched, and their texts get their vectors."""
+"""Items are searched, their texts get their vectors, and those past their time are deleted."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -14,11 +16,14 @@ from models.items.storage import EMBED_VALUES
 from models.operations import embedding_models
 from models.operations.embedding_models import TextWithoutVector
 from tasks.framework.embedding import embed_now, embed_owed, in_use
+from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
 #: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
 MOST_ROUNDS = 8
+#: Items deleted by one transaction.
+BATCH = 1_000
 
 
 @work_task(EMBED_VALUES, batch=get_settings().embed_batch, time_limit=90)
@@ -58,3 +63,16 @@ def _complete(group_id: str, request: SearchItems) -> None:
     for _ in range(MOST_ROUNDS):
         if not embed_now(storage, missing):
             return
+
+
+@job("expire_items")
+def expire_items(run: Run) -> None:
+    """Delete items past their time. They are not found any more before that.
+
+    Safe to repeat because what is deleted is no longer there.
+    """
+    if run.dry:
+        with run.transaction() as connection:
+            run.count(expired=storage.count_expired(connection, run.now))
+        return
+    run.count(expired=run.repeat(partial(storage.delete_expired, now=run.now, limit=BATCH), BATCH))

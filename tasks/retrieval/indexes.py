@@ -1,4 +1,4 @@
-"""Whether a large agent's search still finds what an exact one would."""
+"""Agent indexes are kept ready in the retrieval workers; and whether a large agent's search still finds what an exact one would."""
 
 from __future__ import annotations
 
@@ -9,23 +9,36 @@ from statistics import mean, median
 from typing import TypeVar
 from uuid import UUID
 
+from celery import current_app
 from sqlalchemy import Connection
+from uuid6 import uuid7
 
 from jiyi.errors import NotFound
 from jiyi.protocol.operations import RecallRequest
 from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
+from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import reading
 from models.memory import agents, reads
 from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
+from models.queue.wakeups import service_headers
+from models.retrieval import touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
+from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.retrieval.question import ParsedQuestion, embed, parse
 from tasks.retrieval.retrieve import best_of, likely_best
 
 T = TypeVar("T")
+#: Agents whose indexes are kept ready.
+WARM_AGENTS = 20
+#: Of no meaning: what counts is that the index is brought up to date.
+QUESTION = "warm"
+#: Seconds; a worker that is so far behind has better things to do.
+EXPIRES = 30
 
 
 @implements(check_recall)
@@ -95,3 +108,30 @@ def _timed(action: Callable[[], T]) -> tuple[T, float]:
     """What it gives, and the milliseconds that it took."""
     begun = time.perf_counter()
     return action(), (time.perf_counter() - begun) * 1_000
+
+
+@job("warm")
+def warm(run: Run) -> None:
+    """Have the indexes of the agents that were asked last brought up to date in a retrieval worker.
+
+    Safe to repeat because nothing counts as accessed.
+    """
+    agents = touches.asked_lately(WARM_AGENTS)
+    run.summary["agents"] = len(agents)
+    if run.dry:
+        return
+    for group_id, agent_id in reversed(agents):  # the latest last: indexes make room for others in order of their use
+        request = RetrievalRequest(
+            group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
+        )
+        options = {"actor": NOBODY}
+        args = [str(uuid7()), request.model_dump(mode="json", exclude_none=True)]
+        current_app.send_task(
+            "retrieval.retrieve",
+            args=args,
+            kwargs=options,
+            queue=retrieval_queue(group_id, agent_id, get_settings().retrieval_shards),
+            expires=EXPIRES,
+            retry=False,
+            headers=service_headers("retrieval.retrieve", args, options),
+        )

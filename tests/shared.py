@@ -1,0 +1,91 @@
+"""A real service for all tests of a process, whichever folder they are in: its PostgreSQL, Valkey and workers are started once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jiyi.polling import poll
+from jiyi.settings import get_settings
+from models.operations import signs_of_life
+from models.queue.broker_queues import redis_address, task_queues
+from tests import pgbouncer
+from tests.integration.quick_web import urls_built_late
+from workers import ephemeral
+from workers.embedded import postgres
+from workers.embedded.stack import Stack
+
+#: Small and quick: the machinery is under test, not the patience.
+SETTINGS = {
+    "embedder": "hashing",
+    "work_lease_seconds": "4",
+    "request_timeout": "30",  # an answer that comes late on a busy machine is one
+    "secret_key": "only-for-tests-" + "x" * 32,
+}
+
+
+def share(config: pytest.Config) -> None:
+    """Make the fixtures below those of the whole session: a folder's conftest would start a service for its folder."""
+    if not config.pluginmanager.has_plugin(__name__):
+        config.pluginmanager.register(sys.modules[__name__], __name__)
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
+    folder = tmp_path_factory.mktemp("stack")
+    with without_fsync() as as_usual, ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
+        as_usual()  # for servers that a test starts by itself
+        importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
+        yield stack
+
+
+@contextmanager
+def without_fsync() -> Iterator[Callable[[], None]]:
+    """PostgreSQLs that are started here wait for no disk: what they wrote survives their death, but no power cut.
+
+    A test commits hundreds of times, and a disk takes some milliseconds each. Gives a function that ends it early.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(postgres.SETTINGS, "fsync", "off")
+        patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
+        yield patch.undo
+
+
+@contextmanager
+def _pooled(database_url: str) -> Iterator[None]:
+    """With ``PGBOUNCER=1`` in the environment: all but what needs a session of its own goes through a PgBouncer that pools transactions."""
+    if "PGBOUNCER" not in os.environ:
+        yield
+        return
+    with pgbouncer.in_front_of(database_url) as address, ephemeral.environment(database_url=address, database_direct_url=database_url):
+        yield
+
+
+@pytest.fixture(scope="session")
+def _workers(database: Stack) -> Iterator[None]:
+    with ephemeral.processes(database.log_dir):
+        silent = poll(_silent, lambda left: not left, ephemeral.START_SECONDS)
+        assert not silent, f"still starting: {silent}"
+        yield
+
+
+@pytest.fixture(scope="session")
+def quick_urls() -> Iterator[None]:
+    with urls_built_late():
+        yield
+
+
+def _silent() -> set[str]:
+    """Queues that nobody reads yet: the first test is not to wait for workers that are just starting."""
+    settings = get_settings()
+    read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
+    address = redis_address(settings.broker_url)
+    if address is None or signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
+        read.add(settings.intake_queue)
+    return {*task_queues(), settings.intake_queue} - read
