@@ -38,15 +38,14 @@ LOOSE_CHARS = 8
 TASK_CHARS = 500
 
 _SENTENCE = re.compile(r"[^。!?！？;；\n]+?(?:[。!?！？;；\n]+|(?<![ap]\.m)(?<!\d)\.(?=\s|\Z)|\Z)", re.IGNORECASE)
-#: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
-_THANKS = (
-    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith )\b(?:thanks|thank you|cheers)"
-    r"|(?<![说道声句个写发示寄])谢谢(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
-)
-_LOOSE = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
-    + _THANKS
-    + r")){1,6}\Z",
+_LOOSE = re.compile(rf"(?<=[{CJK}])[ \t]+(?=[{CJK}\d])|(?<=\d)[ \t]+(?=[{CJK}])")
+#: 早晚八点: twice a day.
+_MORNING_AND_EVENING = re.compile(r"早晚(?:各|都)?((?:\d{1,2}|[一二两三四五六七八九十]{1,2})点半?)")
+#: What asks without saying when, to be asked back.
+_LATER = re.compile(
+    r"(?:过|等)(?:一会儿?|会儿?|几天|段时间|一阵子?|阵子?)|待会儿?|一会儿?(?=提醒|叫)|回头|改天|有空|晚点|稍后|迟点|哪天|过些(?:天|日子)|以后|到时候?|不久"
+    r"|\b(?:later|soon|sometime|some ?time|someday|some day|in a (?:bit|while|few)|every now and then|from time to time|regularly|periodically|"
+    r"occasionally|one of these days|when i'm free|eventually)\b|每(?:天|周|月|年)|定期|经常|时不时|隔三差五",
     re.IGNORECASE,
 )
 
@@ -268,8 +267,15 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
+#: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
+_THANKS = (
+    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith )\b(?:thanks|thank you|cheers)"
+    r"|(?<![说道声句个写发示寄])谢谢(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
+)
 _LOOSELY = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{{0,4}}(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|谢谢|可以吗)){{1,6}}\Z",
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
+    + _THANKS
+    + r")){1,6}\Z",
     re.IGNORECASE,
 )
 
