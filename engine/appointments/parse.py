@@ -267,8 +267,15 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
+#: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
+_THANKS = (
+    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith )\b(?:thanks|thank you|cheers)"
+    r"|(?<![说道声句个写发示寄])谢谢(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
+)
 _LOOSELY = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{{0,4}}(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|谢谢|可以吗)){{1,6}}\Z",
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
+    + _THANKS
+    + r")){1,6}\Z",
     re.IGNORECASE,
 )
 

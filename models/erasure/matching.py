@@ -122,10 +122,10 @@ def note_agent_id(connection: Connection, erasure_id: UUID, group_id: str, agent
 
 def _note(connection: Connection, erasure_id: UUID, group_id: str, key: Key, condition: ColumnElement[bool]) -> int:
     table: Any = key.class_
-    found = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
+    ids = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
         table.group_id == group_id, condition
     )
-    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], found).on_conflict_do_nothing()
+    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], ids).on_conflict_do_nothing()
     return connection.execute(stored.execution_options(preserve_rowcount=True)).rowcount
 
 
