@@ -53,6 +53,6 @@ def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
 def test_what_all_subjects_store_with_imports_none_of_them() -> None:
     known = imports(modules(ROOT, LAYERS))
     counts = {"models.operations.meters"}  # what is counted, whoever counts
-    for module in ("models.memory.inbox", "models.memory.event_types", "models.queue.news"):
+    for module in ("models.memory.inbox", "models.memory.event_types", "models.queue.stream"):
         mine = {name for name in known[module] if name.startswith("models.")}
         assert {name for name in mine if name.split(".")[1] in SUBJECTS} <= counts, module
