@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.support.ranking import DECIMALS
-from engine.conversations.intents import intent_of
+from engine.conversations.injection import intent_of
 
 OWN = Path(__file__).with_suffix(".jsonl")
 

@@ -31,9 +31,8 @@ from typing import Any
 from engine.appointments.parse import judge_request
 from engine.growth import trajectories
 from engine.heads import model
-from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads
+from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads, retires
 from engine.heads.local import heads, learned
-from engine.heads.retiring import retires
 
 DECIMALS = 3
 NEUTRAL = "neutral"

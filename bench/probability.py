@@ -37,8 +37,7 @@ from bench import sets
 from bench.support.quality import Agent
 from bench.support.ranking import DECIMALS
 from bench.tune import TextVectors, Vectors, best_rows, corpus_of, measured
-from engine.providers.embedder_matrix import Adapter, load, packaged
-from engine.providers.embedder_specs import ADAPTED_MODELS
+from engine.providers.embedder_specs import ADAPTED_MODELS, Adapter, load, packaged
 from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import MEASURES, WEIGHTS, WITHOUT_COSINE, measures
 from jiyi.protocol.wire.vectors import Float32

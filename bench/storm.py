@@ -42,7 +42,7 @@ from bench.support.storm.faults import DEEDS, PAUSE_SECONDS, Fault, Faults
 from bench.support.storm.lives import event, settle
 from bench.support.storm.load import Load, publish_until_accepted
 from bench.support.storm.programs import named
-from engine.reflection.reflect import MAX_STATEMENTS
+from engine.reflection import MAX_STATEMENTS
 from jiyi import Client
 from jiyi.errors import JiyiError
 from models.db.scope import whole_service
@@ -57,7 +57,7 @@ PROBE_SECONDS = 2.0
 #: Events of one message when it is calm again.
 MESSAGE = 100
 #: Events that come last, to both groups in order: reflections start from the memories that arrived last, two hundred of an agent
-#: (``engine.reflection.reflect.MAX_STATEMENTS``), and which these are depends on what a fault held up. Of the agent that has most chats and
+#: (``engine.reflection.MAX_STATEMENTS``), and which these are depends on what a fault held up. Of the agent that has most chats and
 #: thoughts, half are not counted: chats never, and thoughts not when their month is over, as it is by the time of the last reading.
 LAST = 6 * MAX_STATEMENTS
 #: Faults that took longest to recover from, which are told.

@@ -23,8 +23,8 @@ from rich.table import Table
 
 from bench.support import traces_perceive
 from bench.support.script import Call, Differs, Replay, conversation, memory_of, pools_of
-from engine.reflection import reflect
-from engine.reflection.reflect import Origin, Reflection, Statement, events_of
+from engine import reflection as reflect
+from engine.reflection import Origin, Reflection, Statement, events_of
 from jiyi.errors import BadReply
 from jiyi.protocol.events import Observation
 

@@ -17,8 +17,7 @@ from datetime import time as clock_time
 from typing import Any
 from uuid import uuid4
 
-from engine.appointments.heartbeat import Facts, findings, is_quiet, loud_from, to_tell
-from engine.appointments.schedule import Timing, firing
+from engine.appointments.schedule import Facts, Timing, findings, firing, is_quiet, loud_from, to_tell
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines

@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -24,6 +24,8 @@ from jiyi.errors import SettingsError, problems_of, unknown, unknown_option
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
+#: Hours between two backups where there is a folder for them.
+DAILY = 24
 #: The secret that ``jiyi up`` makes, in its home.
 SECRET_FILE = "secret_key"  # noqa: S105
 #: Variables with our prefix that are no settings: of benchmarks, tests, and of docker-compose.yml.
@@ -324,7 +326,9 @@ class Settings(BaseSettings):
         description="The latest retrievals of each agent that are kept for people to look at: the questions, who asked, and what "
         "was returned; 0 notes none.",
     )
-    backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
+    backup_hours: int = Field(
+        0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off. 24 where `JIYI_BACKUP_DIR` is set."
+    )
     backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
     backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
 
@@ -404,6 +408,12 @@ class Settings(BaseSettings):
     def _with_our_driver(cls, url: str) -> str:
         scheme, separator, rest = url.partition("://")
         return f"{SCHEME}://{rest}" if separator and scheme in OTHER_SCHEMES else url
+
+    @model_validator(mode="after")
+    def _backups_where_they_have_a_place(self) -> Self:
+        if self.backup_dir and "backup_hours" not in self.model_fields_set:
+            object.__setattr__(self, "backup_hours", DAILY)
+        return self
 
     @field_validator("subjects")
     @classmethod

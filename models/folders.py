@@ -16,7 +16,7 @@ def make_private(folder: Path) -> None:
     Of those below the home, what others may do in a folder that is there is taken away.
     """
     home = get_settings().home
-    for one in (*reversed(folder.parents), folder):
-        one.mkdir(mode=PRIVATE, exist_ok=True)
-        if one != home and one.is_relative_to(home) and stat.S_IMODE(one.stat().st_mode) & ~PRIVATE:
-            one.chmod(PRIVATE)
+    for parent in (*reversed(folder.parents), folder):
+        parent.mkdir(mode=PRIVATE, exist_ok=True)
+        if parent != home and parent.is_relative_to(home) and stat.S_IMODE(parent.stat().st_mode) & ~PRIVATE:
+            parent.chmod(PRIVATE)

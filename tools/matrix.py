@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.providers.embedder_matrix import save
-from engine.providers.embedder_specs import complete, model_of
+from engine.providers.embedder_specs import complete, model_of, save
 from engine.providers.embedders import embedder_of
 from jiyi.client.client import chunks
 from jiyi.settings import get_settings

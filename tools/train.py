@@ -25,7 +25,7 @@ import numpy as np
 from engine.heads import model
 from engine.heads.judgements import TOGETHER, centred
 from engine.heads.model import Features, Head, Weights, is_readable
-from engine.providers.local_embedders import LocalEmbedder
+from engine.providers.embedders import LocalEmbedder
 from tools import matrix
 from tools.training import rows as labelled
 from tools.training.fitting import calibration, fit, least_probability, left_out

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from flask import Flask
 from werkzeug.routing import BaseConverter
 
-from engine.operations import log_redaction
+from engine import operations
 from web import admin, api, errors, preferences, probes, security, show, stream
 from web.accounts import api_keys, signin
 
@@ -34,7 +34,7 @@ class NameConverter(BaseConverter):
 
 def create_app() -> Flask:
     """The WSGI app. Reaches for nothing that could be dead until a page is asked for."""
-    log_redaction.install()
+    operations.install()
     app = Flask(__name__)
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}

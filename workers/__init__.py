@@ -1,7 +1,23 @@
 """The processes and their wiring: Celery app, intake, embedded stack, process supervision."""
 
+from __future__ import annotations
+
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jiyi.errors import JiyiError
 
 # Read when numpy is loaded, so set before anything of ours loads it. One product of a matrix and a vector is bound by
 # memory, not by the processor: more threads only get into each other's way (a retrieval took three times as long).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@contextmanager
+def told_in_one_line(name: str) -> Iterator[None]:
+    """What is wrong, such as with a setting, is one line on stderr, with exit status 1."""
+    try:
+        yield
+    except JiyiError as error:
+        sys.exit(f"jiyi {name}: {error}")

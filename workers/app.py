@@ -7,9 +7,8 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
-from engine import subjects
+from engine import operations, subjects
 from engine.heads import local
-from engine.operations import log_redaction
 from engine.providers import embedder_specs
 from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
@@ -104,7 +103,7 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
         sender.tasks.unregister(name)
 
 
-log_redaction.install()
+operations.install()
 worker_setup.install_watchdog()
 worker_setup.install_heartbeat()
 gc_tuning.install()

@@ -56,13 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
 def back_up(path: Path | None) -> JsonObject:
     """Without a path the oldest of too many backups go."""
     with database():
-        made = backups.make(path, keep=get_settings().backup_keep if path is None else None)
+        backup = backups.make(path, keep=get_settings().backup_keep if path is None else None)
     return {
-        "file": str(made.path),
-        "bytes": made.bytes,
-        "sha256": made.sha256,
-        "made_at": made.made_at.isoformat(),
-        "text": f"{made.path} ({made.bytes / 1e6:,.1f} MB)",
+        "file": str(backup.path),
+        "bytes": backup.bytes,
+        "sha256": backup.sha256,
+        "made_at": backup.made_at.isoformat(),
+        "text": f"{backup.path} ({backup.bytes / 1e6:,.1f} MB)",
     }
 
 

@@ -97,9 +97,9 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
     known = next((row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None)
     if known is None:
         await_counted(client)
-    made = client.reflections.state(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
-    best = {thought.focal_point: thought for thought in reversed(made.thoughts)}  # of each question the first
-    return [thought for thought in made.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
+    reflection = client.reflections.state(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
+    best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}  # of each question the first
+    return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
 
 
 def await_counted(client: Client) -> None:
@@ -118,13 +118,13 @@ def _patient(agent: str) -> JsonObject:
 
 def debate(client: Client, console: Console) -> None:
     """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an earlier run's."""
-    said = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
-    verdict = said[-1]["payload"]["output"]
+    outputs = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
+    verdict = outputs[-1]["payload"]["output"]
     if verdict not in {item.content for item in client.tiers.working().rows}:
-        begun = datetime.now(UTC) - len(said) * PAUSE
+        begun = datetime.now(UTC) - len(outputs) * PAUSE
         events = [
-            {"type": "node.executed", "session_id": SESSION, "occurred_at": begun + number * PAUSE, **one}
-            for number, one in enumerate(said)
+            {"type": "node.executed", "session_id": SESSION, "occurred_at": begun + number * PAUSE, **output}
+            for number, output in enumerate(outputs)
         ]
         for entry_id in client.observe_many(events):
             entry = client.tiers.screened(entry_id, DEBATE_SECONDS)
@@ -145,18 +145,18 @@ def help_out(client: Client) -> None:
     _talk(client)
     _look_after_itself(client)
     workshop = Graph.from_file(client, STORES)
-    for node, task, said in NOTES:
+    for node, task, text in NOTES:
         memory = workshop.manager(node)
         memory.retrieve(node, task, "gen")
-        memory.update(node, task, said)
+        memory.update(node, task, text)
 
 
 def _talk(client: Client) -> None:
     begun = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
     with ConversationLoop(client) as loop:
         for day in range(DAYS):
-            at, said = begun + timedelta(days=day), TOLD if day == 0 else TROUBLE
-            turns = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(said)]
+            at, texts = begun + timedelta(days=day), TOLD if day == 0 else TROUBLE
+            turns = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(texts)]
             loop.after_completion(AGENT, turns, f"day-{day + 1}")
             loop.flush()
             client.end_session(AGENT, f"day-{day + 1}")

@@ -50,8 +50,8 @@ def folder(prefix: str) -> Iterator[Path]:
     for number in before:
         signal.signal(number, _end)
     try:
-        with tempfile.TemporaryDirectory(prefix=prefix) as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix=prefix) as path:
+            yield Path(path)
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is _end:  # else it is ending, and nothing may hold that up
@@ -87,9 +87,9 @@ def environment(**settings: str) -> Iterator[None]:
 
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
-    for made in (*engine.made(), *reading_engine.made(), *session_engine.made()):
-        event.listen(made.pool, "checkin", _close)  # what a thread still has comes back to a pool that nobody keeps
-        made.dispose()
+    for connections in (*engine.made(), *reading_engine.made(), *session_engine.made()):
+        event.listen(connections.pool, "checkin", _close)  # what a thread still has comes back to a pool that nobody keeps
+        connections.dispose()
     for client in valkey.made():
         client.close()
     for cached in (get_settings, engine, reading_engine, session_engine, valkey, own_app, embedder, embedder_of):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from alembic.config import Config
@@ -12,6 +11,7 @@ from sqlalchemy import text
 from alembic import command
 from jiyi.errors import JiyiError
 from models.db.connection import engine
+from workers import told_in_one_line
 
 CHECKOUT = Path(__file__).parent.parent
 UPGRADING = "docs/operations.md"
@@ -92,11 +92,8 @@ def _config() -> Config:
 
 
 def main() -> None:
-    """What is wrong is one line on stderr, with exit status 1."""
-    try:
+    with told_in_one_line("migrate"):
         upgrade()
-    except JiyiError as error:
-        sys.exit(f"jiyi migrate: {error}")
 
 
 if __name__ == "__main__":

@@ -12,18 +12,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine import subjects
 from engine.providers.embedder_specs import LOCAL, chosen
-from jiyi.errors import JiyiError, SettingsError
+from jiyi.errors import SettingsError
 from jiyi.protocol.limits import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
-from workers import migrate
+from workers import migrate, told_in_one_line
 
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
 THREADS = 2
 
 #: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
-#: and the next is claimed and loaded. It works at one at a time (``engine.providers.local_embedders``).
+#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders``).
 LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2
@@ -87,22 +87,17 @@ def fits_the_database() -> None:
         migrate.check()
     except SQLAlchemyError as error:
         sys.stderr.write(f"the database's revision is not known yet: {type(error).__name__}\n")
-    for made in engine.made():
-        made.dispose()
+    for connections in engine.made():
+        connections.dispose()
 
 
 def main() -> None:
     name = sys.argv[1] if len(sys.argv) == 2 else ""
-    try:
+    with told_in_one_line(name):
         known = commands()
-    except SettingsError as error:
-        sys.exit(f"jiyi {name}: {error}")
-    if name not in known:
-        sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
-    try:
+        if name not in known:
+            sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
         fits_the_database()
-    except JiyiError as error:
-        sys.exit(f"jiyi {name}: {error}")
     os.execv(known[name][0], known[name])  # noqa: S606 – the process becomes the other one
 
 

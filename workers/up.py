@@ -216,8 +216,8 @@ def secret_key(home: Path) -> str:
         return need_secret_key(get_settings())
     file = home / SECRET_FILE
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as made:
-            made.write(secrets.token_hex(SECRET_BYTES))
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
+            stream.write(secrets.token_hex(SECRET_BYTES))
     except FileExistsError:
         pass
     key = file.read_text(encoding="ascii").strip()
@@ -235,12 +235,12 @@ def program_key(home: Path, group: str) -> str:
     with Client(group) as client:
         known = {key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None}
         kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
-        if kept and (found := key_of(kept)) is not None and found.key_id in known:
+        if kept and (kept_key := key_of(kept)) is not None and kept_key.key_id in known:
             return kept
-        made = client.keys.create(KEY_NAME).text
+        text = client.keys.create(KEY_NAME).text
     file.touch(mode=0o600)
-    file.write_text(made, encoding="ascii")
-    return made
+    file.write_text(text, encoding="ascii")
+    return text
 
 
 def create_admin() -> str | None:

@@ -2,15 +2,20 @@
 
 A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run, marked as missed, if
 the last time was within a day; older times are only noted.
+
+A heartbeat: what an agent looks after at each tick, what it says of it, and the quiet hours in which that waits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
 from typing import Literal
+from zoneinfo import ZoneInfo
 
-from jiyi.protocol.appointments import ScheduleKind, next_run
+from jiyi.protocol.appointments import Proactivity, ScheduleKind, Urgency, local, next_run
+from jiyi.text.words import Language
 
 Target = Literal["reminder", "agent", "workflow"]
 
@@ -103,3 +108,132 @@ def firing(timing: Timing, due_at: datetime, now: datetime) -> Firing | None:
     if recent is not None and recent <= now:
         return Firing(recent, missed=now - recent > ON_TIME, skipped=False, next_run_at=following)
     return Firing(due_at, missed=True, skipped=True, next_run_at=following)
+
+
+#: First and last minute, in the agent's time zone.
+QuietHours = tuple[time, time]
+
+
+def is_quiet(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> bool:
+    """Whether a moment is within quiet hours, which may cross midnight; the last minute is outside."""
+    if quiet is None:
+        return False
+    start, end = quiet
+    clock = now.astimezone(zone).time().replace(tzinfo=None)
+    return start <= clock < end if start < end else clock >= start or clock < end
+
+
+def loud_from(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> datetime:
+    """The first moment from now on that is outside of quiet hours."""
+    if quiet is None or not is_quiet(now, quiet, zone):
+        return now
+    today = now.astimezone(zone).date()
+    moments = [local(today + timedelta(days=days), quiet[1], zone) for days in (0, 1)]
+    return next(moment for moment in moments if moment > now)
+
+
+#: Reminders that nobody has acknowledged for so long are told of again.
+UNSEEN_AFTER = timedelta(hours=2)
+#: Nobody has talked with the agent for so long: it says hello.
+IDLE_AFTER = timedelta(hours=24)
+#: Work on memories that has waited for so long is a sign that something is wrong. Seconds.
+LATE_SECONDS = 900.0
+#: Memories get their vectors within seconds; for so long they wait for a reason. Seconds.
+WAITING_SECONDS = 120.0
+#: Corrections of one kind that are worth a word.
+CORRECTIONS = 3
+#: The same is told once in this time.
+AGAIN_AFTER = timedelta(hours=24)
+#: The least urgency that each proactivity speaks up for; silent never does.
+LEAST: dict[Proactivity, tuple[Urgency, ...]] = {
+    "silent": (),
+    "light": ("high",),
+    "standard": ("medium", "high"),
+    "autonomous": ("low", "medium", "high"),
+}
+_ORDER: dict[Urgency, int] = {"high": 0, "medium": 1, "low": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there is to look after."""
+
+    #: Reminders that were delivered and not acknowledged since before ``UNSEEN_AFTER``.
+    unseen: int = 0
+    #: Work owed to the agent's memories that is late, in seconds; its open dead letters; memories without a vector.
+    late_seconds: float = 0.0
+    dead_letters: int = 0
+    without_vector: int = 0
+    #: When somebody last talked with the agent; None: never.
+    last_interaction_at: datetime | None = None
+    #: Problems that were not solved, the latest first.
+    pains: tuple[str, ...] = ()
+    corrections: dict[str, int] = field(default_factory=dict)
+    language: Language = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to say: ``source`` and ``subject`` tell it from others."""
+
+    source: str
+    subject: str
+    title: str
+    content: str
+    urgency: Urgency
+
+
+def findings(facts: Facts, now: datetime) -> list[Finding]:
+    """Everything that the checks find, the most urgent first."""
+    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_idle(facts, now)]
+    return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
+
+
+def to_tell(all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]) -> list[Finding]:
+    """Those to be told: as urgent as the agent may speak up for, none that was told within a day, at most so many."""
+    kept = [finding for finding in all_findings if finding.urgency in LEAST[proactivity] and (finding.source, finding.subject) not in told]
+    return kept[:most]
+
+
+def _tasks(facts: Facts) -> Iterable[Finding]:
+    if facts.unseen:
+        zh = facts.language == "zh"
+        content = f"有 {facts.unseen} 条提醒还没有确认。" if zh else f"{facts.unseen} reminders have not been acknowledged."
+        yield Finding("tasks", "unseen", "待办提醒" if zh else "Reminders are waiting", content, "medium")
+
+
+def _memory(facts: Facts) -> Iterable[Finding]:
+    zh = facts.language == "zh"
+    if facts.dead_letters:
+        content = f"{facts.dead_letters} 件处理失败的工作需要有人查看。" if zh else f"{facts.dead_letters} pieces of work failed for good."
+        yield Finding("memory", "dead_letters", "记忆处理失败" if zh else "Work on memories failed", content, "high")
+    if facts.late_seconds > LATE_SECONDS:
+        minutes = int(facts.late_seconds // 60)
+        content = f"记忆处理已延迟 {minutes} 分钟。" if zh else f"Work on memories is {minutes} minutes late."
+        yield Finding("memory", "late", "记忆处理延迟" if zh else "Work on memories is late", content, "medium")
+    elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
+        content = f"{facts.without_vector} 条记忆还不能被检索。" if zh else f"{facts.without_vector} memories cannot be found yet."
+        yield Finding("memory", "without_vector", "记忆等待索引" if zh else "Memories wait for their vectors", content, "low")
+
+
+def _pains(facts: Facts) -> Iterable[Finding]:
+    for pain in facts.pains:
+        title = "还没解决的问题" if facts.language == "zh" else "A problem that is still open"
+        yield Finding("pain", pain, title, pain, "medium")
+
+
+def _corrections(facts: Facts) -> Iterable[Finding]:
+    for kind, count in facts.corrections.items():
+        if count >= CORRECTIONS:
+            zh = facts.language == "zh"
+            content = f"用户已 {count} 次纠正：{kind}。" if zh else f"The user corrected {kind} {count} times."
+            yield Finding("corrections", kind, "多次纠正" if zh else "Corrected several times", content, "medium")
+
+
+def _idle(facts: Facts, now: datetime) -> Iterable[Finding]:
+    last = facts.last_interaction_at
+    if last is not None and now - last >= IDLE_AFTER:
+        zh = facts.language == "zh"
+        days = (now - last).days
+        content = f"我们 {days} 天没聊了，最近怎么样？" if zh else f"We have not talked for {days} day(s). How are you?"
+        yield Finding("idle", "greeting", "打个招呼" if zh else "Hello", content, "low")

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from engine.conversations import cues as cue
+from engine.conversations import attributes as cue
 from engine.conversations.attributes import attribute_of
-from engine.heads.judgements import FACTS, LASTING, Heads, Judged
-from engine.heads.retiring import is_vital, retires
+from engine.heads.judgements import FACTS, LASTING, Heads, Judged, is_vital, retires
 from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, is_filler, language_of, telling

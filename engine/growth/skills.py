@@ -188,7 +188,7 @@ def inspect_candidate(
         candidate: what is proposed.
         known: the agent's other skills, or workflows.
         min_confidence: 0 … 1; below it nobody is asked.
-        near_duplicate: cosine from which on two texts say the same (``engine.retrieval.thresholds``).
+        near_duplicate: cosine from which on two texts say the same (``engine.providers.embedder_specs``).
         heading: whether the body has to have one; YAML has none.
     """
     confidence = min(candidate.confidence, MAX_CONFIDENCE)

@@ -19,7 +19,7 @@ from jiyi.once import once
 from jiyi.settings import get_settings
 
 if TYPE_CHECKING:
-    from engine.providers.local_embedders import LocalEmbedder
+    from engine.providers.embedders import LocalEmbedder
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.operations.deadlines import check_deadline
+from engine.operations import check_deadline
 from engine.providers import e5_weights as weights
 from engine.providers.e5_weights import BLOCK, Array, Model, Tokenizer
 from jiyi.protocol.wire.vectors import Float32

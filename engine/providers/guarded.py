@@ -20,8 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity.wait import wait_random_exponential
 
 from engine.providers import breakers
-from engine.providers.public_addresses import PublicTransport
-from engine.providers.spec import Endpoint
+from engine.providers.spec import Endpoint, PublicTransport
 from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.base import JsonObject

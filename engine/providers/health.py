@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from engine.providers import breakers, llms, rerankers, web_search
+from engine.providers import breakers, llms, web_search
 from engine.providers.embedder_specs import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
 from engine.providers.spec import Endpoint, Spec
 from jiyi.errors import SearchUnavailable, SettingsError
@@ -57,17 +57,17 @@ def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, st
 
 
 def _llm(settings: Settings) -> tuple[ProviderState, str]:
-    return ("ok", llms.RULES) if settings.llm == llms.RULES else _at(llms.endpoint(settings))
+    return ("ok", llms.RULES) if settings.llm == llms.RULES else _at(llms.llm_endpoint(settings))
 
 
 def _reranker(settings: Settings) -> tuple[ProviderState, str]:
-    return ("off", f"{rerankers.SETTING} is off") if settings.reranker == rerankers.OFF else _at(rerankers.endpoint(settings))
+    return ("off", f"{llms.RERANKER_SETTING} is off") if settings.reranker == llms.OFF else _at(llms.reranker_endpoint(settings))
 
 
 def _search(settings: Settings) -> tuple[ProviderState, str]:
     if settings.web_search == "off":
         return "off", f"{web_search.SETTING} is off"
-    from engine.providers.web_engines import chosen as chosen_search  # late: an HTTP client is loaded with it
+    from engine.providers.web_search import chosen as chosen_search  # late: an HTTP client is loaded with it
 
     engine, why_none = chosen_search(settings)
     return ("not_configured", why_none) if engine is None else _by(web_search.breaker_name(engine.provider), engine.provider)

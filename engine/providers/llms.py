@@ -1,16 +1,21 @@
-"""LLMs: what answers questions about memories. One protocol, chosen by ``JIYI_LLM``."""
+"""LLMs: what answers questions about memories. One protocol, chosen by ``JIYI_LLM``.
+
+Rerankers: models that read a question together with each memory and say how relevant the memory is. Chosen by ``JIYI_RERANKER``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint, parse, resolve
+from jiyi.errors import SettingsError
 from jiyi.once import once
 from jiyi.settings import Settings, get_settings
 
-SETTING = "JIYI_LLM"
+LLM_SETTING = "JIYI_LLM"
 #: The value of ``JIYI_LLM`` that needs no model.
 RULES = "rules"
 
@@ -47,12 +52,12 @@ def llm() -> LLM:
         return Rules()
     from engine.providers.openai_compatible import OpenAICompatible  # the SDK takes a second to load
 
-    return OpenAICompatible(endpoint(settings), settings)
+    return OpenAICompatible(llm_endpoint(settings), settings)
 
 
-def endpoint(settings: Settings) -> Endpoint:
+def llm_endpoint(settings: Settings) -> Endpoint:
     """Where ``JIYI_LLM`` is, unless that is ``rules``. Raises as :func:`llm`."""
-    return resolve(parse(settings.llm, SETTING, local=[RULES]), "chat", SETTING, settings.llm_base_url, settings.llm_api_key)
+    return resolve(parse(settings.llm, LLM_SETTING, local=[RULES]), "chat", LLM_SETTING, settings.llm_base_url, settings.llm_api_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,50 @@ class ForGroup:
     def ask(self, question: Question[A]) -> A:
         """As the provider does."""
         return self.provider.ask(question.model_copy(update={"group_id": self.group_id}))
+
+
+RERANKER_SETTING = "JIYI_RERANKER"
+#: The value of ``JIYI_RERANKER`` that needs no model.
+OFF = "off"
+#: The one vendor: whatever speaks the protocol at the address that is set.
+VENDOR = "compatible"
+#: Documents of one call: rerankers take milliseconds for each.
+MOST_DOCUMENTS = 50
+
+
+class Reranker(Protocol):
+    """Thread-safe."""
+
+    @property
+    def model(self) -> str:
+        """Its name in answers."""
+        ...
+
+    def relevance(self, query: str, documents: Sequence[str], seconds: float) -> list[float]:
+        """How relevant each document is to the query, on the model's own scale: comparable within one answer only.
+
+        Args:
+            query: of a long one the end is read, since a dialogue ends with what is asked.
+            documents: ``MOST_DOCUMENTS`` at most; of a long one the beginning is read.
+            seconds: for the one try there is.
+
+        Raises:
+            RerankerUnavailable: it cannot be reached, is too slow, refuses, or answers something unusable.
+        """
+        ...
+
+
+def reranker_endpoint(settings: Settings) -> Endpoint:
+    """Where ``JIYI_RERANKER`` is, unless that is ``off``. Raises :class:`SettingsError`."""
+    spec = parse(settings.reranker, RERANKER_SETTING, local=[OFF])
+    if spec.vendor != VENDOR:
+        raise SettingsError(f"{RERANKER_SETTING}: {settings.reranker[:60]!r}: write {VENDOR}:<model>, or {OFF}")
+    return resolve(spec, "rerank", RERANKER_SETTING, settings.reranker_base_url, settings.reranker_api_key)
+
+
+@once
+def reranker() -> Reranker:
+    """This process's reranker. Raises :class:`SettingsError` where the setting names none, or lacks a model or an address."""
+    from engine.providers.remote import RemoteReranker  # the SDK takes a second to load
+
+    return RemoteReranker(reranker_endpoint(get_settings()))

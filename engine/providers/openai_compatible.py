@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from engine.providers import llm_prompts as prompts
 from engine.providers.guarded import Patience, Provider
-from engine.providers.llm_usage import Usage, cost_of, report
+from engine.providers.llm_prompts import Usage, cost_of, report
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint
 from jiyi.errors import BadReply, LLMUnavailable, join_problems, problems_of

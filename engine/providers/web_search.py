@@ -2,19 +2,36 @@
 
 What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this package loads no
 HTTP client.
+
+Two search engines, SearXNG and Tavily, and which one the settings mean.
+
+A search is one HTTP request to the one address that is configured, bounded in time and size: what a question or an answer says never
+decides where it goes, and redirects are followed on the same host only. The vendor's own address must be a public one, and the connection
+goes to the very address that was looked at, so that a name cannot mean another machine a moment later; an address that the operator has set
+is taken as it is.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from pydantic import BaseModel, ConfigDict, Field
+import httpx2
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from engine.providers.spec import is_public
+from jiyi.errors import SearchUnavailable
 from jiyi.protocol.base import NOT_BLANK
 from jiyi.protocol.tier_questions import MAX_WEB_RESULTS, Domains, SearchType
+from jiyi.settings import Settings
 from jiyi.text.words import storable
 
 SETTING = "JIYI_WEB_SEARCH"
@@ -123,3 +140,242 @@ def _hit(item: Any) -> SearchHit | None:
 def _score(value: Any) -> float:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return max(float(value), 0.0) if usable else 0.0
+
+
+#: Seconds that one web search may take.
+SECONDS = 5.0
+
+#: Largest answer, in bytes: twenty results with two thousand characters each are a tenth of it.
+MAX_BODY_BYTES = 2 * 1024 * 1024
+MAX_REDIRECTS = 3
+#: Characters of an engine's own words in a message.
+MAX_QUOTE = 200
+
+# Compressed, two megabytes may be as many gigabytes.
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a search engine is; ``trusted``: set by the operator, who may mean a machine of their own network."""
+
+    base_url: str
+    trusted: bool
+    #: For messages: which setting changes it.
+    setting: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SearchUnavailable(f"{self.setting} is no http:// or https:// address")
+
+    @property
+    def shown(self) -> str:
+        """Without what it may hold beside the address."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def fetch_json(
+    address: Address,
+    method: str,
+    path: str,
+    *,
+    seconds: float,
+    params: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Any]:
+    """The status, and the JSON of the answer (None if it has none, which only a status of success makes an error).
+
+    Raises:
+        SearchUnavailable: it cannot be reached, is too slow, answers too much or no JSON, or wants to send us elsewhere.
+    """
+    until = time.monotonic() + seconds
+    url = httpx2.URL(address.base_url.rstrip("/") + path, params=dict(params or {}))
+    try:
+        # A client for each search: searches are seconds apart, and nothing is shared between groups.
+        with httpx2.Client(follow_redirects=False, headers=_HEADERS | dict(headers or {})) as client:
+            for _ in range(MAX_REDIRECTS + 1):
+                status, content, target = _once(client, address, method, url, body, until)
+                if target is None:
+                    return status, _json(content, status, address)
+                url = _same_host(url, target, address)
+                if status == 303:
+                    method, body = "GET", None
+    except httpx2.TimeoutException:
+        raise SearchUnavailable(f"{address.shown} did not answer within {seconds:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise SearchUnavailable(f"{address.shown} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}") from None
+    raise SearchUnavailable(f"{address.shown} redirects more than {MAX_REDIRECTS} times")
+
+
+def _once(
+    client: httpx2.Client, address: Address, method: str, url: httpx2.URL, body: Mapping[str, Any] | None, until: float
+) -> tuple[int, bytes, str | None]:
+    """Status, body, and where it redirects to."""
+    target, headers, extensions = _pinned(address, url)
+    left = until - time.monotonic()
+    if left <= 0:
+        raise httpx2.ReadTimeout("the time is up")
+    with client.stream(method, target, json=body, headers=headers, extensions=extensions, timeout=left) as response:
+        if response.status_code in _REDIRECTS and "location" in response.headers:
+            return response.status_code, b"", response.headers["location"]
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise SearchUnavailable(f"{address.shown} answered compressed, which was not asked for")
+        content = bytearray()
+        for chunk in response.iter_raw():
+            content += chunk
+            if len(content) > MAX_BODY_BYTES:
+                raise SearchUnavailable(f"{address.shown} answered more than {MAX_BODY_BYTES:,} bytes")
+            if time.monotonic() > until:  # the client's time-out is between two pieces, which may be small
+                raise httpx2.ReadTimeout("the time is up")
+        return response.status_code, bytes(content), None
+
+
+def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, object]]:
+    """The URL with the network address that was looked at in place of the name, which goes into the headers."""
+    if address.trusted or _by_proxy(url):
+        return url, {}, {}
+    port = url.port or (443 if url.scheme == "https" else 80)
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
+    if not addresses or not all(map(is_public, addresses)):
+        seen = ", ".join(addresses)[:MAX_QUOTE]
+        raise SearchUnavailable(f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant")
+    # Certificates are checked against the name, not the number.
+    return url.copy_with(host=addresses[0]), {"Host": url.netloc.decode("ascii")}, {"sni_hostname": url.host}
+
+
+def _by_proxy(url: httpx2.URL) -> bool:
+    """Whether a proxy makes the connection: then its rules hold, and it looks the name up."""
+    proxies = getproxies()
+    return bool((proxies.get(url.scheme) or proxies.get("all")) and not proxy_bypass(url.host))
+
+
+def _same_host(url: httpx2.URL, target: str, address: Address) -> httpx2.URL:
+    new = url.join(target)
+    if (new.scheme, new.host, new.port) != (url.scheme, url.host, url.port):
+        raise SearchUnavailable(f"{address.shown} redirects to another host, {new.host[:MAX_QUOTE]}: it is not followed")
+    return new
+
+
+def _json(content: bytes, status: int, address: Address) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        if status >= 400:
+            return None
+        raise SearchUnavailable(f"{address.shown} answered no JSON: check {address.setting}") from None
+
+
+class SearXNG:
+    """Thread-safe."""
+
+    provider = "searxng"
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        self._address, self._seconds = address, seconds
+
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
+        """One page of results. It knows no domains: results of others are left out here. Raises :class:`SearchUnavailable`."""
+        asked = query[:MAX_QUERY_CHARS]
+        if len(options.domains) == 1:  # most of the engines behind it understand this
+            asked = f"site:{options.domains[0]} {asked}"
+        params = {"q": asked, "format": "json", "categories": options.search_type}
+        status, answer = fetch_json(self._address, "GET", "/search", seconds=self._seconds, params=params)
+        if status != 200 or not isinstance(answer, dict):
+            raise SearchUnavailable(f"SearXNG ({self._address.shown}) {_searxng_problem(status)}")
+        return SearchResult(
+            query=query,
+            provider=self.provider,
+            answer=_first_answer(answer.get("answers")),
+            results=hits_of(answer.get("results"), options),
+        )
+
+
+def _first_answer(answers: Any) -> str:
+    """The first answer: a text, or an object with one."""
+    first = answers[0] if isinstance(answers, list) and answers else ""
+    return words(first.get("answer") if isinstance(first, dict) else first)
+
+
+def _searxng_problem(status: int) -> str:
+    match status:
+        case 403:
+            return "refuses JSON (403): add json to search.formats in its settings.yml"
+        case 404:
+            return "has no /search there (404): check JIYI_WEB_SEARCH_BASE_URL"
+        case 429:
+            return "has had too many requests (429): raise its limiter for this address"
+    return f"answered {status}"
+
+
+TAVILY_URL = "https://api.tavily.com"
+
+
+class Tavily:
+    """Thread-safe."""
+
+    provider = "tavily"
+
+    def __init__(self, address: Address, api_key: SecretStr, seconds: float) -> None:
+        self._address, self._key, self._seconds = address, api_key, seconds
+
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
+        """An advanced search with its answer, as the original asks for. Raises :class:`SearchUnavailable`."""
+        body: dict[str, Any] = {
+            "query": query[:MAX_QUERY_CHARS],
+            "search_depth": "advanced",
+            "include_answer": True,
+            "topic": options.search_type,
+            "max_results": options.max_results,
+        }
+        if options.domains:
+            body["include_domains"] = list(options.domains)
+        key = self._key.get_secret_value()
+        status, answer = fetch_json(
+            self._address, "POST", "/search", seconds=self._seconds, body=body, headers={"Authorization": f"Bearer {key}"}
+        )
+        if status != 200 or not isinstance(answer, dict):
+            raise SearchUnavailable(f"Tavily ({self._address.shown}) {_tavily_problem(status, answer, key)}")
+        return SearchResult(
+            query=query,
+            provider=self.provider,
+            answer=words(answer.get("answer"), MAX_CONTENT_CHARS),
+            results=hits_of(answer.get("results"), options),
+        )
+
+
+def _tavily_problem(status: int, answer: Any, key: str) -> str:
+    match status:
+        case 401 | 403:  # its words may quote the key
+            return f"refuses the key ({status}): check TAVILY_API_KEY or JIYI_WEB_SEARCH_API_KEY"
+        case 429 | 432 | 433:
+            return f"has had too many requests, or the plan's limit is used up ({status})"
+    detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
+    return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"
+
+
+#: Where a key is looked for after the setting.
+TAVILY_KEY = "TAVILY_API_KEY"
+
+
+def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
+    """The engine, or None and what to set to have one.
+
+    Raises:
+        SearchUnavailable: the address that is set is none.
+    """
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, SECONDS
+    if name == "off":
+        return None, f"no web search is set up: set {SETTING} to tavily or searxng"
+    if name == "searxng":
+        if not base_url:
+            return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
+        return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
+    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
+    if not key:
+        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
+    address = Address(base_url or TAVILY_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
+    return Tavily(address, SecretStr(key), seconds), ""

@@ -2,6 +2,8 @@
 
 That is how much memories are about the same thing, whatever language each is in; what was said right before and after each;
 and how far a conversation keeps to its subject.
+
+How alike texts are by their words.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ranking import MIN_NORM, Floats, length_of
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.text.words import language_of, normalise
+from jiyi.text.words import language_of, normalise, tokens
 
 #: Memories of a language as many as which its own mean is trusted as much as that of all languages.
 LANGUAGE_PRIOR = 5.0
@@ -303,3 +305,20 @@ def language_codes(texts: Sequence[str]) -> NDArray[np.int8]:
     if all(map(str.isascii, texts)):
         return np.full(len(texts), language_code(""), np.int8)
     return np.fromiter(map(language_code, texts), np.int8, len(texts))
+
+
+#: Characters of a text that its words are taken from: each is compared with each.
+MAX_READ = 1_000
+#: From here on two texts are alike by the weight of shared words.
+ALIKE_BY_WORDS = 0.15
+
+
+def likeness_by_words(texts: Sequence[str]) -> Floats:
+    """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
+    lexicon = Lexicon()
+    for text in texts:
+        lexicon.add(tokens(text[:MAX_READ]))
+    scores = np.array([lexicon.likeness(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
+    own = np.maximum(np.diagonal(scores), MIN_NORM)
+    shares = scores / own[:, None]
+    return np.asarray((shares + shares.T) / 2, dtype=np.float64)

@@ -23,13 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.conversations.attributes import attribute_of
-from engine.heads.judgements import Heads
-from engine.heads.retiring import are_sure, chances, may_retire, said_of
+from engine.heads.judgements import Heads, are_sure, chances, may_retire, said_of
 from engine.retrieval.ranking import MIN_NORM, Floats, Order
-from engine.text.changes import CHANGE, PERHAPS, SAYS
 from engine.text.keywords import words_of
-from engine.text.statements import may_be_of, people_in, stand_beside
-from engine.text.topics import all_topics_of, is_of, narrowest, topics_of
+from engine.text.statements import CHANGE, PERHAPS, SAYS, all_topics_of, is_of, may_be_of, narrowest, people_in, stand_beside, topics_of
 from jiyi.text.words import language_of, telling
 
 #: At least so many of the best are looked at, however few are asked for.
@@ -295,7 +292,7 @@ def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
 def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
 
-    Where the question is about a topic (:mod:`engine.text.topics`), the newer one has to be of it, and to speak of those who are
+    Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to speak of those who are
     asked about; if the older one is of it, too, little likeness is enough. News is not replaced by what is none.
 
     Args:

@@ -18,9 +18,8 @@ from engine.providers import questions as ask
 from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, Planning, Poignancy, Question
 from engine.retrieval.lexicon import Lexicon
 from engine.rules.insights import focal_points, insights
-from engine.rules.poignancy import one_line, quote, weigh, word_list
 from engine.rules.topics import topics
-from engine.rules.triples import triple
+from engine.rules.triples import one_line, quote, triple, weigh, word_list
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.text.budget import cut_to_tokens

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from engine.rules.poignancy import word_list
-from engine.rules.triples import VERBS, tagged_words
+from engine.rules.triples import VERBS, tagged_words, word_list
 from engine.text.keywords import words_of
 from jiyi.text.words import ENGLISH_STOP_WORDS, is_filler, normalise, stem
 

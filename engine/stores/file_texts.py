@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
-from engine.parsing.limits import Refused
+from engine.stores.limits import Refused
 from jiyi.stores.types import known_encoding
 from jiyi.text.words import storable
 

@@ -2,14 +2,21 @@
 
 Two statements of one form about different things stand beside each other, however much they are alike. And whom a text
 speaks of: the user's relations, in either language, and names.
+
+What a text is about, in topics of everyday life: two statements of one topic may contradict each other without a common word.
+
+Words by which people say that something is no longer as it was (``changes.txt``).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
-from engine.text.topics import topics_of
+from jiyi.text.sections import parsed
+from jiyi.text.words import normalise
 
 #: Characters of a text that are looked at.
 READ_CHARS = 200
@@ -149,3 +156,65 @@ def _is_of_another(said: str) -> bool:
         return False
     rest = lower[found.end() :]
     return _POSSESSIVE.match(rest) is not None or _OWN.search(rest) is None
+
+
+#: Characters of a text that are looked at: in a longer one a word of a topic is about one thing of many.
+TOPIC_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    pattern: re.Pattern[str]
+    #: Topics that hide this one: what is of the dentist is of no doctor in general.
+    narrower: tuple[str, ...]
+
+
+def topics_of(text: str) -> frozenset[str]:
+    """The topics that a text has words of (``topics.txt``): phone, rent, coffee."""
+    return narrowest(all_topics_of(text))
+
+
+def all_topics_of(text: str) -> frozenset[str]:
+    """The same, with those that a narrower one hides."""
+    normalised = _read(text)
+    return frozenset(name for name, topic in _topics().items() if topic.pattern.search(normalised))
+
+
+def narrowest(found: frozenset[str]) -> frozenset[str]:
+    """Topics without those that a narrower one among them hides."""
+    return frozenset(name for name in found if found.isdisjoint(_topics()[name].narrower))
+
+
+def is_of(text: str, name: str) -> bool:
+    """Whether a text has words of a topic, be they of a narrower one, too."""
+    return _topics()[name].pattern.search(_read(text)) is not None
+
+
+def _read(text: str) -> str:
+    return normalise(text[:TOPIC_CHARS]).replace("’", "'")
+
+
+@cache
+def _topics() -> dict[str, _Topic]:
+    lines = {header.partition(":"): patterns for header, patterns in parsed(_TOPICS.read_text(encoding="utf-8")).items()}
+    return {
+        name: _Topic(
+            re.compile("|".join(patterns), re.ASCII),  # so that a word ends where Chinese begins
+            tuple(other for other, _, wider in lines if name in wider.split()),
+        )
+        for (name, _, _), patterns in lines.items()
+    }
+
+
+_TOPICS = files(__package__).joinpath("topics.txt")
+
+
+_LINES = parsed(files(__package__).joinpath("changes.txt").read_text(encoding="utf-8"))
+_WORDS = {section: re.compile("|".join(lines), re.IGNORECASE) for section, lines in _LINES.items()}
+
+#: In any memory: it says so (now, moved, 改, 不再), or perhaps (went up, 了 at the end of a clause).
+SAYS = _WORDS["says"]
+PERHAPS = _WORDS["perhaps"]
+#: In a statement of the user's: something is otherwise, is only over.
+CHANGE = _WORDS["change"]
+OVER = _WORDS["over"]

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from engine.times.clocks import Impossible
-from engine.times.lexicon import EN, EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, ZH, add_months, month_index, number, weekday_index
+from engine.times.clocks import EN, EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, ZH, Impossible, add_months, month_index, number, weekday_index
 
 #: Years within which a day of a month comes again: 29 February around 2100.
 _YEARS = 9

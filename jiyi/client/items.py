@@ -7,22 +7,7 @@ from typing import Any
 
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.items import (
-    DEFAULT_FOUND,
-    DEFAULT_NAMESPACES,
-    FoundItems,
-    GetItems,
-    Item,
-    ItemReference,
-    ItemRows,
-    ItemsWritten,
-    ItemWrite,
-    ListNamespaces,
-    NamespaceMatch,
-    Namespaces,
-    PutItems,
-    SearchItems,
-)
+from jiyi.protocol import items as wire
 
 
 class Items(Namespace[W]):
@@ -40,32 +25,32 @@ class Items(Namespace[W]):
         timeout: float | None = None,
     ) -> Steps[None]:
         """Store a value in place of what is there; ``texts`` are what a search with a query finds it by."""
-        write = checked(ItemWrite, namespace=list(namespace), key=key, value=dict(value), texts=list(texts), ttl_minutes=ttl_minutes)
+        write = checked(wire.ItemWrite, namespace=list(namespace), key=key, value=dict(value), texts=list(texts), ttl_minutes=ttl_minutes)
         yield from Items.write.steps(self, [write], timeout=timeout)
 
     @verb
     def delete(self, namespace: Sequence[str], key: str, *, timeout: float | None = None) -> Steps[bool]:
         """Delete an item; whether there was one."""
-        write = checked(ItemWrite, namespace=list(namespace), key=key)
+        write = checked(wire.ItemWrite, namespace=list(namespace), key=key)
         written = yield from Items.write.steps(self, [write], timeout=timeout)
         return written.deleted == 1
 
     @verb
-    def write(self, items: Sequence[ItemWrite], *, timeout: float | None = None) -> Steps[ItemsWritten]:
+    def write(self, items: Sequence[wire.ItemWrite], *, timeout: float | None = None) -> Steps[wire.ItemsWritten]:
         """Store or delete up to 500 items, all or none."""
-        return self._act("items.put", checked(PutItems, items=list(items)), ItemsWritten, timeout)
+        return self._act("items.put", checked(wire.PutItems, items=list(items)), wire.ItemsWritten, timeout)
 
     @verb
-    def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Steps[Item | None]:
+    def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Steps[wire.Item | None]:
         """One item, or None."""
-        asked = checked(ItemReference, namespace=list(namespace), key=key, refresh_ttl=refresh_ttl)
+        asked = checked(wire.ItemReference, namespace=list(namespace), key=key, refresh_ttl=refresh_ttl)
         answer = yield from Items.get_many.steps(self, [asked], timeout=timeout)
         return answer[0]
 
     @verb
-    def get_many(self, items: Sequence[ItemReference], *, timeout: float | None = None) -> Steps[list[Item | None]]:
+    def get_many(self, items: Sequence[wire.ItemReference], *, timeout: float | None = None) -> Steps[list[wire.Item | None]]:
         """Up to 500 items in their order; None where there is none."""
-        answer = yield from self._ask("items.get", checked(GetItems, items=list(items)), FoundItems, timeout)
+        answer = yield from self._ask("items.get", checked(wire.GetItems, items=list(items)), wire.FoundItems, timeout)
         return answer.items
 
     @verb
@@ -75,29 +60,35 @@ class Items(Namespace[W]):
         *,
         query: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 – the field's name
-        limit: int = DEFAULT_FOUND,
+        limit: int = wire.DEFAULT_FOUND,
         offset: int = 0,
         refresh_ttl: bool = True,
         timeout: float | None = None,
-    ) -> Steps[list[Item]]:
+    ) -> Steps[list[wire.Item]]:
         """Items below a namespace: those most similar to the query first, else those updated last."""
         request = checked(
-            SearchItems, prefix=list(prefix), query=query, filter=dict(filter or {}), limit=limit, offset=offset, refresh_ttl=refresh_ttl
+            wire.SearchItems,
+            prefix=list(prefix),
+            query=query,
+            filter=dict(filter or {}),
+            limit=limit,
+            offset=offset,
+            refresh_ttl=refresh_ttl,
         )
-        answer = yield from self._ask("items.search", request, ItemRows, timeout)
+        answer = yield from self._ask("items.search", request, wire.ItemRows, timeout)
         return answer.items
 
     @verb
     def namespaces(
         self,
         *,
-        match: Sequence[NamespaceMatch] = (),
+        match: Sequence[wire.NamespaceMatch] = (),
         max_depth: int | None = None,
-        limit: int = DEFAULT_NAMESPACES,
+        limit: int = wire.DEFAULT_NAMESPACES,
         offset: int = 0,
         timeout: float | None = None,
     ) -> Steps[list[list[str]]]:
         """Namespaces that have items, in alphabetical order."""
-        request = checked(ListNamespaces, match=list(match), max_depth=max_depth, limit=limit, offset=offset)
-        answer = yield from self._ask("items.namespaces", request, Namespaces, timeout)
+        request = checked(wire.ListNamespaces, match=list(match), max_depth=max_depth, limit=limit, offset=offset)
+        answer = yield from self._ask("items.namespaces", request, wire.Namespaces, timeout)
         return answer.namespaces

@@ -9,29 +9,13 @@ from uuid import UUID
 from jiyi.client.arguments import AgentArguments
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import PageFetcher, Steps, rows, verb
+from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
-from jiyi.protocol.memory import (
-    AgentsQuery,
-    AgentState,
-    Archived,
-    ArchivedQuery,
-    ArchivedRow,
-    ArchiveRequest,
-    ConfigureAgent,
-    ExportQuery,
-    KeywordsQuery,
-    KeywordStrength,
-    MemoryRow,
-    NodesQuery,
-    RelatedQuery,
-    Restored,
-    RestoreRequest,
-)
 from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
-Found = dict[str, list[MemoryRow]]
+Found = dict[str, list[protocol.MemoryRow]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 
@@ -54,23 +38,23 @@ class Memory(Namespace[W]):
     @verb
     def nodes(
         self, agent_id: str, *, types: Sequence[NodeType] = ALL_TYPES, before: int | None = None, limit: int = DEFAULT_PAGE
-    ) -> Steps[Rows[MemoryRow]]:
+    ) -> Steps[Rows[protocol.MemoryRow]]:
         """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
-        query = checked(NodesQuery, agent_id=agent_id, types=list(types), before=before, limit=limit)
-        return self._ask("memory.nodes", query, Rows[MemoryRow])
+        query = checked(protocol.NodesQuery, agent_id=agent_id, types=list(types), before=before, limit=limit)
+        return self._ask("memory.nodes", query, Rows[protocol.MemoryRow])
 
     @verb
-    def keywords(self, agent_id: str, *, offset: int = 0, limit: int = DEFAULT_PAGE) -> Steps[Rows[KeywordStrength]]:
+    def keywords(self, agent_id: str, *, offset: int = 0, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.KeywordStrength]]:
         """An agent's keywords, strongest first, without the first ``offset``."""
-        query = checked(KeywordsQuery, agent_id=agent_id, offset=offset, limit=limit)
-        return self._ask("memory.keywords", query, Rows[KeywordStrength])
+        query = checked(protocol.KeywordsQuery, agent_id=agent_id, offset=offset, limit=limit)
+        return self._ask("memory.keywords", query, Rows[protocol.KeywordStrength])
 
     @verb
     def export(
         self, agent_id: str | None = None, *, after: int | None = None, with_vectors: bool = False, limit: int = DEFAULT_PAGE
     ) -> Steps[Page]:
         """Events of an agent or of all, in order of arrival, with what their memories have been given since."""
-        query = checked(ExportQuery, agent_id=agent_id, after=after, with_vectors=with_vectors, limit=limit)
+        query = checked(protocol.ExportQuery, agent_id=agent_id, after=after, with_vectors=with_vectors, limit=limit)
         return self._ask("memory.export", query, Page)
 
     @verb
@@ -90,7 +74,7 @@ class Memory(Namespace[W]):
         limit: int = DEFAULT_PAGE,
     ) -> Steps[Found]:
         """Keyword retrieval: ``events`` and ``thoughts`` that share a keyword with a triple."""
-        query = checked(RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
+        query = checked(protocol.RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
         return self._ask("memory.related", query, Found)
 
 
@@ -98,46 +82,46 @@ class Archive(Namespace[W]):
     """The group's archived memories."""
 
     @verb
-    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[ArchivedRow]]:
+    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.ArchivedRow]]:
         """An agent's archived memories, newest first; those with a ``node_count`` below ``before``."""
-        query = checked(ArchivedQuery, agent_id=agent_id, before=before, limit=limit)
-        return self._ask("archive.list", query, Rows[ArchivedRow])
+        query = checked(protocol.ArchivedQuery, agent_id=agent_id, before=before, limit=limit)
+        return self._ask("archive.list", query, Rows[protocol.ArchivedRow])
 
     @verb
     def archive(self, *node_ids: Id) -> Steps[int]:
         """Archive memories; returns how many were not archived before."""
-        done = yield from self._act("archive.archive", checked(ArchiveRequest, node_ids=list(node_ids)), Archived)
+        done = yield from self._act("archive.archive", checked(protocol.ArchiveRequest, node_ids=list(node_ids)), protocol.Archived)
         return done.archived
 
     @verb
-    def restore(self, *node_ids: Id, agent_id: str | None = None) -> Steps[Restored]:
+    def restore(self, *node_ids: Id, agent_id: str | None = None) -> Steps[protocol.Restored]:
         """Bring archived memories back: these, or up to a thousand of an agent."""
-        return self._act("archive.restore", checked(RestoreRequest, node_ids=list(node_ids), agent_id=agent_id), Restored)
+        return self._act("archive.restore", checked(protocol.RestoreRequest, node_ids=list(node_ids), agent_id=agent_id), protocol.Restored)
 
 
 class Agents(Namespace[W]):
     """The group's agents."""
 
     @verb
-    def configure(self, agent_id: str, **settings: Unpack[AgentArguments]) -> Steps[AgentState]:
+    def configure(self, agent_id: str, **settings: Unpack[AgentArguments]) -> Steps[protocol.AgentState]:
         """Set an agent's settings now, with a row in the audit log; returns the agent.
 
         What is not given stays as it is; None takes the agent's own setting back. :meth:`jiyi.Client.configure` publishes
         an event instead, which also makes an agent that is not there yet.
         """
-        return self._act("agents.configure", checked(ConfigureAgent, agent_id=agent_id, **settings), AgentState)
+        return self._act("agents.configure", checked(protocol.ConfigureAgent, agent_id=agent_id, **settings), protocol.AgentState)
 
     @verb
-    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Steps[Rows[AgentState]]:
+    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Steps[Rows[protocol.AgentState]]:
         """Agents in the order of their names, those after the name ``after``."""
-        return self._ask("agents.list", checked(AgentsQuery, after=after, limit=limit), Rows[AgentState], timeout)
+        return self._ask("agents.list", checked(protocol.AgentsQuery, after=after, limit=limit), Rows[protocol.AgentState], timeout)
 
     @rows
-    def all(self, *, timeout: float | None = None) -> PageFetcher[AgentState]:
+    def all(self, *, timeout: float | None = None) -> PageFetcher[protocol.AgentState]:
         """Every agent, one after another, in the order of their names."""
 
-        def turn(after: str | None) -> Steps[tuple[list[AgentState], Any]]:
-            page = yield from self._ask("agents.list", checked(AgentsQuery, after=after or ""), Rows[AgentState], timeout)
+        def turn(after: str | None) -> Steps[tuple[list[protocol.AgentState], Any]]:
+            page = yield from self._ask("agents.list", checked(protocol.AgentsQuery, after=after or ""), Rows[protocol.AgentState], timeout)
             return page.rows, page.next
 
         return turn

@@ -10,38 +10,18 @@ from pydantic import RootModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, polled, verb
-from jiyi.protocol import erasure as protocol
+from jiyi.protocol import erasure as wire
+from jiyi.protocol import operations as protocol
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.operations import (
-    DeadLetter,
-    DeadLetterPage,
-    EmbeddersRequest,
-    JobsRequest,
-    JobState,
-    LetterRequest,
-    LettersRequest,
-    LetterState,
-    LLMsRequest,
-    RecallRequest,
-    ResolveBody,
-    Resolved,
-    Retried,
-    RetryWork,
-    RunJob,
-    ServiceStats,
-    StatsRequest,
-    Tick,
-    TickRequest,
-)
 from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
-States = list[JobState]
+States = list[protocol.JobState]
 
 
-class Known(RootModel[Tick | None]):
+class Known(RootModel[protocol.Tick | None]):
     """A run, unless there is none of that time."""
 
 
@@ -51,23 +31,23 @@ class Jobs(Namespace[W]):
     @verb
     def list(self) -> Steps[States]:
         """Every job with its last run and its next one."""
-        return self._ask("jobs.list", JobsRequest(), States)
+        return self._ask("jobs.list", protocol.JobsRequest(), States)
 
     @verb
-    def run(self, job: str, *, dry_run: bool = False, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[Tick]:
+    def run(self, job: str, *, dry_run: bool = False, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[protocol.Tick]:
         """Run a scheduled job now and wait for its end; or (``dry_run``) tell what it would do.
 
         Raises:
             NotFound: there is no such job.
             NoAnswer: it has not ended within ``timeout`` seconds, but goes on.
         """
-        request = checked(RunJob, job=job, whole_service=whole_service)
+        request = checked(protocol.RunJob, job=job, whole_service=whole_service)
         if dry_run:
-            return (yield from self._ask("jobs.preview", request, Tick, timeout))
-        begun = yield from self._act("jobs.run", request, Tick)
-        slot = checked(TickRequest, job=job, slot=begun.slot)
+            return (yield from self._ask("jobs.preview", request, protocol.Tick, timeout))
+        begun = yield from self._act("jobs.run", request, protocol.Tick)
+        slot = checked(protocol.TickRequest, job=job, slot=begun.slot)
 
-        def look() -> Steps[Tick]:
+        def look() -> Steps[protocol.Tick]:
             return (yield from self._ask("jobs.tick", slot, Known)).root or begun
 
         late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs`"
@@ -81,23 +61,23 @@ class DeadLetters(Namespace[W]):
     def list(
         self,
         *,
-        state: LetterState = "open",
+        state: protocol.LetterState = "open",
         kind: str | None = None,
         words: str | None = None,
         before: Id | None = None,
         limit: int = DEFAULT_PAGE,
-    ) -> Steps[DeadLetterPage]:
+    ) -> Steps[protocol.DeadLetterPage]:
         """A page, newest first. ``words`` stand in the reason; ``before`` is the last page's ``next``."""
-        request = checked(LettersRequest, state=state, kind=kind, words=words, before=before, limit=limit)
-        return self._ask("dead_letters.list", request, DeadLetterPage)
+        request = checked(protocol.LettersRequest, state=state, kind=kind, words=words, before=before, limit=limit)
+        return self._ask("dead_letters.list", request, protocol.DeadLetterPage)
 
     @verb
-    def get(self, letter_id: Id) -> Steps[DeadLetter]:
+    def get(self, letter_id: Id) -> Steps[protocol.DeadLetter]:
         """One letter, with its whole message. Raises :class:`jiyi.errors.NotFound`."""
-        return self._ask("dead_letters.get", checked(LetterRequest, letter_id=letter_id), DeadLetter)
+        return self._ask("dead_letters.get", checked(protocol.LetterRequest, letter_id=letter_id), protocol.DeadLetter)
 
     @verb
-    def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[Resolved]:
+    def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[protocol.Resolved]:
         """Try again: those named, or up to 1,000 open ones of a kind. What is still wrong comes back as new letters.
 
         Raises:
@@ -106,13 +86,13 @@ class DeadLetters(Namespace[W]):
         return self._resolve("replay", letter_ids, kind)
 
     @verb
-    def discard(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[Resolved]:
+    def discard(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[protocol.Resolved]:
         """Give up on those named, or on up to 1,000 open ones of a kind. Raises as :meth:`replay` does."""
         return self._resolve("discard", letter_ids, kind)
 
-    def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None) -> Steps[Resolved]:
-        request = checked(ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind)
-        return self._act("dead_letters.resolve", request, Resolved)
+    def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None) -> Steps[protocol.Resolved]:
+        request = checked(protocol.ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind)
+        return self._act("dead_letters.resolve", request, protocol.Resolved)
 
 
 #: Seconds that a check of an agent's search may take: all of its memories are read for the comparison.
@@ -123,26 +103,26 @@ class Service(Namespace[W]):
     """The service's counts, its LLM, its pending work."""
 
     @verb
-    def stats(self) -> Steps[ServiceStats]:
+    def stats(self) -> Steps[protocol.ServiceStats]:
         """Counts of the group; pending work, counters and agent indexes of the whole service."""
-        return self._ask("stats.show", StatsRequest(), ServiceStats)
+        return self._ask("stats.show", protocol.StatsRequest(), protocol.ServiceStats)
 
     @verb
     def llms(self, days: int = 30) -> Steps[LLMReport]:
         """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
-        return self._ask("llms.show", checked(LLMsRequest, days=days), LLMReport)
+        return self._ask("llms.show", checked(protocol.LLMsRequest, days=days), LLMReport)
 
     @verb
     def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> Steps[int]:
         """Make pending work of a kind due now: of the subjects named, or up to 10,000 of them. Returns how many."""
-        request = checked(RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
-        done = yield from self._act("pending_work.retry", request, Retried)
+        request = checked(protocol.RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
+        done = yield from self._act("pending_work.retry", request, protocol.Retried)
         return done.retried
 
     @verb
     def check_recall(self, agent_id: str, *, questions: int = 20, top_k: int = 10, timeout: float = CHECK_SECONDS) -> Steps[RecallReport]:
         """How much of the exact answer the search in a large agent's memories finds."""
-        request = checked(RecallRequest, agent_id=agent_id, questions=questions, top_k=top_k)
+        request = checked(protocol.RecallRequest, agent_id=agent_id, questions=questions, top_k=top_k)
         return self._ask("retrieval.check_recall", request, RecallReport, timeout)
 
 
@@ -152,7 +132,7 @@ class Embeddings(Namespace[W]):
     @verb
     def show(self) -> Steps[EmbedderReport]:
         """Which embedders there are, which is in use, and how many memories each model has embedded."""
-        return self._ask("embedders.show", EmbeddersRequest(), EmbedderReport)
+        return self._ask("embedders.show", protocol.EmbeddersRequest(), EmbedderReport)
 
     @verb
     def move(
@@ -196,7 +176,7 @@ class Erasure(Namespace[W]):
     @verb
     def preview(self, **what: Unpack[What]) -> Steps[ErasurePreview]:
         """What an erasure would take along. Changes nothing."""
-        return self._ask("erasure.preview", checked(protocol.Erasure, **what), ErasurePreview, PREVIEW_SECONDS)
+        return self._ask("erasure.preview", checked(wire.Erasure, **what), ErasurePreview, PREVIEW_SECONDS)
 
     @verb
     def request(self, *, delete_backups: bool = False, **what: Unpack[What]) -> Steps[UUID]:
@@ -210,7 +190,7 @@ class Erasure(Namespace[W]):
             InvalidRequest: with a sentence per wrong field.
             NotFound: there is no such agent, or none of the memories.
         """
-        request = checked(protocol.Erasure, **what, delete_backups=delete_backups)
+        request = checked(wire.Erasure, **what, delete_backups=delete_backups)
         done = yield from self._act("erasure.request", request, ErasureRequested)
         return done.erasure_id
 

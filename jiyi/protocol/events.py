@@ -169,7 +169,7 @@ class Execution(BaseModel):
     """What a node of a workflow put out: the payload of ``node.executed``.
 
     ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
-    the fact check or the guard against loops, see :mod:`engine.tiers.screening`.
+    the fact check or the guard against loops.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

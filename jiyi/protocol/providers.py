@@ -128,7 +128,7 @@ class RecallReport(BaseModel):
 QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
 DEFAULT_BATCH = 256
-#: Seconds that a step may take: longer than an embedder may for a batch (``engine.providers.remote_embedder``).
+#: Seconds that a step may take: longer than an embedder may for a batch (``engine.providers.remote``).
 STEP_SECONDS = 120.0
 
 #: ``filling``: the new model embeds the memories; ``waiting``: for the last questions by the old model; ``folding``:

@@ -12,7 +12,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import add
 from typing import Any, Literal
 
@@ -190,13 +190,13 @@ def is_pair(token: str) -> bool:
 def is_filler(token: str) -> bool:
     """Whether a token is of small talk only: ok, haha, thanks; 嗯嗯, 好的, 哈哈; an emoji."""
     if token.isascii():
-        return token in _FILLER_STEMS
+        return token in _filler_stems()
     return all(char in FILLER_CHARACTERS or unicodedata.category(char) == "So" for char in token)
 
 
 def fillers(words: Sequence[str]) -> Iterable[bool]:
     """:func:`is_filler` of each token."""
-    return map(_FILLER_STEMS.__contains__ if all(map(str.isascii, words)) else is_filler, words)
+    return map(_filler_stems().__contains__ if all(map(str.isascii, words)) else is_filler, words)
 
 
 def _in_ascii(text: str, which: int) -> list[str]:
@@ -249,4 +249,6 @@ def stem(word: str) -> str:
     return stemmed
 
 
-_FILLER_STEMS = frozenset(stem(word) for word in FILLER_WORDS)
+@cache
+def _filler_stems() -> frozenset[str]:
+    return frozenset(map(stem, FILLER_WORDS))

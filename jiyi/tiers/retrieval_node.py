@@ -94,7 +94,7 @@ class NodeProperties(BaseModel):
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
     #: Of working memory; precedents of long-term memory are found however old. None: however old.
     time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
-    #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`engine.retrieval.thresholds`).
+    #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`engine.providers.embedder_specs`).
     relevance_threshold: Threshold | None = None
     include_verdicts: bool = True
     order: Order = "tier"

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, insert, select, text, update
 from uuid6 import uuid7
 
-from engine.appointments.heartbeat import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
+from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
 from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TickState, Urgency, zone_of
 from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of

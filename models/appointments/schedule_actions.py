@@ -7,13 +7,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from engine.appointments import replies
-from engine.appointments.changes import Appointment, ChangeTimes, Fit, Likeness, find_meant, move_timing, read_change
+from engine.appointments import changes
+from engine.appointments.changes import (
+    Appointment,
+    ChangeTimes,
+    Fit,
+    Likeness,
+    ShownAppointment,
+    asking_back,
+    confirmation,
+    find_meant,
+    move_timing,
+    read_change,
+)
 from engine.appointments.parse import Asked, local_now, parse, readable
-from engine.appointments.replies import ShownAppointment, asking_back, confirmation
 from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Timing, Unclear
 from engine.times.clocks import Impossible
-from engine.times.offsets import Lead
+from engine.times.recurring import Lead
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import (
     AskedSchedules,
@@ -275,7 +285,7 @@ def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: 
 
 
 def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
-    say = replies.cancelled if asked == "cancel" else replies.kept
+    say = changes.cancelled if asked == "cancel" else changes.kept
     return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text))
 
 
@@ -299,7 +309,7 @@ def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence
     ids = {schedule.id for schedule in meant.appointments}
     shown = [schedule for schedule in planned if schedule.id in ids] or list(planned)
     listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
-    say = replies.which_one if ids else replies.none_fits
+    say = changes.which_one if ids else changes.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
     return AskedSchedules(
         asked=asked, certainty="unclear", schedules=shown[:MAX_NAMED], confirmation=say(listed, more, request.text), reason=reason
@@ -311,7 +321,7 @@ def _list_planned(request: AskSchedules, planned: Sequence[ScheduleState], times
     asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
     ids = {item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments}
     shown = [item for item in planned if item.id in ids]
-    sentence = replies.listed([_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text)
+    sentence = changes.listed([_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text)
     return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
 
 
@@ -319,7 +329,7 @@ def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState) ->
     """It ends, and can be resumed if that was a mistake."""
     schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
     _audit(context, request, schedule, "cancel")
-    return _answer(context, schedule.id, "cancel", replies.cancelled(_as_shown(schedule), request.text))
+    return _answer(context, schedule.id, "cancel", changes.cancelled(_as_shown(schedule), request.text))
 
 
 def _move(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
@@ -328,14 +338,14 @@ def _move(context: Context, request: AskSchedules, schedule: ScheduleState, time
     next_run = None if isinstance(to, Unclear) else to.after(now)
     if isinstance(to, Unclear) or next_run is None:
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
-        sentence = replies.asking_back(reason, request.text)
+        sentence = changes.asking_back(reason, request.text)
         return AskedSchedules(asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason)
     words = times.words or f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
     schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
     _audit(context, request, schedule, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, schedule.id)
     assert changed is not None
-    return _answer(context, schedule.id, "move", replies.moved(_as_shown(changed), _as_shown(schedule), request.text))
+    return _answer(context, schedule.id, "move", changes.moved(_as_shown(changed), _as_shown(schedule), request.text))
 
 
 def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:

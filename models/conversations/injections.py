@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
-from engine.conversations.profiles import merged
+from engine.conversations.memories import merge_profile
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
 from models.conversations import follow_ups
@@ -91,7 +91,7 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
         return
     known = find_profile(connection, name, user_id) or Profile()
     whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
-    connection.execute(_SAVE, {**whose, **merged(known, signals).model_dump(), "updated_at": now})
+    connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 
 _IMPORTANT = text("""

@@ -68,10 +68,10 @@ def session_engine() -> Engine:
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
     # Nor is there anything to roll back when a connection comes back to the pool.
-    made = _engine(get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
-    event.listen(made, "checkout", _confine)
-    event.listen(made, "engine_connect", _tell_session)
-    return made
+    connections = _engine(get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+    event.listen(connections, "checkout", _confine)
+    event.listen(connections, "engine_connect", _tell_session)
+    return connections
 
 
 def is_pooled() -> bool:
@@ -80,21 +80,21 @@ def is_pooled() -> bool:
 
 
 def _transactions(address: str) -> Engine:
-    made = _engine(address, _SESSION)
-    event.listen(made, "checkout", _confine)
-    event.listen(made, "begin", tell_scope)
-    return made
+    connections = _engine(address, _SESSION)
+    event.listen(connections, "checkout", _confine)
+    event.listen(connections, "begin", tell_scope)
+    return connections
 
 
 def _pooled_engine() -> Engine:
     # Statements that are prepared in one session are unknown in the next.
-    made = _engine(get_settings().need("database_url"), {"prepare_threshold": None})
-    event.listen(made, "begin", _tell_everything)
-    return made
+    connections = _engine(get_settings().need("database_url"), {"prepare_threshold": None})
+    event.listen(connections, "begin", _tell_everything)
+    return connections
 
 
 def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
-    made = create_engine(
+    connections = create_engine(
         address,
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
@@ -104,10 +104,10 @@ def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
         connect_args={"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES, **session},
         **options,
     )
-    event.listen(made, "connect", _prepare)
-    event.listen(made, "checkin", _note_use)
-    event.listen(made, "checkout", _check_alive)
-    return made
+    event.listen(connections, "connect", _prepare)
+    event.listen(connections, "checkin", _note_use)
+    event.listen(connections, "checkout", _check_alive)
+    return connections
 
 
 def _prepare(connection: psycopg.Connection, record: ConnectionPoolEntry) -> None:

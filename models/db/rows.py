@@ -43,13 +43,13 @@ def upsert(table: type[Base], *changed: str) -> Insert:
 
 def fetch(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> list[R]:
     """The rows of the statement. They are not validated: the database has its own types and constraints."""
-    return [row.model_construct(**found) for found in connection.execute(statement, parameters).mappings()]
+    return [row.model_construct(**values) for values in connection.execute(statement, parameters).mappings()]
 
 
 def fetch_one(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> R | None:
     """The only row of the statement, or None."""
-    found = connection.execute(statement, parameters).mappings().one_or_none()
-    return None if found is None else row.model_construct(**found)
+    values = connection.execute(statement, parameters).mappings().one_or_none()
+    return None if values is None else row.model_construct(**values)
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import cast
 from uuid import uuid4
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure.matching import UUIDS

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from models.erasure.matching import UUIDS
 from models.erasure.parts import Scrubbed, parts
 from models.erasure.progress import ERASE

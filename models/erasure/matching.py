@@ -1,6 +1,6 @@
 """What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or previewed.
 
-Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.names.Names`): what
+Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`): what
 PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
 """
 
@@ -15,7 +15,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Subquery, Uuid, any_, b
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from engine.erasure.names import Names, hash_of
+from engine.erasure import Names, hash_of
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure.parts import parts
 from models.erasure.progress import Stored
@@ -122,10 +122,10 @@ def note_agent_id(connection: Connection, erasure_id: UUID, group_id: str, agent
 
 def _note(connection: Connection, erasure_id: UUID, group_id: str, key: Key, condition: ColumnElement[bool]) -> int:
     table: Any = key.class_
-    found = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
+    ids = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
         table.group_id == group_id, condition
     )
-    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], found).on_conflict_do_nothing()
+    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], ids).on_conflict_do_nothing()
     return connection.execute(stored.execution_options(preserve_rowcount=True)).rowcount
 
 

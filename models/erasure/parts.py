@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from engine import subjects
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 
 #: A table that is looked through for names: its name, key, texts, whose rows, and what becomes of those that are found.

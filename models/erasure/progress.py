@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Select, Text, bindparam, literal, select, tex
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.erasure.names import Whom, hash_of
+from engine.erasure import Whom, hash_of
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from models.accounts import audit

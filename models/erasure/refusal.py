@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, EventKey, MemoryObserved
 from models.erasure.progress import Stored
@@ -44,12 +44,12 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
         return set()
     about = [_about(erasure) for erasure in row.under_way or []]
     gone = {(UUID(erasure["id"]), erasure["group_id"]) for erasure in row.gone or []}
-    found: set[EventKey] = set()
+    refused_keys: set[EventKey] = set()
     for event in events:
         rests_on = [(node_id, event.group_id) for node_id in event.payload.evidence] if isinstance(event, MemoryObserved) else []
-        if any(erasure(event) for erasure in about) or not (gone | found).isdisjoint(rests_on):
-            found.add(event.key)
-    return found
+        if any(erasure(event) for erasure in about) or not (gone | refused_keys).isdisjoint(rests_on):
+            refused_keys.add(event.key)
+    return refused_keys
 
 
 def _about(row: _UnderWay) -> Callable[[Event], bool]:

@@ -21,7 +21,7 @@ from psycopg import sql
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import BackupsLeft
 from jiyi.settings import get_settings
@@ -96,10 +96,10 @@ class Proof:
 
 def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
     """Every table of the schema with its columns: (name, type)."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    columns_of: dict[str, list[tuple[str, str]]] = {}
     for table, column, kind in driver(connection).execute(_CATALOGUE):
-        found.setdefault(table, []).append((column, kind))
-    return found
+        columns_of.setdefault(table, []).append((column, kind))
+    return columns_of
 
 
 def look_through_tables(connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
@@ -131,8 +131,8 @@ def _rows(connection: Connection, table: str, columns: list[tuple[str, str]], na
     query = sql.SQL("SELECT ctid::text, {}, concat_ws(E'\\x01', {}), concat_ws(E'\\x01', {}) FROM {} {}").format(
         sql.SQL("NULL::text") if agent is None else sql.Identifier(agent),
         *(
-            sql.SQL(", ").join([sql.SQL("''"), *(sql.SQL("{}::text").format(sql.Identifier(name)) for name in some)])
-            for some in (of_names, others)
+            sql.SQL(", ").join([sql.SQL("''"), *(sql.SQL("{}::text").format(sql.Identifier(name)) for name in names_of)])
+            for names_of in (of_names, others)
         ),
         sql.Identifier(table),
         sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id)) if "group_id" in known else sql.SQL(""),
@@ -206,11 +206,11 @@ def backups_before(moment: datetime) -> list[Path]:
 
 def backups_left(moment: datetime) -> BackupsLeft:
     """How many there are, and when the last of them will have gone by itself."""
-    found = backups_before(moment)
+    left = backups_before(moment)
     settings = get_settings()
-    later = len(backups.existing()) - len(found)
-    hours = max(settings.backup_keep - later, 0) * settings.backup_hours if found and settings.backup_hours else None
-    return {"folder": str(backups.folder()), "holding_it": len(found), "gone_after_hours": hours}
+    later = len(backups.existing()) - len(left)
+    hours = max(settings.backup_keep - later, 0) * settings.backup_hours if left and settings.backup_hours else None
+    return {"folder": str(backups.folder()), "holding_it": len(left), "gone_after_hours": hours}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +224,18 @@ class Column:
 
 def columns(connection: Connection) -> dict[str, list[Column]]:
     """Table → its columns that may mention ids of others, of the tables that hold rows of groups."""
-    found: dict[str, list[Column]] = {}
+    known: dict[str, list[Column]] = {}
     for table, name, kind in driver(connection).execute(_COLUMNS, {"names": sorted(NAMES)}):
-        found.setdefault(table, []).append(Column(name, kind))
-    return found
+        known.setdefault(table, []).append(Column(name, kind))
+    return known
 
 
 def names(connection: Connection) -> dict[str, frozenset[str]]:
     """Table → its columns of names that programs choose: those of :data:`NAMES`, and texts that are part of a key."""
-    found: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
     for table, name in driver(connection).execute(_NAME_COLUMNS, {"names": sorted(NAMES)}):
-        found.setdefault(table, set()).add(name)
-    return {table: frozenset(some) for table, some in found.items()}
+        known.setdefault(table, set()).add(name)
+    return {table: frozenset(some) for table, some in known.items()}
 
 
 def blank(connection: Connection, group_id: str, ids: Collection[str], besides: Collection[str]) -> Counter[str]:
@@ -244,9 +244,9 @@ def blank(connection: Connection, group_id: str, ids: Collection[str], besides: 
     Safe to repeat because what was taken out is no longer found. Reads every row that mentions any id.
     """
     changed: Counter[str] = Counter()
-    for table, some in columns(connection).items():
+    for table, holding in columns(connection).items():
         if table not in besides:
-            count = _blank_table(connection, table, some, group_id, frozenset(ids))
+            count = _blank_table(connection, table, holding, group_id, frozenset(ids))
             if count:
                 changed[table] = count
     return changed
@@ -284,7 +284,7 @@ def _blank_table(connection: Connection, table: str, some: list[Column], group_i
     mentions = sql.SQL("SELECT ctid::text, {} FROM {} WHERE group_id = {} AND concat_ws(' ', {}) ~ {}").format(
         texts, sql.Identifier(table), sql.Literal(group_id), texts, sql.Literal(UUIDS.pattern)
     )
-    found: list[tuple[str, dict[Column, str]]] = []
+    changes: list[tuple[str, dict[Column, str]]] = []
     with driver(connection).cursor(name=f"mentions_{table}") as cursor:
         cursor.itersize = CURSOR_PAGE
         for place, *values in cursor.execute(mentions):
@@ -294,8 +294,8 @@ def _blank_table(connection: Connection, table: str, some: list[Column], group_i
                 if value is not None and not ids.isdisjoint(UUIDS.findall(value))
             }
             if told:
-                found.append((place, told))
-    return sum(_change(connection, table, place, told, ids) for place, told in found)
+                changes.append((place, told))
+    return sum(_change(connection, table, place, told, ids) for place, told in changes)
 
 
 def _change(connection: Connection, table: str, place: str, told: dict[Column, str], ids: frozenset[str]) -> int:

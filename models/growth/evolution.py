@@ -17,8 +17,7 @@ from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
 from engine.growth.skills import LivedExperience, PriorDecision, next_status
-from engine.growth.trajectories import Trajectory
-from engine.growth.workflows import TrajectoryRun
+from engine.growth.trajectories import Trajectory, TrajectoryRun
 from jiyi.protocol.artifacts import (
     KINDS,
     PREFIX,

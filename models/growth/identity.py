@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.growth.identity import notes_of, render_user_file
+from engine.growth.questions import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
 from jiyi.protocol.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief

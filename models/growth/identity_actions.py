@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from engine.growth.identity import compose_prompt
+from engine.growth.questions import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.identity import (

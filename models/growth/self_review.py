@@ -12,16 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.growth.self_review import (
-    IdentityChange,
-    ReviewState,
-    SelfReflected,
-    allowed_changes,
-    due_at,
-    due_trigger,
-    is_new,
-    suggested_content,
-)
+from engine.growth.pains import IdentityChange, ReviewState, SelfReflected, allowed_changes, due_at, due_trigger, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.events import SessionEnded

@@ -35,10 +35,10 @@ def get_items(context: Context, request: GetItems) -> FoundItems:
 
     By namespace and key, in the order asked; null where there is none. Their time begins anew unless the request says otherwise.
     """
-    found = storage.get(context.connection, context.group_id, request.items)
-    read = [one[0] for one, asked in zip(found, request.items, strict=True) if one is not None and asked.refresh_ttl]
+    stored = storage.get(context.connection, context.group_id, request.items)
+    read = [entry[0] for entry, asked in zip(stored, request.items, strict=True) if entry is not None and asked.refresh_ttl]
     context.after_commit(lambda: refresh(context.group_id, read))
-    return FoundItems(items=[one and one[1] for one in found])
+    return FoundItems(items=[entry and entry[1] for entry in stored])
 
 
 @action("items.namespaces")

@@ -56,7 +56,7 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
         item_id = connection.execute(_PUT, {**row, "group": group_id}).scalar_one()
         connection.execute(_DROP_TEXTS, {"id": item_id, "group": group_id})
         if item.texts:
-            texts = [{"id": item_id, "group": group_id, "number": number, "content": one} for number, one in enumerate(item.texts)]
+            texts = [{"id": item_id, "group": group_id, "number": number, "content": content} for number, content in enumerate(item.texts)]
             connection.execute(_ADD_TEXT, texts)
             owing.append(item_id)
     return owing
@@ -71,8 +71,8 @@ def delete(connection: Connection, group_id: str, items: Sequence[ItemWrite]) ->
 def get(connection: Connection, group_id: str, items: Sequence[ItemReference]) -> list[tuple[UUID, Item] | None]:
     """Items with their ids, in the order in which they are asked for; None where there is none."""
     rows = ({"group": group_id, "namespace": item.namespace, "key": item.key} for item in items)
-    found = (connection.execute(_GET, row).one_or_none() for row in rows)
-    return [None if row is None else (row.item_id, item_of(row)) for row in found]
+    stored = (connection.execute(_GET, row).one_or_none() for row in rows)
+    return [None if row is None else (row.item_id, item_of(row)) for row in stored]
 
 
 def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
@@ -137,9 +137,7 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
     """Store vectors. A text that has changed meanwhile keeps owing its own."""
-    rows = [
-        {"id": one.subject_id, "number": one.number, "content": one.content, "vector": vector, "model": model} for one, vector in vectors
-    ]
+    rows = [{"id": t.subject_id, "number": t.number, "content": t.content, "vector": vector, "model": model} for t, vector in vectors]
     if rows:
         connection.execute(_FILL, rows)
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, bindparam, func, literal, or_, select, 
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.reflection.reflect import counters_after, is_due
+from engine.reflection import counters_after, is_due
 from jiyi.errors import NotFound
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Configuration

@@ -116,8 +116,8 @@ def restore_nodes(
     Safe to repeat because only what is archived is restored.
     """
     parameters = {"group": group_id, "agent": agent_id, "ids": list(node_ids), "now": now, "limit": limit}
-    found = _by_agent(connection.execute(_RESTORE, parameters))
-    restored = {name: (clock(connection, (group_id, name), now) or now, ids) for name, ids in found.items()}
+    agents = _by_agent(connection.execute(_RESTORE, parameters))
+    restored = {name: (clock(connection, (group_id, name), now) or now, ids) for name, ids in agents.items()}
     for at, ids in restored.values():
         connection.execute(_ACCESSED, {"group": group_id, "ids": ids, "at": at, "kept": RECENT})
     return restored

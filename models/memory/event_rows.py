@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
-from engine.memory.nodes import Derived
+from engine.memory import Derived
 from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
 from jiyi.protocol.wire.vectors import to_array

@@ -13,8 +13,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from engine.memory.appraisal import brings_all, missing
-from engine.memory.nodes import depth_of, derive
+from engine.memory import brings_all, depth_of, derive, missing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.bulk_copy import Copy, copy_rows

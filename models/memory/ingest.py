@@ -24,7 +24,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from engine.operations.log_redaction import fields_in
+from engine.operations import fields_in
 from jiyi.once import once
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire

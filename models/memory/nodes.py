@@ -10,8 +10,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
-from engine.memory.appraisal import Appraisal, Unappraised
-from engine.memory.nodes import searchable
+from engine.memory import Appraisal, Unappraised, searchable
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.memory.nodes import counts_for_keywords
+from engine.memory import counts_for_keywords
 from jiyi.protocol.events import Observation
 
 #: Owed by a node without a vector.

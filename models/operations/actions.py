@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from engine.operations import jobs
+from engine import operations as jobs
 from jiyi.protocol.operations import GroupCounts, JobsRequest, JobState, RunJob, ServiceStats, StatsRequest, Tick, TickRequest
 from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings

@@ -151,12 +151,12 @@ def workers(
     readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
 
     def those(state: State) -> list[Reader]:
-        return [one for one in readers if one.state == state]
+        return [reader for reader in readers if reader.state == state]
 
     if stopped := those("unreachable"):
         return Check(name, "unreachable", _stopped(stopped, oldest or {}))
     if deaf := those("attention"):
-        named, since = _named(deaf), age(min(one.silent_seconds or 0 for one in deaf))
+        named, since = _named(deaf), age(min(reader.silent_seconds or 0 for reader in deaf))
         return Check(name, "attention", Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
     if unseen := those("unknown"):
         if found.value is None:
@@ -169,8 +169,8 @@ def workers(
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
     """Which queues nobody reads any more, since when, and how long the message has waited that would be next."""
-    told = {"queues": _named(readers), "age": age(max(one.silent_seconds or 0 for one in readers))}
-    waits = max((seconds for one in readers if (seconds := oldest.get(one.queue)) is not None), default=None)
+    told = {"queues": _named(readers), "age": age(max(reader.silent_seconds or 0 for reader in readers))}
+    waits = max((seconds for reader in readers if (seconds := oldest.get(reader.queue)) is not None), default=None)
     if waits is None:
         return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **told)
     return Translatable(
@@ -181,7 +181,7 @@ def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> s
 
 
 def _named(readers: Sequence[Reader]) -> str:
-    return ", ".join(one.queue for one in readers)
+    return ", ".join(reader.queue for reader in readers)
 
 
 def _is_silent(canary: Canary) -> bool:
@@ -262,8 +262,8 @@ def ask_servers() -> Callable[[], dict[str, ServerState]]:
     asked = {"valkey": source("Valkey").begin(lambda: _write(valkey())), "broker": source("broker").begin(lambda: _broker(settings))}
 
     def fetch() -> dict[str, ServerState]:
-        found = {"database": _state(lambda: from_database(lambda connection: users.groups(connection) is not None), of_database=True)}
-        return found | {name: _state(answer) for name, answer in asked.items()}
+        states = {"database": _state(lambda: from_database(lambda connection: users.groups(connection) is not None), of_database=True)}
+        return states | {name: _state(answer) for name, answer in asked.items()}
 
     return fetch
 

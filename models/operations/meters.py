@@ -161,8 +161,8 @@ def series(minutes: int = 60, step: int = 1) -> Series:
 
 def totals() -> dict[str, float]:
     """All sums since the beginning, by name; names are parts with ``|`` between them."""
-    found = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.METERS_TOTAL))
-    return {name.decode(): float(number) for name, number in found.items()}
+    counts = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.METERS_TOTAL))
+    return {name.decode(): float(number) for name, number in counts.items()}
 
 
 class TaskSeries(TypedDict):
@@ -211,14 +211,14 @@ def counted(minutes: int, step: int) -> Series:
     last = int(time.time() // 60)
     first = (last - minutes + 1) // step * step
     steps = _steps(first, last, step)
-    names = {name for one in steps for name in one}
+    names = {name for counts in steps for name in counts}
     tasks = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(TASK + SEPARATOR)})
     kinds = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(WORK + SEPARATOR)})
     each = {name: _of_task(steps, f"{TASK}|{name}|") for name in tasks}
-    ends = [(one["done"], one["failed"], one["retried"]) for one in each.values()]
+    ends = [(task["done"], task["failed"], task["retried"]) for task in each.values()]
 
     def together(end: int) -> list[float]:
-        return [sum(row) for row in zip(*(one[end] for one in ends), strict=True)] or [0] * len(steps)
+        return [sum(row) for row in zip(*(task[end] for task in ends), strict=True)] or [0] * len(steps)
 
     return {
         "step_seconds": step * 60,
@@ -258,11 +258,11 @@ def _steps(first: int, last: int, step: int) -> list[dict[str, float]]:
         minutes = pipe.execute()
     steps: list[dict[str, float]] = [{} for _ in range(0, last + 1 - first, step)]
     for place, numbers in enumerate(minutes):
-        one = steps[place // step]
+        counts = steps[place // step]
         for key, value in numbers.items():
             name, number = key.decode(), float(value)
-            was = one.get(name, 0.0)
-            one[name] = max(was, number) if name.endswith(GREATEST) else was + number
+            was = counts.get(name, 0.0)
+            counts[name] = max(was, number) if name.endswith(GREATEST) else was + number
     return steps
 
 
@@ -284,13 +284,13 @@ def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
         "seconds": _durations(steps, own + "s", runs),
         "seconds_max": [step.get(f"{own}s|{GREATEST}") for step in steps],
         "wait": _durations(steps, own + "wait", _column(steps, own + "waited")),
-        "wait_max": [one.get(f"{own}wait|{GREATEST}") for one in steps],
+        "wait_max": [counts.get(f"{own}wait|{GREATEST}") for counts in steps],
     }
 
 
 def _of_retrievals(steps: list[dict[str, float]]) -> dict[str, list[float | None]]:
     classes = [[step.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for step in steps]
-    slowest = [one.get(f"{RETRIEVAL}|{GREATEST}") for one in steps]
+    slowest = [counts.get(f"{RETRIEVAL}|{GREATEST}") for counts in steps]
     most = [None if seconds is None else seconds * 1_000 for seconds in slowest]
 
     def share(wanted: float) -> list[float | None]:

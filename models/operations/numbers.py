@@ -15,8 +15,8 @@ from sqlalchemy import table as table_of
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.operations.jobs import JOBS, Job
-from engine.providers.llm_usage import Usage
+from engine.operations import JOBS, Job
+from engine.providers.llm_prompts import Usage
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
 from jiyi.protocol.providers import LLMUsage

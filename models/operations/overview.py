@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from engine.providers.health import providers
-from engine.reflection.reflect import AgentOnItsWay, with_progress
+from engine.reflection import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable
@@ -64,10 +64,10 @@ def overview(group_id: str, after: str) -> Overview:
     asked, states = begin(settings), checks.ask_servers()
     stored = attempt(lambda: from_database(lambda connection: _stored(connection, group_id, after)))
     cached, alive = attempt(buffered), asked()
-    found, embedder = stored.value or (Stored(), None)
+    known, embedder = stored.value or (Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
-    judged = [*_judged(stored, found, alive, states()), *map(checks.provider, outside.value or [])]
-    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(settings, alive), found)
+    judged = [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])]
+    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(settings, alive), known)
 
 
 def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:
@@ -108,17 +108,17 @@ def _judged(
 def series(minutes: int) -> dict[str, Any]:
     """Columns of one length, by name. Counts become rates by the minute, whatever the step."""
     step = SPANS.get(minutes, max(1, minutes // 96))
-    found = meters.series(minutes, step)
-    waits = [(task["wait"], task["wait_max"], task["done"]) for task in found["tasks"].values()]
-    places = range(len(found["times"]))
+    counted = meters.series(minutes, step)
+    waits = [(task["wait"], task["wait_max"], task["done"]) for task in counted["tasks"].values()]
+    places = range(len(counted["times"]))
     return {
-        "step_seconds": found["step_seconds"],
-        "times": found["times"],
-        "events": _by_minute(found["events"], step),
-        "events_rejected": _by_minute(found["events_rejected"], step),
-        "done": _by_minute(found["done"], step),
-        "failed": _by_minute(found["failed"], step),
-        "retrieval_ms": found["retrieval_ms"],
+        "step_seconds": counted["step_seconds"],
+        "times": counted["times"],
+        "events": _by_minute(counted["events"], step),
+        "events_rejected": _by_minute(counted["events_rejected"], step),
+        "done": _by_minute(counted["done"], step),
+        "failed": _by_minute(counted["failed"], step),
+        "retrieval_ms": counted["retrieval_ms"],
         "wait": [_mean([(wait[place], done[place]) for wait, _most, done in waits]) for place in places],
         "wait_max": [_greatest([most[place] for _mean_wait, most, _done in waits]) for place in places],
     }
@@ -266,5 +266,5 @@ def _broker(settings: Settings) -> Broker:
 
 
 def _signs() -> Signs:
-    found = signs_of_life.read_canaries(broker_queues.task_queues())
-    return Signs({canary.queue: canary for canary in found}, signs_of_life.beat_age(), signs_of_life.workers())
+    canaries = signs_of_life.read_canaries(broker_queues.task_queues())
+    return Signs({canary.queue: canary for canary in canaries}, signs_of_life.beat_age(), signs_of_life.workers())

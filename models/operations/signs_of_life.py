@@ -135,16 +135,16 @@ def forget(worker_id: str) -> None:
 
 def workers() -> list[Worker]:
     """The workers by name, those included that have been silent for some minutes; what is older is deleted."""
-    found, gone = [], []
+    alive, gone = [], []
     for worker_id, told in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
         worker = _worker(worker_id.decode(), told)
         if worker is None or worker.seen_seconds_ago > FORGOTTEN_AFTER:
             gone.append(worker_id)
         else:
-            found.append(worker)
+            alive.append(worker)
     if gone:
         valkey().hdel(valkey_keys.WORKERS, *gone)
-    return sorted(found, key=lambda worker: (worker.name, worker.worker_id))
+    return sorted(alive, key=lambda worker: (worker.name, worker.worker_id))
 
 
 def _worker(worker_id: str, told: bytes) -> Worker | None:

@@ -164,9 +164,9 @@ def states() -> Queues:
     if address is None:
         unknown = [QueueState(queue=name, waiting=None) for name in names]
         return Queues(queues=unknown, in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
-    found = depths(address, names)
-    known = [QueueState(queue=name, waiting=count) for name, count in found.waiting.items()]
-    return Queues(queues=known, in_flight={"intake": found.intake.count, "tasks": found.tasks.count})
+    held = depths(address, names)
+    known = [QueueState(queue=name, waiting=count) for name, count in held.waiting.items()]
+    return Queues(queues=known, in_flight={"intake": held.intake.count, "tasks": held.tasks.count})
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
@@ -179,8 +179,8 @@ def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
         pipe.eval(_LOOK, len(lists), *reversed(lists), shown, SCANNED_BYTES, 0, shown)
         *counts, front, back = pipe.execute()
     waiting = sum(counts)
-    first = [_message(place, *found) for place, found in enumerate(front)]
-    last = [_message(waiting - 1 - place, *found) for place, found in enumerate(back)]
+    first = [_message(place, *message) for place, message in enumerate(front)]
+    last = [_message(waiting - 1 - place, *message) for place, message in enumerate(back)]
     return Contents(
         waiting,
         first[0].age_seconds if first else None,

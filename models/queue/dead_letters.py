@@ -154,15 +154,15 @@ def _same(event: Event, known: Content | _Remains | None) -> bool:
     own, other = content_of(event), known
     if is_export(event):  # it may bring what an LLM has answered since
         told = other["payload"].keys() - {"provenance"}
-        own, other = ({**one, "payload": {name: one["payload"].get(name) for name in told}} for one in (own, other))
+        own, other = ({**content, "payload": {name: content["payload"].get(name) for name in told}} for content in (own, other))
     return digest(own) == digest(other)
 
 
 def _remains(event: Event) -> _Remains:
-    said = event.payload.description if isinstance(event, MemoryObserved) else None
-    said = event.payload.output if isinstance(event, NodeExecuted) else said
-    said = memory_of(event).payload.description if isinstance(event, TurnRecorded) else said
-    return _Remains(event.agent_id, event.session_id, said)
+    text = event.payload.description if isinstance(event, MemoryObserved) else None
+    text = event.payload.output if isinstance(event, NodeExecuted) else text
+    text = memory_of(event).payload.description if isinstance(event, TurnRecorded) else text
+    return _Remains(event.agent_id, event.session_id, text)
 
 
 def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, Content | _Remains | None]:
@@ -170,8 +170,8 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
     contents: dict[EventKey, Content | _Remains | None] = {}
     ids = list({event.event_id for event in events})
     for row in connection.execute(_EVENTS, {"ids": ids}):
-        said = None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
-        contents[row.event_id, row.group_id] = said
+        stored = None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
+        contents[row.event_id, row.group_id] = stored
     pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
         contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, select, text, tuple_
 
-from engine.reflection.reflect import thought_id
+from engine.reflection import thought_id
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Rows
 from jiyi.protocol.reflection import (

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.reflection.reflect import MAX_STATEMENTS, Statement
+from engine.reflection import MAX_STATEMENTS, Statement
 from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
@@ -150,8 +150,8 @@ def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
     if ending.chat_ids:
         rows = connection.execute(_NAMED, {**parameters, "ids": ending.chat_ids}).all()
     else:
-        found = connection.execute(_OF_SESSION, {**parameters, "session": ending.session_id, "limit": MAX_CHATS}).all()
-        rows = [row for row in reversed(found) if ending.partner is None or ending.partner in _people(row)]
+        chats = connection.execute(_OF_SESSION, {**parameters, "session": ending.session_id, "limit": MAX_CHATS}).all()
+        rows = [row for row in reversed(chats) if ending.partner is None or ending.partner in _people(row)]
     chat_ids = [row.node_id for row in rows]
     utterances = [pair for row in rows for pair in _utterances(row)]
     missing = [chat_id for chat_id in ending.chat_ids if chat_id not in chat_ids]

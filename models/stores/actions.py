@@ -113,11 +113,11 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     The bytes that came with a message, as they came.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    found = items.attachment(context.connection, store.store_id, request.attachment_id)
-    if found is None:
+    attachment = items.attachment(context.connection, store.store_id, request.attachment_id)
+    if attachment is None:
         raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {request.attachment_id}")
-    data = base64.b64encode(found[0]).decode("ascii")
-    return AttachmentBytes(attachment_id=request.attachment_id, mime_type=found[1], size=len(found[0]), data=data)
+    data = base64.b64encode(attachment[0]).decode("ascii")
+    return AttachmentBytes(attachment_id=request.attachment_id, mime_type=attachment[1], size=len(attachment[0]), data=data)
 
 
 @action("stores.load")
@@ -238,8 +238,8 @@ def apply_declarations(context: Context, request: ApplyGraph) -> AppliedGraph:
             BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
     done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
     _map(context.connection, context.group_id, request.graph, graph)
-    if any(one.change in ("made", "changed") for one in done):
-        context.audit(request.graph, stores={one.name: one.change for one in done}, nodes=sorted(graph.nodes)[:100])
+    if any(store.change in ("made", "changed") for store in done):
+        context.audit(request.graph, stores={store.name: store.change for store in done}, nodes=sorted(graph.nodes)[:100])
     return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
 
 
@@ -277,13 +277,13 @@ def _map(connection: Connection, group_id: str, name: str, graph: GraphConfig) -
             "graph": name,
             "node": node_id,
             "number": number,
-            "store": one.name,
-            "type": types[one.name],
-            "stages": None if one.retrieve_stage is None else [str(stage) for stage in one.retrieve_stage],
-            **one.model_dump(include={"top_k", "similarity_threshold", "read", "write"}),
+            "store": item.name,
+            "type": types[item.name],
+            "stages": None if item.retrieve_stage is None else [str(stage) for stage in item.retrieve_stage],
+            **item.model_dump(include={"top_k", "similarity_threshold", "read", "write"}),
         }
         for node_id, attached in graph.nodes.items()
-        for number, one in enumerate(attached)
+        for number, item in enumerate(attached)
     ]
     if rows_of:
         connection.execute(_ADD, rows_of)

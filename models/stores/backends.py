@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
-from engine.providers.public_addresses import check_public
+from engine.providers.spec import check_public
 from engine.stores import devall
 from engine.stores.items import LEAST_SUMMARY, key_content, metadata_of, noted_text, summary_of, without_headers
 from jiyi.errors import ConfigError

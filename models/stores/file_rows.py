@@ -12,8 +12,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from engine.stores.changes import Found, Known, Place
-from engine.stores.chunks import Chunk, chunk_id, chunk_key
+from engine.stores.chunks import Chunk, Found, Known, Place, chunk_id, chunk_key
 from engine.stores.file_texts import FileState
 
 #: Rows of one statement.
@@ -77,18 +76,18 @@ def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dic
 
 def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[Found]) -> list[UUID]:
     """New files, to be indexed. Returns the ids of those that nobody else added meanwhile."""
-    made: list[UUID] = []
+    ids: list[UUID] = []
     for start in range(0, len(found), PAGE):
-        some = found[start : start + PAGE]
+        page = found[start : start + PAGE]
         parameters = {
             "group": group_id,
             "store": store_id,
-            "ids": [uuid7() for _ in some],
-            "sources": [one.place.source for one in some],
-            "paths": [one.place.path for one in some],
+            "ids": [uuid7() for _ in page],
+            "sources": [file.place.source for file in page],
+            "paths": [file.place.path for file in page],
         }
-        made += connection.execute(_ADD, parameters).scalars()
-    return made
+        ids += connection.execute(_ADD, parameters).scalars()
+    return ids
 
 
 def move(connection: Connection, group_id: str, store_id: UUID, revision: int, file_id: UUID, to: Found, day: str | None) -> list[UUID]:
@@ -166,7 +165,7 @@ def write_chunks(
 
     Returns the chunks for which a vector is owed.
     """
-    known = connection.execute(_VECTORS, {"group": group_id, "store": store_id, "hashes": [one.content_hash for one in chunks]}).all()
+    known = connection.execute(_VECTORS, {"group": group_id, "store": store_id, "hashes": [chunk.content_hash for chunk in chunks]}).all()
     vectors = {row.content_hash: row for row in known}
     connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
     rows = [

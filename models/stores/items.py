@@ -14,7 +14,7 @@ from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from engine.providers.embedders import declaration_problem
-from engine.providers.public_addresses import check_public
+from engine.providers.spec import check_public
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.stores import MemoryItem, Snapshot
@@ -56,7 +56,7 @@ def insert(connection: Connection, store: StoreRecord, new: NewItem, revision: i
     """Store an item; its ids, or None if the store has its content already. ``revision``: of :func:`models.stores.rows.bump`."""
     item_id, digest = uuid7(), content_digest(new.content_summary)
     snapshots = {
-        name: None if one is None else one.model_dump() for name, one in (("input", new.input_snapshot), ("output", new.output_snapshot))
+        name: None if shot is None else shot.model_dump() for name, shot in (("input", new.input_snapshot), ("output", new.output_snapshot))
     }
     values = {
         "id": item_id,
@@ -69,7 +69,7 @@ def insert(connection: Connection, store: StoreRecord, new: NewItem, revision: i
         "once": digest if new.once else None,
         **snapshots,
         "metadata": new.metadata,
-        "attachments": sorted({sha for one in snapshots.values() if one for sha in held_in(one["blocks"])}),
+        "attachments": sorted({sha for snapshot in snapshots.values() if snapshot for sha in held_in(snapshot["blocks"])}),
         "tokens": " ".join(tokens(new.content_summary[:TOKENS_OF])),
         "created": new.created_at or datetime.now(UTC),
     }
@@ -121,8 +121,8 @@ def every(connection: Connection, store: StoreRecord) -> Iterator[Row[Any]]:
 def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
     """The item of a row; ``whole``: with the bytes of its attachments."""
     held = _read_attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
-    snapshots = [None if one is None else Snapshot.model_validate(one) for one in (row.input_snapshot, row.output_snapshot)]
-    given, output = [one if one is None or not held else reattach(one, held.get) for one in snapshots]
+    snapshots = [None if snapshot is None else Snapshot.model_validate(snapshot) for snapshot in (row.input_snapshot, row.output_snapshot)]
+    given, output = [snapshot if snapshot is None or not held else reattach(snapshot, held.get) for snapshot in snapshots]
     return MemoryItem(
         id=row.key,
         content_summary=row.content_summary,
@@ -144,9 +144,9 @@ def _keep_attachments(connection: Connection, store: StoreRecord, attached: Sequ
     Raises:
         InvalidRequest: the store would have more than ``MAX_ATTACHMENTS`` bytes.
     """
-    for one in {one.note.attachment_id: one for one in attached}.values():
-        values = {"store": store.store_id, "group": store.group_id, "sha256": one.note.attachment_id, "data": one.data}
-        connection.execute(_KEEP_ATTACHMENT, {**values, "size": len(one.data), "mime": one.note.mime_type})
+    for attached_once in {attached_once.note.attachment_id: attached_once for attached_once in attached}.values():
+        values = {"store": store.store_id, "group": store.group_id, "sha256": attached_once.note.attachment_id, "data": attached_once.data}
+        connection.execute(_KEEP_ATTACHMENT, {**values, "size": len(attached_once.data), "mime": attached_once.note.mime_type})
     if attached and (size := int(connection.execute(_ATTACHMENTS_SIZE, {"store": store.store_id}).scalar_one())) > MAX_ATTACHMENTS:
         raise InvalidRequest(
             [f"blocks: the attachments of the store {store.name!r} would be {size:,} bytes, more than {MAX_ATTACHMENTS:,}"]
@@ -195,7 +195,7 @@ def known(connection: Connection, store_id: UUID, hashes: Sequence[bytes], model
 def fill(connection: Connection, store_id: UUID, made: Sequence[tuple[ItemToEmbed, Float32]], model: str) -> None:
     """Store new vectors. The items' contents do not change, so they are still theirs; with their store they are gone."""
     if made and (revision := rows.bump_if_there(connection, store_id)) is not None:
-        values = [{"id": one.item_id, "vector": vector, "model": model, "revision": revision} for one, vector in made]
+        values = [{"id": item.item_id, "vector": vector, "model": model, "revision": revision} for item, vector in made]
         connection.execute(_FILL, values)
 
 
@@ -207,8 +207,8 @@ def copy(connection: Connection, store_id: UUID, item_ids: Sequence[UUID], model
 
 def without(connection: Connection, item_ids: Sequence[UUID], models: dict[UUID, str]) -> list[UUID]:
     """Those that have no vector of their store's model (by store)."""
-    found = connection.execute(_WITHOUT, {"ids": list(item_ids)})
-    return [row.item_id for row in found if row.store_id in models and row.embedding_model != models[row.store_id]]
+    rows = connection.execute(_WITHOUT, {"ids": list(item_ids)})
+    return [row.item_id for row in rows if row.store_id in models and row.embedding_model != models[row.store_id]]
 
 
 @owes_vectors(EMBED_ITEMS)

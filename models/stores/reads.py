@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.stores.scoring import StoreCorpus
+from engine.stores.items import StoreCorpus
 from jiyi.protocol.stores import (
     FilePage,
     FilesQuery,
@@ -47,9 +47,9 @@ _PAGE = 2_000
 def listed(connection: Connection, group_id: str, query: StoresQuery) -> StorePage:
     """A page of stores, newest first."""
     values = {"group": group_id, "run": query.run_id, "after": query.after, "one": None, "limit": query.limit + 1}
-    found = [_described(one) for one in fetch(connection, StoreState, _STORES, **values)]
-    more = len(found) > query.limit
-    return StorePage(stores=found[: query.limit], next=found[query.limit - 1].store_id if more else None)
+    stores = [_described(one) for one in fetch(connection, StoreState, _STORES, **values)]
+    more = len(stores) > query.limit
+    return StorePage(stores=stores[: query.limit], next=stores[query.limit - 1].store_id if more else None)
 
 
 def state(connection: Connection, group_id: str, name: str, run_id: str) -> StoreState:
@@ -62,23 +62,23 @@ def state(connection: Connection, group_id: str, name: str, run_id: str) -> Stor
 def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> ItemPage:
     """A page of items, newest first, without the bytes of their attachments."""
     store = rows.need(connection, group_id, query.name, query.run_id)
-    found = items.latest(connection, store, query.limit + 1, query.before)
+    latest = items.latest(connection, store, query.limit + 1, query.before)
     shown = [
         ListedItem(
             **items.item_of(connection, row, whole=False).model_dump(), position=row.position, embedded=row.embedding_model is not None
         )
-        for row in found[: query.limit]
+        for row in latest[: query.limit]
     ]
-    return ItemPage(items=shown, next=shown[-1].position if len(found) > query.limit else None)
+    return ItemPage(items=shown, next=shown[-1].position if len(latest) > query.limit else None)
 
 
 def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> FilePage:
     """A page of the files of a store, in the order of their paths."""
     store = rows.need(connection, group_id, query.name, query.run_id)
     values = {"group": group_id, "store": store.store_id, "state": query.state, "after": query.after, "limit": query.limit + 1}
-    found = fetch(connection, ListedFile, _FILES, **values)
-    more = len(found) > query.limit
-    return FilePage(files=found[: query.limit], next=found[query.limit - 1].file_id if more else None)
+    files = fetch(connection, ListedFile, _FILES, **values)
+    more = len(files) > query.limit
+    return FilePage(files=files[: query.limit], next=files[query.limit - 1].file_id if more else None)
 
 
 def node_map(connection: Connection, group_id: str, query: MapQuery) -> StoreMap:
@@ -89,9 +89,9 @@ def node_map(connection: Connection, group_id: str, query: MapQuery) -> StoreMap
 def operations(connection: Connection, group_id: str, query: OperationsQuery) -> OperationPage:
     """A page of the log, newest first."""
     values = {"group": group_id, "graph": query.graph, "before": query.before, "limit": query.limit + 1}
-    found = [Operation.model_validate(dict(row)) for row in connection.execute(_OPERATIONS, values).mappings()]
-    more = len(found) > query.limit
-    return OperationPage(operations=found[: query.limit], next=found[query.limit - 1].operation_id if more else None)
+    rows = [Operation.model_validate(dict(row)) for row in connection.execute(_OPERATIONS, values).mappings()]
+    more = len(rows) > query.limit
+    return OperationPage(operations=rows[: query.limit], next=rows[query.limit - 1].operation_id if more else None)
 
 
 def _described(found: StoreState) -> StoreState:

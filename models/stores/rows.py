@@ -57,10 +57,10 @@ def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> 
 
 def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> StoreRecord:
     """The same. Raises :class:`NotFound`."""
-    found = find(connection, group_id, name, run_id)
-    if found is None:
+    store = find(connection, group_id, name, run_id)
+    if store is None:
         raise NotFound(f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`")
-    return found
+    return store
 
 
 def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, StoreRecord]:
@@ -81,8 +81,8 @@ def declare(connection: Connection, group_id: str, run_id: str, name: str, kind:
     if row is not None:
         connection.execute(_CHANGE, {**values, "id": row.store_id})
         return row.store_id, "changed"
-    made = connection.execute(_INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}).scalar_one()
-    return made, "made"
+    store_id = connection.execute(_INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}).scalar_one()
+    return store_id, "made"
 
 
 def bump(connection: Connection, store_id: UUID) -> int:
@@ -117,8 +117,8 @@ def delete(connection: Connection, store_id: UUID) -> int:
 
 
 def _kept(row: Row[Any]) -> StoreRecord:
-    found = store_type(row.type)
-    assert found is not None, "it was declared by this service"
+    kind = store_type(row.type)
+    assert kind is not None, "it was declared by this service"
     config = joined(row.config, opened(row.group_id, row.secrets))
     return StoreRecord(
         store_id=row.store_id,
@@ -126,7 +126,7 @@ def _kept(row: Row[Any]) -> StoreRecord:
         run_id=row.run_id,
         name=row.name,
         type=row.type,
-        config=checked(found.config_cls, config, row.name),
+        config=checked(kind.config_cls, config, row.name),
         revision=row.revision,
         state=row.state,
         state_reason=row.state_reason,
@@ -172,10 +172,10 @@ def opened(group_id: str, stored: bytes | None) -> JsonObject:
     if stored is None:
         return {}
     try:
-        found: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(stored)))
+        secrets: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(stored)))
     except InvalidToken:
         raise EmbeddingUnavailable("the secrets of a store were kept with another JIYI_SECRET_KEY: apply its graph again") from None
-    return found
+    return secrets
 
 
 def _cipher(group_id: str) -> Fernet:

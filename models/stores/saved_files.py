@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from engine.parsing.children import parse
-from engine.parsing.limits import Refused
-from engine.stores.changes import Found, Place
-from engine.stores.chunks import chunk_of
+from engine.stores.children import parse
+from engine.stores.chunks import Found, Place, chunk_of
 from engine.stores.items import model_name
+from engine.stores.limits import Refused
 from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.stores import MemoryItem, SavedStore
@@ -57,17 +56,17 @@ OWN_FOLDER = "stores"
 #: Of a file's or folder's name: the limit of Linux's file systems.
 MAX_NAME_BYTES = 255
 #: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the setting says.
-PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
+PSEUDO = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 
 
 def check_path(group_id: str, path: str | None, field: str) -> None:
     """Raises :class:`ConfigError` unless the file may be written where it is to be."""
     if path is None:
         return
-    found = kept_path(group_id, path, field)
-    folder = next(one for one in found.parents if one.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or (found.exists() and not os.access(found, os.W_OK)):
-        raise ConfigError([f"{field}: {found.name!r} cannot be written in its folder: give the service the right to, or another path"])
+    target = kept_path(group_id, path, field)
+    folder = next(parent for parent in target.parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise ConfigError([f"{field}: {target.name!r} cannot be written in its folder: give the service the right to, or another path"])
 
 
 def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
@@ -118,7 +117,7 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def _parts(path: Path, parser: str) -> Generator[Any]:
-    """What a parser of :data:`engine.parsing.child.PARSERS` yields of a file; nothing if there is none.
+    """What a parser of :data:`engine.stores.child.PARSERS` yields of a file; nothing if there is none.
 
     Raises:
         CorruptStoreFile: it is none that the parser reads, or costs too much to be read.
@@ -277,8 +276,8 @@ def roots(group_id: str, *, written: bool = False) -> list[Path]:
     ``written``: where they may be saved to, and loaded from. That is the group's own folder, too; but the default of the setting, the
     service's own pages, is for reading alone.
     """
-    names = [one.strip() for one in get_settings().store_roots.split(os.pathsep) if one.strip()]
-    given = [Path(one.replace("{group}", _file_name(group_id))).resolve() for one in names]
+    names = [name.strip() for name in get_settings().store_roots.split(os.pathsep) if name.strip()]
+    given = [Path(name.replace("{group}", _file_name(group_id))).resolve() for name in names]
     if not written:
         return given
     return [own_folder(group_id).resolve(), *(given if "store_roots" in get_settings().model_fields_set else [])]
@@ -292,7 +291,7 @@ def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     """
     home = get_settings().home.resolve()
     kept = path.is_relative_to(home)
-    return not is_pseudo(path) and any(path.is_relative_to(one) and (not kept or one.is_relative_to(home)) for one in allowed)
+    return not is_pseudo(path) and any(path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed)
 
 
 def own_folder(group_id: str) -> Path:
@@ -332,12 +331,12 @@ def _within(group_id: str, folder: Path, given: str, field: str, *, written: boo
     if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(given).parts):
         raise ConfigError([f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes (UTF-8); give it a shorter one"])
     try:
-        found = (folder / given).resolve()
+        target = (folder / given).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
-    if not is_within(found, roots(group_id, written=written)):
+    if not is_within(target, roots(group_id, written=written)):
         raise ConfigError([f"{field}: {given[:200]!r} is in none of the folders that {SETTING} names"])
-    return found
+    return target
 
 
 def _file_name(group_id: str) -> str:

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from engine.tiers.promotion import PlannedPiece, knowledge_id
+from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
 from jiyi.protocol.knowledge import (
     MAX_IDS,
@@ -58,19 +58,19 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     sources = pieces.sources(connection, group_id, request.entry_ids)
     new = pieces.planned_pieces(group_id, request, sources, now)
     known = pieces.in_force(connection, group_id, new)
-    fresh = [one for one in new if one.planned.knowledge_id not in known]
-    for one in fresh:
-        pieces.store(connection, group_id, request.agent_id, one, now)
-        _record(context, one.planned.knowledge_id, "promoted", request.note, None, one.planned.content)
-    context.enqueue(EMBED_KNOWLEDGE, [(one.planned.knowledge_id, group_id) for one in fresh])
+    fresh = [piece for piece in new if piece.planned.knowledge_id not in known]
+    for piece in fresh:
+        pieces.store(connection, group_id, request.agent_id, piece, now)
+        _record(context, piece.planned.knowledge_id, "promoted", request.note, None, piece.planned.content)
+    context.enqueue(EMBED_KNOWLEDGE, [(piece.planned.knowledge_id, group_id) for piece in fresh])
     marked = [source.entry_id for source in sources if not source.promoted]
     if marked:
         pieces.mark_promoted(connection, group_id, marked, now)
     if fresh or marked:
-        ids = [one.planned.knowledge_id for one in fresh]
+        ids = [piece.planned.knowledge_id for piece in fresh]
         context.audit("knowledge", entry_ids=marked, knowledge_ids=ids, note=request.note)
     done = Promoted(
-        pieces=[_piece(one.planned, known=one.planned.knowledge_id in known) for one in new],
+        pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
         entries=marked,
         already=[source.entry_id for source in sources if source.promoted],
         promoted_at=now,
@@ -88,14 +88,14 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
     pieces.lock_group(context.connection, context.group_id)
     asked = list(dict.fromkeys(request.knowledge_ids))
     rows = pieces.find(context.connection, context.group_id, asked)
-    missing = [str(one) for one in asked if one not in rows]
+    missing = [str(piece_id) for piece_id in asked if piece_id not in rows]
     if missing:
         raise NotFound(f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}")
-    gone = [one for one in asked if rows[one].demoted_at is None]
+    gone = [piece_id for piece_id in asked if rows[piece_id].demoted_at is None]
     if gone:
         pieces.demote(context.connection, context.group_id, gone, datetime.now(UTC))
-        for one in gone:
-            _record(context, one, "demoted", request.reason, rows[one].content, None)
+        for piece_id in gone:
+            _record(context, piece_id, "demoted", request.reason, rows[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
     return Demoted(demoted=gone)
 
@@ -125,8 +125,8 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
         version = NewPiece(PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
         if not pieces.in_force(connection, group_id, [version]):
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
-    for one in dict.fromkeys((new_id, edited)):
-        _record(context, one, "edited", request.reason, row.content, content)
+    for piece_id in dict.fromkeys((new_id, edited)):
+        _record(context, piece_id, "edited", request.reason, row.content, content)
     context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id)])
     context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
     return CurrentVersion(knowledge_id=new_id)
@@ -177,7 +177,7 @@ def preview(connection: Connection, group_id: str, request: PromoteBody) -> Prom
     new = pieces.planned_pieces(group_id, request, sources, datetime.now(UTC))
     known = pieces.in_force(connection, group_id, new)
     return Promoted(
-        pieces=[_piece(one.planned, known=one.planned.knowledge_id in known) for one in new],
+        pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
         already=[source.entry_id for source in sources if source.promoted],
     )
 
@@ -242,14 +242,14 @@ class Draft:
         Raises:
             InvalidRequest: it cannot be promoted like this.
         """
-        said = self.text.strip()
-        if not said and not self.entries:
+        words = self.text.strip()
+        if not words and not self.entries:
             return None
-        own = len(self.entries) == 1 and self.entries[0].content.strip() == said
+        own = len(self.entries) == 1 and self.entries[0].content.strip() == words
         ids = [entry.entry_id for entry in self.entries]
         fields = {"kind": self.kind, "agent_id": self.agent_id, "note": self.note}
         try:
-            return PromoteBody.model_validate({"entry_ids": ids, "text": None if own or not said else said, **fields})
+            return PromoteBody.model_validate({"entry_ids": ids, "text": None if own or not words else words, **fields})
         except ValidationError as error:
             raise InvalidRequest(problems_of(error)) from None
 
@@ -263,8 +263,8 @@ def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Dr
 
 def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> Draft:
     """A cluster of a digest, in the digest's words. Raises :class:`NotFound`."""
-    found = digests.listed(connection, group_id, digest_id)
-    item = next((one for one in found[0].items if one.number == number), None) if found else None
+    listed = digests.listed(connection, group_id, digest_id)
+    item = next((item for item in listed[0].items if item.number == number), None) if listed else None
     if item is None:
         raise NotFound(f"the group {group_id!r} has no such digest")
     drafted = of_entries(connection, group_id, item.entry_ids[:MAX_IDS])
@@ -273,15 +273,15 @@ def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: in
 
 def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> Draft:
     """What was demoted, once more. Raises :class:`NotFound`."""
-    found = find(connection, group_id, knowledge_id)
-    if found is None:
+    piece = find(connection, group_id, knowledge_id)
+    if piece is None:
         raise NotFound(f"the group {group_id!r} has no knowledge {knowledge_id}")
-    return Draft([], found.content, found.kind, found.agent_id)
+    return Draft([], piece.content, piece.kind, piece.agent_id)
 
 
 def entries_of(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[EntryDetail]:
     """These entries of quarantine. Raises :class:`NotFound` if one is not there."""
-    found = quarantine_reads.some_entries(connection, group_id, ids)
-    if len(found) < len(set(ids)):
+    rows = quarantine_reads.some_entries(connection, group_id, ids)
+    if len(rows) < len(set(ids)):
         raise NotFound(f"entry: the quarantine of the group {group_id!r} does not have all of these")
-    return found
+    return rows

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, any_, exists, func, insert, no
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
-from engine.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
+from engine.tiers.quarantine import MAX_ENTRIES, Cluster, Digest, Entry
 from jiyi.protocol.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
 from models.accounts import audit
 from models.accounts.tables import Group
@@ -87,17 +87,17 @@ def store(
             "digest_id": digest_id,
             "number": number,
             "group_id": group_id,
-            "topic": one.topic,
-            "summary": one.summary,
-            "keywords": list(one.cluster.keywords),
-            "entry_ids": [UUID(entry.entry_id) for entry in one.cluster.entries],
-            "evidence": list(one.evidence),
-            "sessions": one.cluster.sessions,
-            "first_at": one.cluster.first,
-            "last_at": one.cluster.last,
-            "llm": one.llm,
+            "topic": cluster.topic,
+            "summary": cluster.summary,
+            "keywords": list(cluster.cluster.keywords),
+            "entry_ids": [UUID(entry.entry_id) for entry in cluster.cluster.entries],
+            "evidence": list(cluster.evidence),
+            "sessions": cluster.cluster.sessions,
+            "first_at": cluster.cluster.first,
+            "last_at": cluster.cluster.last,
+            "llm": cluster.llm,
         }
-        for number, one in enumerate(summed, 1)
+        for number, cluster in enumerate(summed, 1)
     ]
     if rows:
         connection.execute(insert(DigestItemRow), rows)

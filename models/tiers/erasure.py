@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, literal_column, select, table, text
 
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 from models.erasure.matching import note_ids
 from models.erasure.parts import Part, Scrubbed, register

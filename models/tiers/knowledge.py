@@ -71,10 +71,10 @@ def by_words(connection: Connection, group_id: str, question: MemoryQuestion, mo
     latest = by_word.order_by(_K.promoted_at.desc(), _K.knowledge_id).limit(MAX_BY_WORDS)
     rows = connection.execute(latest).all() if without and wanted else []
     has = [set(row.tokens.split()) for row in rows]
-    rarity = {term: 1 / (1 + sum(term in one for one in has)) for term in wanted}
+    rarity = {term: 1 / (1 + sum(term in terms for terms in has)) for term in wanted}
     total = sum(rarity.values())
-    found = [_item(row, sum(rarity[term] for term in wanted if term in one) / total, None) for row, one in zip(rows, has, strict=True)]
-    return sorted(found, key=lambda item: -item.score), without
+    items = [_item(row, sum(rarity[term] for term in wanted if term in terms) / total, None) for row, terms in zip(rows, has, strict=True)]
+    return sorted(items, key=lambda item: -item.score), without
 
 
 def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
@@ -85,7 +85,7 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
     """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
-    rows = [{"id": one.subject_id, "content": one.content, "vector": vector, "model": model} for one, vector in vectors]
+    rows = [{"id": text.subject_id, "content": text.content, "vector": vector, "model": model} for text, vector in vectors]
     if rows:
         connection.execute(_FILL, rows)
 
@@ -212,8 +212,8 @@ def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[C
 
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail | None:
     """A piece, in force or not, with what became of it."""
-    found = find(connection, group_id, knowledge_id)
-    return None if found is None else KnowledgeDetail(**dict(found), history=history(connection, group_id, knowledge_id))
+    piece = find(connection, group_id, knowledge_id)
+    return None if piece is None else KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
 
 
 def whole_history(connection: Connection, group_id: str, piece: PieceDetail) -> list[Change]:
@@ -223,21 +223,21 @@ def whole_history(connection: Connection, group_id: str, piece: PieceDetail) -> 
     at: PieceDetail | None = piece
     while at is not None and at.knowledge_id not in versions and len(versions) < MAX_VERSIONS:
         versions.add(at.knowledge_id)
-        found = history(connection, group_id, at.knowledge_id)
-        changes.update({(change.action, change.at, change.before, change.after): change for change in found})
+        own = history(connection, group_id, at.knowledge_id)
+        changes.update({(change.action, change.at, change.before, change.after): change for change in own})
         at = None if at.replaces is None else find(connection, group_id, at.replaces)
     return sorted(changes.values(), key=lambda change: change.at, reverse=True)
 
 
 def _ids(texts: Any) -> list[UUID]:
     """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
-    found: list[UUID] = []
+    ids: list[UUID] = []
     for name in texts if isinstance(texts, list) else []:
         try:
-            found.append(UUID(name))
+            ids.append(UUID(name))
         except (ValueError, TypeError, AttributeError):
             continue
-    return found
+    return ids
 
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:

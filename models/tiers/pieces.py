@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, case, text
 from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
-from engine.tiers.promotion import PlannedPiece, plan
+from engine.tiers.quarantine import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.tier_questions import Kind
@@ -55,11 +55,11 @@ def sources(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) ->
     asked = list(dict.fromkeys(entry_ids))
     if not asked:
         return []
-    found = {row["entry_id"]: Source(**row) for row in connection.execute(_SOURCES, {"group": group_id, "ids": asked}).mappings()}
-    missing = [str(one) for one in asked if one not in found]
+    sources = {row["entry_id"]: Source(**row) for row in connection.execute(_SOURCES, {"group": group_id, "ids": asked}).mappings()}
+    missing = [str(source_id) for source_id in asked if source_id not in sources]
     if missing:
         raise NotFound(f"entry_ids: the quarantine of the group {group_id!r} has no {', '.join(missing[:3])}")
-    return [found[one] for one in asked]
+    return [sources[source_id] for source_id in asked]
 
 
 def planned_pieces(group_id: str, body: PromoteBody, sources: Sequence[Source], now: datetime) -> list[NewPiece]:
@@ -77,7 +77,7 @@ def planned_pieces(group_id: str, body: PromoteBody, sources: Sequence[Source], 
             for source in sources
             for planned in _pieces_of(source, group_id, body, now)
         ]
-    once = list({one.planned.knowledge_id: one for one in reversed(new)}.values())[::-1]
+    once = list({piece.planned.knowledge_id: piece for piece in reversed(new)}.values())[::-1]
     if not once:
         raise InvalidRequest(["text: there is nothing in it to keep"])
     return once
@@ -89,13 +89,13 @@ def _kind(body: PromoteBody, source: Source) -> Kind:
 
 
 def _pieces_of(source: Source, group_id: str, body: PromoteBody, now: datetime) -> list[PlannedPiece]:
-    said = {**source.metadata, "node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
-    return plan(source.content, group_id=group_id, promoted_at=now, agent_id=body.agent_id, entry_ids=[source.entry_id], metadata=said)
+    metadata = {**source.metadata, "node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
+    return plan(source.content, group_id=group_id, promoted_at=now, agent_id=body.agent_id, entry_ids=[source.entry_id], metadata=metadata)
 
 
 def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
     """Those of the pieces that are in force."""
-    ids = [one.planned.knowledge_id for one in new]
+    ids = [piece.planned.knowledge_id for piece in new]
     return {row.knowledge_id for row in connection.execute(_FIND, {"group": group_id, "ids": ids}) if row.demoted_at is None}
 
 
@@ -113,8 +113,8 @@ def store(connection: Connection, group_id: str, agent_id: str | None, new: NewP
         "tokens": _tokens(planned.content),
     }
     stored = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
-    said, same = stored.excluded, _K.content == stored.excluded.content
-    again = {name: said[name] for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")}
+    excluded, same = stored.excluded, _K.content == stored.excluded.content
+    again = {name: excluded[name] for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")}
     kept = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
     anew = {"demoted_at": None, "replaced_by": None, **again, **kept}
     connection.execute(stored.on_conflict_do_update(index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.tiers.screening import SENTENCES, IngressRules, Verdict
+from engine.tiers.quarantine import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted
@@ -153,8 +153,8 @@ def lock_group(connection: Connection, group_id: str) -> None:
 
 def working_memory(connection: Connection, group_id: str) -> list[Entry]:
     """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under :func:`lock_group`."""
-    found = working.read(group_id)
-    return found if found is not None else _rebuild(connection, group_id)
+    entries = working.read(group_id)
+    return entries if entries is not None else _rebuild(connection, group_id)
 
 
 def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
@@ -211,10 +211,10 @@ def set_flags(connection: Connection, group_id: str, entry_id: UUID, flags: Sequ
 
 def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list[UUID]]:
     """Entries of working memory whose time is over and was not noted yet, by group."""
-    found: dict[str, list[UUID]] = {}
+    expired_ids: dict[str, list[UUID]] = {}
     for row in connection.execute(_EXPIRED, {"now": now, "limit": limit}):
-        found.setdefault(row.group_id, []).append(row.entry_id)
-    return found
+        expired_ids.setdefault(row.group_id, []).append(row.entry_id)
+    return expired_ids
 
 
 def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestState | None:
@@ -238,7 +238,7 @@ def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -
 
 def sentence(reason: str | None, details: JsonMapping) -> str:
     """Why an entry was refused, translatable; empty if it was not, or for a reason that this version does not know."""
-    known = {str(name): said for name, said in SENTENCES.items()}
+    known = {str(name): sentence for name, sentence in SENTENCES.items()}
     try:
         return known[reason or ""].filled(details)
     except KeyError:

@@ -120,8 +120,8 @@ def entries(connection: Connection, group_id: str, wanted: WantedEntries, before
 def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[EntryDetail]:
     """Those of the ids that this group has, in the order of the ids; of their texts at most so many characters."""
     statement = select(*_columns(EntryDetail, chars)).where(*_in_sight(group_id), _Q.entry_id.in_(ids))
-    found = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
-    return [found[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in found]
+    rows = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
+    return [rows[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in rows]
 
 
 def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
@@ -170,8 +170,8 @@ def outcomes(connection: Connection, group_id: str, since: datetime | None = Non
     statement = select(outcome, func.count().label("entries")).where(*_in_sight(group_id), _Q.screened_at.is_not(None))
     if since is not None:
         statement = statement.where(_Q.received_at >= since)
-    found = connection.execute(statement.group_by("outcome").order_by(desc("entries"), "outcome"))
-    return {row.outcome: row.entries for row in found}
+    rows = connection.execute(statement.group_by("outcome").order_by(desc("entries"), "outcome"))
+    return {row.outcome: row.entries for row in rows}
 
 
 def rejections(connection: Connection, group_id: str) -> dict[str, int]:

@@ -19,12 +19,10 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from engine.providers.web_engines import chosen
-from engine.providers.web_search import SearchOptions, SearchResult
+from engine.providers.embedder_specs import thresholds_of
+from engine.providers.web_search import SearchOptions, SearchResult, chosen
 from engine.retrieval.ranking import MIN_NORM
-from engine.retrieval.thresholds import thresholds_of
-from engine.tiers.answer import SECONDS, Gathered, Reader, Skipped, gather, merge
-from engine.tiers.web_searcher import Searcher, items_of
+from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.once import once
 from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem
@@ -81,10 +79,10 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
     readers: dict[Tier, Reader] = {"working": lambda: _working(asked), "longterm": lambda: _longterm(asked)}
     if query.web_results:
         readers["web"] = lambda: _web(asked)
-    found = gather(readers, seconds)
-    if asked.note and found.tiers["longterm"].state == "ok":
-        found.tiers["longterm"] = found.tiers["longterm"].model_copy(update={"message": asked.note})
-    return _answer(asked, found)
+    results = gather(readers, seconds)
+    if asked.note and results.tiers["longterm"].state == "ok":
+        results.tiers["longterm"] = results.tiers["longterm"].model_copy(update={"message": asked.note})
+    return _answer(asked, results)
 
 
 def throttle(group_id: str) -> None:
@@ -154,17 +152,17 @@ def _longterm(asked: _TierQuery) -> list[TierItem]:
         _embed(asked, used)
         with snapshot() as connection:  # else a piece that gets its vector, or other words, between the two is found by neither
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
-            found: list[TierItem] = []
+            items: list[TierItem] = []
             if asked.vector is not None and asked.model is not None:
                 limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot, too, is shown once
                 near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
-                found = [item for item in near if _is_near(item, question, asked.model)]
+                items = [item for item in near if _is_near(item, question, asked.model)]
     except DATABASE_ERRORS as error:
         raise TierAway(f"long-term memory cannot be read: the database is away ({type(error).__name__})") from error
     if without:
         why = asked.note or f"{without:,} pieces are not embedded yet"
         asked.note = f"{why}: found by their words"
-    return [*found, *(item for item in by_words if _has_words(item, question))]
+    return [*items, *(item for item in by_words if _has_words(item, question))]
 
 
 def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
@@ -209,9 +207,9 @@ def _web(asked: _TierQuery) -> list[TierItem]:
     query = asked.query
     options = SearchOptions(max_results=query.web_results, search_type=query.search_type, domains=query.domains)
     session_id = query.asking_session or query.session_id or NO_SESSION
-    found = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
-    asked.web_answer = found.answer
-    return items_of(found)
+    results = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
+    asked.web_answer = results.answer
+    return items_of(results)
 
 
 log = logging.getLogger(__name__)
@@ -236,8 +234,8 @@ class SharedCache:
 
     def get(self, group_id: str, key: str) -> SearchResult | None:
         try:
-            found = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
-            return None if found is None else SearchResult.model_validate_json(found)
+            stored = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
+            return None if stored is None else SearchResult.model_validate_json(stored)
         except (redis.RedisError, ValidationError) as error:  # or another version has written it
             log.warning("what a web search found lately cannot be read: %s", type(error).__name__)
             return None

@@ -65,12 +65,12 @@ def list_session(context: Context, request: TiersWanted) -> TiersPage:
     What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
     quarantine, too.
     """
-    found = _page(context, request, _visible(context, request.layer))
-    if not found.rows and request.before is None:
-        said = counts(context.connection, context.group_id, KnowledgeFilter(session_id=request.session_id))
-        if not any(said[layer] for layer in _visible(context)):
+    page = _page(context, request, _visible(context, request.layer))
+    if not page.rows and request.before is None:
+        counted = counts(context.connection, context.group_id, KnowledgeFilter(session_id=request.session_id))
+        if not any(counted[layer] for layer in _visible(context)):
             raise NotFound(f"session_id: nothing is known of a session {request.session_id!r}")
-    return found
+    return page
 
 
 @read(scope="admin")
@@ -89,19 +89,19 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
 
     Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
     """
-    found = knowledge.detail(context.connection, context.group_id, request.knowledge_id)
-    if found is None:
+    piece = knowledge.detail(context.connection, context.group_id, request.knowledge_id)
+    if piece is None:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} has no knowledge {request.knowledge_id}")
-    return found
+    return piece
 
 
 @action("knowledge.history")
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
-    found = knowledge.history(context.connection, context.group_id, request.knowledge_id)
-    if not found:
+    changes = knowledge.history(context.connection, context.group_id, request.knowledge_id)
+    if not changes:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} never had knowledge {request.knowledge_id}")
-    return found
+    return changes
 
 
 @action("quarantine.outcome")
@@ -150,9 +150,9 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
 
 
 def _page(context: Context, wanted: TiersWanted, layers: list[Layer]) -> TiersPage:
-    found = entries(context.connection, context.group_id, wanted, layers=layers, before=wanted.before)
-    counts = {layer: count for layer, count in found.counts.items() if layer in layers}
-    return TiersPage(rows=found.rows, counts=counts, next=None if found.next is None else place(found.rows[-1]))
+    rows = entries(context.connection, context.group_id, wanted, layers=layers, before=wanted.before)
+    counts = {layer: count for layer, count in rows.counts.items() if layer in layers}
+    return TiersPage(rows=rows.rows, counts=counts, next=None if rows.next is None else place(rows.rows[-1]))
 
 
 def entries(
@@ -192,8 +192,8 @@ def place(row: Knowledge) -> Place:
 def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None = None, now: datetime | None = None) -> dict[Layer, int]:
     """Entries in each layer that the filter lets through."""
     counted = select(_E.layer, func.count().label("entries")).where(*_conditions(wanted or KnowledgeFilter())).group_by(_E.layer)
-    found = {row.layer: row.entries for row in connection.execute(counted, _sources(group_id, now))}
-    return {layer: found.get(layer, 0) for layer in LAYERS}
+    counted_rows = {row.layer: row.entries for row in connection.execute(counted, _sources(group_id, now))}
+    return {layer: counted_rows.get(layer, 0) for layer in LAYERS}
 
 
 def _sources(group_id: str, now: datetime | None) -> dict[str, str | datetime]:

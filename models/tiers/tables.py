@@ -88,7 +88,7 @@ class KnowledgeRow(Base):
         Index("knowledge_group_id_promoted_at_knowledge_id_idx", "group_id", "promoted_at", "knowledge_id"),
     )
 
-    #: Follows from group, agent and content (``engine.tiers.promotion.knowledge_id``).
+    #: Follows from group, agent and content (``engine.tiers.quarantine.knowledge_id``).
     knowledge_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     #: NULL: the whole group's.

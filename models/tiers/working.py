@@ -82,11 +82,11 @@ def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
         pipe.get(whole)
         pipe.zrevrange(order, 0, -1)
         pipe.hgetall(entries)
-        is_whole, ids, found = pipe.execute()
-    if is_whole is None or not int(is_whole) == len(ids) == len(found):  # also if only some of the keys were evicted
+        is_whole, ids, values = pipe.execute()
+    if is_whole is None or not int(is_whole) == len(ids) == len(values):  # also if only some of the keys were evicted
         return None
     now = now or datetime.now(UTC)
-    return [entry for entry in (_load(found[entry_id]) for entry_id in ids) if entry.expires_at > now]
+    return [entry for entry in (_load(values[entry_id]) for entry_id in ids) if entry.expires_at > now]
 
 
 def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> list[UUID]:
@@ -98,7 +98,7 @@ def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> lis
     arguments: list[Any] = [WM_ENTRIES, _lives(), len(entries), int(whole)]
     for entry in entries:
         arguments += [str(entry.entry_id), entry.created_at.timestamp(), _dump(entry)]
-    return [UUID(found.decode()) for found in cast("list[bytes]", _run(_PUSH, group_id, arguments))]
+    return [UUID(entry_id.decode()) for entry_id in cast("list[bytes]", _run(_PUSH, group_id, arguments))]
 
 
 def remove(group_id: str, entry_ids: Iterable[UUID]) -> int:
@@ -110,9 +110,9 @@ def remove(group_id: str, entry_ids: Iterable[UUID]) -> int:
 def flag(group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
     """Give an entry other flags, if it is there. Under the group's lock, as all that changes entries."""
     _, entries, _ = valkey_keys.working(group_id)
-    found = cast("bytes | None", valkey().hget(entries, str(entry_id)))
-    if found is not None:
-        valkey().hset(entries, str(entry_id), _dump(replace(_load(found), flags=tuple(flags))))
+    stored = cast("bytes | None", valkey().hget(entries, str(entry_id)))
+    if stored is not None:
+        valkey().hset(entries, str(entry_id), _dump(replace(_load(stored), flags=tuple(flags))))
 
 
 def count(group_id: str, **numbers: int) -> None:
@@ -126,8 +126,8 @@ def count(group_id: str, **numbers: int) -> None:
 
 def stats(group_id: str) -> dict[str, int]:
     """What was counted: ``accepted``, ``rejected`` and ``rejected_<reason>``, ``fallen_out``, ``expired``."""
-    found = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.working_stats(group_id)))
-    return {name.decode(): int(number) for name, number in sorted(found.items())}
+    counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.working_stats(group_id)))
+    return {name.decode(): int(number) for name, number in sorted(counted.items())}
 
 
 def size(group_id: str) -> int:

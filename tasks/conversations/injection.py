@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from engine.conversations import intents, profiles
+from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
-from engine.text.topics import topics_of
+from engine.text.statements import topics_of
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import KINDS, ContextRequest, InjectedContext, InjectedMemory, InjectRequest, QueryAnalysis
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
@@ -54,7 +54,7 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
     with unit_of_work() as connection:
         there = injections.agent_is_there(connection, name)
         keywords = injections.industry_keywords(connection, group_id) if there else {}
-    analysis = intents.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
+    analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
     if not there or len(query) < LEAST_QUERY_CHARS:
         return InjectedContext(context="", tokens=0, intent=analysis.intent, memories=[])
     now = request.now or datetime.now(UTC)
@@ -137,7 +137,7 @@ def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
     with unit_of_work() as connection:
         profile = injections.find_profile(connection, name, request.user_id)
-    return () if profile is None else tuple(profiles.lines(profile, language_of(query)))
+    return () if profile is None else tuple(memories.lines(profile, language_of(query)))
 
 
 def _memories(rendered: Rendered) -> list[InjectedMemory]:

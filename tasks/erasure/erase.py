@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from engine.erasure.names import Names
+from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

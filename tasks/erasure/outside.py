@@ -99,18 +99,18 @@ def _backups(progress: Progress) -> float | None:
 
 def _proof(progress: Progress) -> float | None:
     """Look for what is left; with nothing left the erasure is done."""
-    found = traces.Proof()
+    proof = traces.Proof()
     whom = progress.whom
     with unit_of_work() as connection:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
         ids = noted_ids(connection, progress.erasure_id)
-        traces.look_through_tables(connection, found, progress.group_id, whom, ids)
-    traces.look_through_valkey(found, progress.group_id, whom, ids)
-    traces.look_through_logs(found, whom)
+        traces.look_through_tables(connection, proof, progress.group_id, whom, ids)
+    traces.look_through_valkey(proof, progress.group_id, whom, ids)
+    traces.look_through_logs(proof, whom)
     with unit_of_work() as connection:
         now = datetime.now(UTC)
-        report = _report(connection, progress, found, now)
-        if not found.left:
+        report = _report(connection, progress, proof, now)
+        if not proof.left:
             note(progress, now)
             finish(connection, progress, report)
             return None

@@ -20,7 +20,7 @@ from celery import shared_task
 from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
-from engine.operations.deadlines import deadline
+from engine.operations import deadline
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
 from jiyi.protocol.base import JsonMapping
@@ -306,7 +306,7 @@ class Turns:
         group = self._groups.get(group_id)
         if group is None:
             if len(self._groups) >= MOST_GROUPS:
-                idle = [one for one, known in self._groups.items() if not known.running and not known.waiting]
+                idle = [name for name, known in self._groups.items() if not known.running and not known.waiting]
                 for one in sorted(idle, key=lambda name: self._groups[name].at)[: MOST_GROUPS // 10]:
                     del self._groups[one]
             group = self._groups[group_id] = _Group(at=now)

@@ -1,4 +1,4 @@
-"""How scheduled jobs run. The catalogue of them is ``engine.operations.jobs``.
+"""How scheduled jobs run. The catalogue of them is ``engine.operations``.
 
 A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs are rows
 of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two beats, a beat
@@ -21,7 +21,7 @@ from typing import Any, NotRequired, TypedDict
 from celery import shared_task
 from sqlalchemy import Connection, text
 
-from engine.operations.jobs import JOBS, Job
+from engine.operations import JOBS, Job
 from jiyi.errors import JiyiError, NotAllowed
 from jiyi.protocol.base import JsonObject
 from jiyi.settings import Settings, get_settings
@@ -134,7 +134,7 @@ FUNCTIONS: dict[str, JobFunction] = {}
 
 
 def job(name: str) -> Callable[[JobFunction], JobFunction]:
-    """Make a function what the job ``name`` of the catalogue (``engine.operations.jobs``) does, with the Celery task that runs it.
+    """Make a function what the job ``name`` of the catalogue (``engine.operations``) does, with the Celery task that runs it.
 
     Its docstring says why it is safe to repeat. It has to look at ``run.dry``, write through ``run.transaction`` or
     ``run.repeat`` in small pieces, and record what it changes of memories (``models.accounts.audit``).

@@ -203,7 +203,7 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     until = time.monotonic() + kind.time_limit
     batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
     work = list(zip(claims, batches, strict=True))
-    first = [one for one in work if one[0].attempts == 1]
+    first = [claim for claim in work if claim[0].attempts == 1]
     with lease_renewer.holding(*batches):  # those that have to wait for others, too
         return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
 

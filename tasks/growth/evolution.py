@@ -9,16 +9,16 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from engine.growth import skills, workflows
+from engine.growth import skills
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
+from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction
 from engine.growth.trajectories import compress as compress_steps
-from engine.growth.trajectories import satisfaction
 from engine.heads.local import heads
 from engine.providers import llms
+from engine.providers.embedder_specs import thresholds_of
 from engine.providers.embedders import embedder
-from engine.retrieval.thresholds import thresholds_of
 from jiyi.errors import BadReply
 from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
@@ -117,7 +117,7 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     ran = evolution.trajectories_of(connection, name)
-    return [(pattern, workflows.draft_workflow(pattern, workflows.runs_of(pattern, ran))) for pattern in workflows.chains(ran)]
+    return [(pattern, draft_workflow(pattern, runs_of(pattern, ran))) for pattern in chains(ran)]
 
 
 def _written(

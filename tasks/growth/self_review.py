@@ -9,12 +9,12 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.growth.pains import MetaMemory, SelfReflected
 from engine.growth.questions import SelfReflection
-from engine.growth.self_review import MetaMemory, SelfReflected
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
 from engine.providers.questions import A, Question, Triple
-from engine.reflection.reflect import Thought
+from engine.reflection import Thought
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.growth import SELF_TRIGGERS

@@ -40,7 +40,7 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
     """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that were read."""
     if request.query is None:
         with unit_of_work() as connection:
-            found = storage.search(connection, actor.group_id, request)
+            items = storage.search(connection, actor.group_id, request)
     else:
         with unit_of_work() as connection:
             engine, spec = in_use(connection)
@@ -48,10 +48,10 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
         vector = query_vector(engine, request.query)
         with unit_of_work() as connection:
             embedding_models.hold(connection, engine.model, spec, len(vector))
-            found = storage.search(connection, actor.group_id, request, vector, engine.model)
+            items = storage.search(connection, actor.group_id, request, vector, engine.model)
     if request.refresh_ttl:
-        actions.refresh(actor.group_id, [item_id for item_id, _ in found])
-    return ItemRows(items=[item for _, item in found])
+        actions.refresh(actor.group_id, [item_id for item_id, _ in items])
+    return ItemRows(items=[item for _, item in items])
 
 
 def _complete(group_id: str, request: SearchItems) -> None:

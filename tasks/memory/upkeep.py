@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.memory.appraisal import Appraisal, appraise, missing
+from engine.memory import Appraisal, appraise, missing
 from engine.providers.embedder_specs import texts_at_once
 from engine.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable

@@ -11,10 +11,10 @@ from typing import Any
 
 from celery import shared_task
 
-from engine.operations import jobs
-from engine.operations.jobs import BACKUP_SECONDS, JOBS
+from engine import operations as jobs
+from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
-from engine.providers.llm_usage import on_usage
+from engine.providers.llm_prompts import on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
@@ -171,7 +171,7 @@ def back_up(run: Run) -> None:
 
 @job("verify_backup")
 def verify_backup(run: Run) -> None:
-    """Look whether there is a backup that is young enough and can be read.
+    """Look whether there is a backup that is young enough and can be read; one is wanted where the job ``backup`` is on, or there was one.
 
     Safe to repeat because it only reads.
     """
@@ -181,7 +181,7 @@ def verify_backup(run: Run) -> None:
         since = backups.first_stored(connection)
     wanted = since is not None and run.now - since > longest
     if newest is None:
-        if wanted:
+        if wanted and get_settings().backup_hours:
             raise BackupError(f"there is no backup in {backups.folder()}: make one with `jiyi backup`")
         run.summary["backup"] = None
         return
@@ -215,7 +215,7 @@ def _active() -> ActiveLLM:
     if settings.llm == llms.RULES:
         return ActiveLLM(vendor=llms.RULES, model=llms.llm().model, breaker=None, problem=None)
     try:
-        endpoint = llms.endpoint(settings)
+        endpoint = llms.llm_endpoint(settings)
     except SettingsError as error:
         return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
     missing = endpoint.preset.needs_key and endpoint.api_key is None

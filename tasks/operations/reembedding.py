@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Connection
 
-from engine.providers.embedder_matrix import conversion
-from engine.providers.embedder_specs import LOCAL, SETTING, chosen, complete, model_of
+from engine.providers.embedder_specs import LOCAL, SETTING, chosen, complete, conversion, model_of
 from engine.providers.embedders import embedder_of
 from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse

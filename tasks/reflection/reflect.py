@@ -12,9 +12,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine import reflection
 from engine.providers import llms
-from engine.reflection import reflect as reflection
-from engine.reflection.reflect import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
+from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import numpy as np
 
-from engine.operations.deadlines import seconds_left
-from engine.providers import rerankers
+from engine.operations import seconds_left
+from engine.providers import llms
 from engine.retrieval import ordering
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Component, Order, Ranked
@@ -169,14 +169,14 @@ def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int
     reordered, why = [], ""
     for text, result in zip(question.request.texts, results, strict=True):
         scores: list[float] | None = None
-        rows = [row for row in result.best_rows.tolist() if row in shown][: rerankers.MOST_DOCUMENTS]
+        rows = [row for row in result.best_rows.tolist() if row in shown][: llms.MOST_DOCUMENTS]
         if len(rows) > 1 and not why:
             try:
                 scores = _scores(question, text, [shown[row].text for row in rows], until - time.monotonic())
             except (RerankerUnavailable, SettingsError) as error:
                 why = f"not reranked: {error}"
         note = "; ".join(part for part in (result.debug.note, why) if part)
-        debug = result.debug.model_copy(update={"note": note, "reranker": rerankers.reranker().model if scores else ""})
+        debug = result.debug.model_copy(update={"note": note, "reranker": llms.reranker().model if scores else ""})
         order = np.arange(result.best_rows.size) if scores is None else _order(result, rows, scores, shown)
         by_row = {} if scores is None else dict(zip(rows, scores, strict=True))
         reordered.append(replace(result, debug=debug, reranked=by_row).only(order[: question.request.top_k]))
@@ -188,7 +188,7 @@ def _scores(question: ParsedQuestion, text: str, documents: list[str], seconds: 
         raise RerankerUnavailable("there was no time left for it")
     counted = {part.text for part in question.dialogue}
     query = "\n".join(message.text for message in question.request.messages if message.text in counted) or text
-    return rerankers.reranker().relevance(query, documents, seconds)
+    return llms.reranker().relevance(query, documents, seconds)
 
 
 def _order(result: Result, rows: list[int], scores: list[float], described: Mapping[int, Shown]) -> Order:

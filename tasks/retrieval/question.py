@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.providers.embedder_specs import chosen, model_of
 from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
-from engine.providers.rerankers import MOST_DOCUMENTS, OFF
+from engine.providers.llms import MOST_DOCUMENTS, OFF
 from engine.retrieval.ordering import LOOKED_AT
 from engine.retrieval.query import Part, parts_of, sentences_of, vector_of, words_of
 from engine.retrieval.ranking import Weights

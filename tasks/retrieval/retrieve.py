@@ -15,7 +15,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.heads.local import heads
-from engine.operations.deadlines import check_deadline
+from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import Shown
 from engine.retrieval.query import vector_of

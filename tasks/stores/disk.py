@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from engine.stores.changes import Found, Place
+from engine.stores.chunks import Found, Place
 from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.saved_files import is_within

@@ -47,22 +47,22 @@ def embed_items(batch: Batch) -> None:
     stores: dict[UUID, _OfStore] = {}
     for store, wanted in _items_by_store(batch):
         try:
-            one = _embed(store, wanted)
+            own = _embed(store, wanted)
         except (ProviderUnavailable, SettingsError) as error:
             batch.put_off([item.item_id for item in wanted], str(error))
             continue
-        if one is not None:
-            stores[store.store_id] = one
+        if own is not None:
+            stores[store.store_id] = own
     with batch.finish() as (connection, owed):
         mine = set(owed)
-        for store_id, one in sorted(stores.items()):
-            if one.made:
-                one.embedder.hold(connection, len(next(iter(one.made.values()))))
-            new = [(item, one.made[item.content_hash]) for item in one.wanted if item.item_id in mine and item.content_hash in one.made]
-            same = [item.item_id for item in one.wanted if item.item_id in mine and item.content_hash not in one.made]
-            items_.fill(connection, store_id, new, one.embedder.model)
-            items_.copy(connection, store_id, same, one.embedder.model)
-        models = {store_id: one.embedder.model for store_id, one in stores.items()}
+        for store_id, own in sorted(stores.items()):
+            if own.made:
+                own.embedder.hold(connection, len(next(iter(own.made.values()))))
+            new = [(item, own.made[item.content_hash]) for item in own.wanted if item.item_id in mine and item.content_hash in own.made]
+            same = [item.item_id for item in own.wanted if item.item_id in mine and item.content_hash not in own.made]
+            items_.fill(connection, store_id, new, own.embedder.model)
+            items_.copy(connection, store_id, same, own.embedder.model)
+        models = {store_id: own.embedder.model for store_id, own in stores.items()}
         batch.again.extend(items_.without(connection, owed, models))
 
 
@@ -82,8 +82,8 @@ def _embed(store: StoreRecord, wanted: list[ItemToEmbed]) -> _OfStore | None:
             return None
         known = items_.known(connection, store.store_id, [item.content_hash for item in wanted], embedder.model)
     missing = {item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known}
-    made = embedder.passages(list(missing.values())) if missing else ()
-    return _OfStore(embedder, wanted, dict(zip(missing, made, strict=True)))
+    vectors = embedder.passages(list(missing.values())) if missing else ()
+    return _OfStore(embedder, wanted, dict(zip(missing, vectors, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +122,5 @@ def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedd
         return StoreEmbedder(embedder, given.params, spec)
     key = "" if given.api_key is None else given.api_key.get_secret_value()
     name = given.params.model_path or given.model if given.provider == "local" else given.model
-    made = own_embedder(vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id)
-    return StoreEmbedder(made, given.params, "")
+    engine = own_embedder(vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id)
+    return StoreEmbedder(engine, given.params, "")

@@ -12,11 +12,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.parsing.children import parse
-from engine.parsing.limits import Refused
-from engine.stores.changes import Changes, Found, changes
-from engine.stores.chunks import chunk_of, day_of, limits_of
+from engine.stores.children import parse
+from engine.stores.chunks import Changes, Found, changes, chunk_of, day_of, limits_of
 from engine.stores.file_texts import Unusable, suffix_of
+from engine.stores.limits import Refused
 from jiyi.errors import ConfigError
 from jiyi.stores.types import FileMemoryConfig, FileSource
 from models.db.connection import unit_of_work
@@ -63,10 +62,10 @@ def scan_files(batch: Batch) -> None:
                 continue
         sources = _look_through(store)
         look = sources.look
-        made = changes(look.found, known, partial(_digest_of, sources), look.could_not_see)
+        changed = changes(look.found, known, partial(_digest_of, sources), look.could_not_see)
         with batch.finish() as (connection, owed):
             if owed:
-                _apply_changes(connection, store, made)
+                _apply_changes(connection, store, changed)
                 file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", "; ".join(look.notes[:MAX_NOTES]))
         wake(INDEX, EMBED_ITEMS)
 
@@ -98,7 +97,7 @@ def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
 
 def _look_through(store: StoreRecord) -> _Sources:
     allowed = saved_files.roots(store.group_id)
-    found: dict[tuple[str, str], Found] = {}
+    files: dict[tuple[str, str], Found] = {}
     whole, roots = Look(), dict[str, Path]()
     for source in store.config.file_sources:
         try:
@@ -107,10 +106,10 @@ def _look_through(store: StoreRecord) -> _Sources:
             whole.notes.append(str(error))
             continue
         look = disk.look_through(source, root, allowed)
-        found.update((one.place, one) for one in look.found)
+        files.update((file.place, file) for file in look.found)
         whole.notes += look.notes
         whole.unseen += look.unseen
-    whole.found = sorted(found.values(), key=lambda one: one.place)
+    whole.found = sorted(files.values(), key=lambda one: one.place)
     return _Sources(roots, allowed, whole)
 
 
@@ -163,7 +162,7 @@ def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> E
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
-#: Seconds after which a run begins no further file: one costs up to :class:`engine.parsing.limits.Limits`, so many hostile ones of a group
+#: Seconds after which a run begins no further file: one costs up to :class:`engine.stores.limits.Limits`, so many hostile ones of a group
 #: would hold the thread, and other groups' work, for half an hour.
 RUN_SECONDS = 60.0
 #: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for
@@ -180,17 +179,17 @@ def index_file(batch: Batch) -> None:
     """
     with unit_of_work() as connection:
         files = file_rows.find(connection, batch.group_id, batch.subject_ids)
-        found = rows.by_ids(connection, list({file.store_id for file in files.values()}))
+        stores = rows.by_ids(connection, list({file.store_id for file in files.values()}))
     until = time.monotonic() + RUN_SECONDS
     for place, file_id in enumerate(batch.subject_ids):
         if place and time.monotonic() > until:
             batch.put_off(batch.subject_ids[place:], "the files before took the time of a run")
             break
-        one, file = batch.only(file_id), files.get(file_id)
-        if file is None or file.store_id not in found:
-            with one.finish():
+        item, file = batch.only(file_id), files.get(file_id)
+        if file is None or file.store_id not in stores:
+            with item.finish():
                 continue
-        _index(one, found[file.store_id], file)
+        _index(item, stores[file.store_id], file)
     wake(EMBED_ITEMS)
 
 
@@ -219,7 +218,7 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
 
 def _source(config: FileMemoryConfig, file: FileRow) -> FileSource | None:
     ending = suffix_of(file.path)
-    return next((one for one in config.file_sources if one.path == file.source and ending in one.endings), None)
+    return next((source for source in config.file_sources if source.path == file.source and ending in source.endings), None)
 
 
 def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, contents: Contents) -> bool:
@@ -229,7 +228,7 @@ def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, con
 
 def _write(batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, contents: Contents, extracted: Extracted) -> None:
     config: FileMemoryConfig = store.config
-    chunks = [chunk_of(store.store_id, file.source, file.path, number, said) for number, (said, _) in enumerate(extracted.chunks)]
+    chunks = [chunk_of(store.store_id, file.source, file.path, number, text) for number, (text, _) in enumerate(extracted.chunks)]
     words = [words for _, words in extracted.chunks]
     metadata = {
         "source_type": "file",

@@ -10,11 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from engine.providers.mem0 import Mem0
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
-from engine.stores.items import key_content
-from engine.stores.scoring import Scores, Search, best, score
+from engine.stores.devall import Mem0
+from engine.stores.items import Scores, Search, best, key_content, score
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol import limits
 from jiyi.protocol.stores import FoundStoreItems, Hit, MemoryItem, RetrieveItems
@@ -147,18 +146,18 @@ def send_items(batch: Batch) -> None:
     """
     with unit_of_work() as connection:
         waiting = items_to_send(connection, batch.subject_ids)
-        stores = rows.by_ids(connection, [one.store_id for one in waiting])
+        stores = rows.by_ids(connection, [item.store_id for item in waiting])
     done, away = [], {}
-    for one in waiting:
-        if one.store_id in away:
+    for item in waiting:
+        if item.store_id in away:
             continue
         try:
-            _account(stores[one.store_id]).add(one.content)
-            done.append(one)
+            _account(stores[item.store_id]).add(item.content)
+            done.append(item)
         except ProviderUnavailable as error:
-            away[one.store_id] = str(error)
+            away[item.store_id] = str(error)
     for store_id, reason in away.items():
-        batch.put_off([one.item_id for one in waiting if one.store_id == store_id and one not in done], reason)
+        batch.put_off([item.item_id for item in waiting if item.store_id == store_id and item not in done], reason)
     with batch.finish() as (connection, _):
         forget_sent(connection, done)
 
@@ -166,10 +165,10 @@ def send_items(batch: Batch) -> None:
 def search_mem0(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """What mem0 finds; nothing, and why, if it does not answer."""
     try:
-        found = _account(store).search(request.query, request.top_k, request.similarity_threshold)
+        hits = _account(store).search(request.query, request.top_k, request.similarity_threshold)
     except ProviderUnavailable as error:
         return FoundStoreItems(hits=[], notes=[str(error)])
-    return FoundStoreItems(hits=[_hit(row) for row in found[: request.top_k]])
+    return FoundStoreItems(hits=[_hit(row) for row in hits[: request.top_k]])
 
 
 def _account(store: StoreRecord) -> Mem0:

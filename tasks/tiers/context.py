@@ -28,20 +28,20 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
     query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
     memory.throttle(actor.group_id)
-    found = memory.query_memory(query, embed_query)
+    known = memory.query_memory(query, embed_query)
     experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
     sections = council_sections(
         system=request.system,
         persona=request.persona,
-        memories=[item.content for item in found.results],
+        memories=[item.content for item in known.results],
         experiences=experiences,
         proposal=request.proposal,
         language=language_of(about),
     )
-    made = build_context(sections, request.budget)
-    kept = next(part.kept for part in made.parts if part.name == "memories")
+    built = build_context(sections, request.budget)
+    kept = next(part.kept for part in built.parts if part.name == "memories")
     return ContextAnswer(
-        text=made.text, tokens=made.tokens, budget=made.budget, parts=list(made.parts), memories=found.results[:kept], tiers=found.tiers
+        text=built.text, tokens=built.tokens, budget=built.budget, parts=list(built.parts), memories=known.results[:kept], tiers=known.tiers
     )
 
 

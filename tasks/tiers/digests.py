@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from engine.operations.jobs import DIGEST_HOURS
+from engine.operations import DIGEST_HOURS
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Digest as Question
 from engine.rules.provider import Rules
-from engine.tiers.digest import Cluster, Digest, digest
+from engine.tiers.quarantine import Cluster, Digest, digest
 from jiyi.errors import JiyiError
 from jiyi.protocol.knowledge import DigestBody, DigestState
 from jiyi.text.words import language_of
@@ -39,8 +39,8 @@ def digest_quarantine(run: Run) -> None:
     after = str(run.place) if isinstance(run.place, str) else ""
     while True:
         with run.transaction() as connection:
-            found = digests.groups(connection, since, young, after, run.group_id)
-        for group_id in found:
+            groups = digests.groups(connection, since, young, after, run.group_id)
+        for group_id in groups:
             if run.dry:
                 with run.transaction() as connection:
                     run.count(groups=1, entries=digests.entries(connection, group_id, since, run.now)[1])
@@ -52,7 +52,7 @@ def digest_quarantine(run: Run) -> None:
             if run.time_is_up():
                 run.summary["more"] = after
                 return
-        if not found:
+        if not groups:
             return
 
 
@@ -60,10 +60,10 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     """Digest a span of time; the digest's id, and how many clusters it has. In the scope of the group."""
     with unit_of_work() as connection:
         entries, count = digests.entries(connection, group_id, since, until)
-    made = digest(entries)
-    summed = _summed(group_id, made)
+    clusters = digest(entries)
+    summed = _summed(group_id, clusters)
     with unit_of_work() as connection:
-        digest_id = digests.store(connection, group_id, since, until, count, made, summed, actor)
+        digest_id = digests.store(connection, group_id, since, until, count, clusters, summed, actor)
     actions.digested(group_id, digest_id, len(summed))
     return digest_id, len(summed)
 
@@ -86,9 +86,9 @@ def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
 def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
     shown = cluster.entries[:MAX_STATEMENTS]
     question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
-    said = ForGroup(provider, group_id).ask(question)
-    evidence = [UUID(shown[number].entry_id) for number in sorted(set(said.evidence))]
-    return ClusterSummary(cluster, said.topic, said.summary, evidence, provider.model)
+    answer = ForGroup(provider, group_id).ask(question)
+    evidence = [UUID(shown[number].entry_id) for number in sorted(set(answer.evidence))]
+    return ClusterSummary(cluster, answer.topic, answer.summary, evidence, provider.model)
 
 
 @implements(actions.make_digest)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import ForGroup, llm
 from engine.providers.questions import Consistency
-from engine.tiers.screening import Candidate, KnownEntry, Verdict, screen
+from engine.tiers.quarantine import Candidate, KnownEntry, Verdict, screen
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
@@ -78,7 +78,7 @@ def _load(batches: list[Batch]) -> None:
     with unit_of_work() as connection:
         model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
     for batch, outputs in zip(batches, loaded, strict=True):
-        own = {one.entry_id: vectors[key] for one in outputs if (key := (one.entry_id, one.group_id)) in vectors}
+        own = {output.entry_id: vectors[key] for output in outputs if (key := (output.entry_id, output.group_id)) in vectors}
         batch.prepared = _Loaded(outputs, model, own)
 
 
@@ -120,10 +120,10 @@ def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | N
         return None, {}
     try:
         engine, _ = in_use(connection)
-        made = engine.passages([output.content for output in wanted])
+        vectors = engine.passages([output.content for output in wanted])
     except (EmbeddingUnavailable, TextRefused, SettingsError):
         return None, {}
-    return engine.model, {(output.entry_id, output.group_id): vector for output, vector in zip(wanted, made, strict=True)}
+    return engine.model, {(output.entry_id, output.group_id): vector for output, vector in zip(wanted, vectors, strict=True)}
 
 
 def _screened(
@@ -188,7 +188,7 @@ def consistency(batch: Batch) -> None:
     refused: dict[str, list[UUID]] = defaultdict(list)
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
-        for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
+        for output in sorted((output for output in outputs if output.entry_id in set(owed)), key=lambda one: one.group_id):
             quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
@@ -216,16 +216,16 @@ def expire_working_memory(run: Run) -> None:
     """
 
     def step(connection: Connection) -> int:
-        found = quarantine.expired(connection, run.now, EXPIRE_BATCH)
-        for group_id in sorted(found):
-            ids = found[group_id]
+        expired = quarantine.expired(connection, run.now, EXPIRE_BATCH)
+        for group_id in sorted(expired):
+            ids = expired[group_id]
             if not run.dry:
                 quarantine.lock_group(connection, group_id)
                 quarantine.mark_left(connection, group_id, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))
             run.count(groups=1, entries=len(ids))
-        total = sum(map(len, found.values()))
+        total = sum(map(len, expired.values()))
         return 0 if run.dry else total
 
     run.repeat(step, EXPIRE_BATCH)

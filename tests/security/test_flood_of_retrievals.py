@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from engine.operations.deadlines import check_deadline, deadline
-from engine.providers import local_embedders as local
+from engine.operations import check_deadline, deadline
+from engine.providers import embedders
 from jiyi import Client
 from jiyi.errors import NoAnswer, TooManyQuestions
 from jiyi.protocol import limits
@@ -72,17 +72,17 @@ def test_a_question_is_cut_before_the_model_sees_it(text: str, monkeypatch: pyte
         def passage(self, texts: list[str]) -> object:
             return self.query(texts)
 
-    monkeypatch.setattr(local, "_engine", Engine)
-    embedder = local.LocalEmbedder()
+    monkeypatch.setattr(embedders, "_engine", Engine)
+    embedder = embedders.LocalEmbedder()
     embedder.query(text), embedder.queries([text])
     assert all(len(nfkc(one)) <= limits.EMBEDDED_QUESTION_CHARS + 1 for one in seen)
     seen.clear()
     embedder.passages([text])
-    assert len(nfkc(seen[0])) <= local.MAX_CHARS
+    assert len(nfkc(seen[0])) <= embedders.MAX_CHARS
 
 
 def test_of_a_long_question_the_end_is_looked_for_too() -> None:
-    cut = local._shortened("About my cat. " + "Well, you know. " * 500 + "Which food does she like?")
+    cut = embedders._shortened("About my cat. " + "Well, you know. " * 500 + "Which food does she like?")
     assert cut.startswith("About my cat.")
     assert cut.endswith("Which food does she like?")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers.public_addresses import PrivateAddress, is_public, public_address
+from engine.providers.spec import PrivateAddress, is_public, public_address
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from celery import current_app
 from sqlalchemy import text
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey

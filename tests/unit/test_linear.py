@@ -22,10 +22,10 @@ import pytest
 import yaml
 
 from engine.conversations.statements import READ_CHARS
-from engine.erasure.names import Names, Whom
+from engine.erasure import Names, Whom
 from engine.providers import questions
 from engine.providers.embedders import HashingEmbedder
-from engine.providers.llm_usage import on_usage
+from engine.providers.llm_prompts import on_usage
 from engine.rules.provider import Rules
 from engine.times import past
 from tests.unit import adversarial
@@ -45,17 +45,17 @@ OF_TEXTS = (
         "jiyi.protocol.events",
         "engine.providers.llm_prompts",
         "engine.providers.openai_compatible",
-        "engine.providers.remote_embedder",
-        "engine.operations.log_redaction",
+        "engine.providers.remote",
+        "engine.operations",
         "web.show",
-        "engine.text.marking",
+        "engine.text.keywords",
     ),
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
 NO_TEXTS = {
-    "engine.rules.poignancy.read",
-    "engine.rules.poignancy.word_list",
-    "engine.retrieval.thresholds.thresholds_of",
+    "engine.rules.triples.read",
+    "engine.rules.triples.word_list",
+    "engine.providers.embedder_specs.thresholds_of",
     "jiyi.text.words._word_tokens",
     "jiyi.text.words.stem",
     "jiyi.text.prompting._is_hidden",
@@ -150,7 +150,7 @@ _READING = "attributes changes cues days extract intents profiles statements"
 _ASKING = "ASK ACT DECLINE TOLD TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
     *(f"engine.conversations.{name}." for name in _READING.split()),
-    *(f"engine.appointments.requests._{name}" for name in _ASKING.split()),
+    *(f"engine.appointments.parse._{name}" for name in _ASKING.split()),
     "engine.growth.",
 )
 SAMPLED = 10
@@ -206,8 +206,8 @@ def test_all_is_looked_at() -> None:
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {"engine.erasure.names._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"} <= PATTERNS.keys()
-    assert {"jiyi.text.words.normalise", "jiyi.text.words.tokens", "engine.erasure.names.unescaped"} <= FUNCTIONS.keys()
+    assert {"engine.erasure._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"} <= PATTERNS.keys()
+    assert {"jiyi.text.words.normalise", "jiyi.text.words.tokens", "engine.erasure.unescaped"} <= FUNCTIONS.keys()
 
 
 def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.providers.embedder_matrix import load
+from engine.providers.embedder_specs import load
 from tools import matrix, train
 from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 

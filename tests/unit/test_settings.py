@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,10 @@ def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_mea
         get_settings()
     assert unknown_variables({"JIYI_GROUP": "g", "PATH": "", "JIYI_SHARED_DATA": "x"}) == []
     get_settings.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "hours"), [({}, 0), ({"backup_dir": "/backups"}, 24), ({"backup_dir": "/backups", "backup_hours": 0}, 0)]
+)
+def test_backups_are_on_where_they_have_a_place_unless_it_is_said(given: dict[str, Any], hours: int) -> None:
+    assert Settings(**given).backup_hours == hours

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from engine import subjects
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.errors import SettingsError
 from jiyi.protocol.actions import TABLE
 from jiyi.protocol.events import EVENT_TYPES
@@ -107,7 +107,7 @@ from engine import subjects
 from workers import procfile
 from workers.app import app
 from web import create_app
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from models.actions import ACTIONS, REFUSED
 from models.memory.event_types import registry
 from models.queue.wakeups import QUEUES

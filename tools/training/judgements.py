@@ -13,6 +13,7 @@ from engine.heads.judgements import (
     KINDS,
     LASTING,
     REQUESTS,
+    RETIRE,
     RETIRING,
     SATISFACTION,
     Pair,
@@ -21,7 +22,6 @@ from engine.heads.judgements import (
     in_context,
 )
 from engine.heads.model import WIDTH, Rows
-from engine.heads.retiring import RETIRE
 from tools.training.fitting import Shape
 
 #: Plain features of a message in its context, and of two statements.

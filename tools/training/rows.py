@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.appointments.requests import declines
+from engine.appointments.parse import declines
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Beside the checkout, and in it.

@@ -28,11 +28,6 @@ R = TypeVar("R")
 WORKER_TIMEOUT = 8.0
 
 
-def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
-    """What was ticked in a form; 400 for what is no id, or too much at a time."""
-    return ids_of(request.form.getlist(name), name, most)
-
-
 def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
     """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a time."""
     if len(values) > most:

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.reflection.reflect import with_progress
+from engine.reflection import with_progress
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength

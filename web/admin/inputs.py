@@ -81,12 +81,8 @@ def given(names: Sequence[str]) -> dict[str, str]:
     return {name: value for name in names if (value := request.args.get(name))}
 
 
-def packed(at: datetime, id_: UUID) -> str:
-    """A place in a list that is ordered by a time and an id, for an address."""
-    return rest.encode_cursor(at, id_)
-
-
 def unpacked(name: str = "before") -> tuple[datetime, UUID] | None:
+    """A place in a list that is ordered by a time and an id."""
     try:
         return rest.decode_cursor(asked(name, 200) or "", rest.TIME_AND_ID)
     except InvalidRequest:

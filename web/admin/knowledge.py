@@ -12,7 +12,7 @@ from flask_babel import LazyString, lazy_gettext
 from flask_babel import gettext as _
 from sqlalchemy import Connection
 
-from engine.operations.jobs import HOUR, JOBS
+from engine.operations import HOUR, JOBS
 from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tier_questions import Kind
 from jiyi.settings import get_settings
@@ -26,7 +26,7 @@ from models.tiers.quarantine import sentence
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import Part, action_form_route, chosen_ids, ids_of, perform
+from web.admin.acting import Part, action_form_route, ids_of, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page, reads_database, redirect_to
 from web.show import age, translated
@@ -258,7 +258,7 @@ def promote() -> str:
 
 def _sent(connection: Connection) -> Draft:
     """What the form says: of entries, once the database has told what those say."""
-    entries = actions.entries_of(connection, frame.group(), chosen_ids("entry", MAX_IDS))
+    entries = actions.entries_of(connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS))
     text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
     return Draft(entries, text, form.get("kind") or "statement", form.get("agent", "").strip() or None, form.get("note", ""))
 

@@ -11,7 +11,7 @@ from flask import Response, render_template, stream_with_context, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.text import marking
+from engine.text import keywords
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
@@ -31,7 +31,7 @@ from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.answers import answer
 
 memory_pages = Pages("memories", __name__, Page("memory", lazy_gettext("Memories"), "memories.index"))
-memory_pages.add_app_template_filter(marking.pieces, "pieces")
+memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 
 MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)

@@ -11,7 +11,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
@@ -120,7 +120,7 @@ def queue(queue: str) -> Context | None:
 
 work_pages = Pages("work", __name__, Page("running", lazy_gettext("Pending work"), "work.page"))
 
-WORK_PER_PAGE = 50
+PER_PAGE = 50
 
 
 @page(work_pages, "/work", "work.html", live="_work.html", across_groups=True)
@@ -132,8 +132,8 @@ def work_kinds(connection: Connection, group: str) -> Context:
 def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    rows = pending_work.pending_rows(connection, kind, only, unpacked("after"), WORK_PER_PAGE + 1)
-    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, WORK_PER_PAGE, "created_at", "subject_id")}
+    rows = pending_work.pending_rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 
 action_form_route(
@@ -154,7 +154,6 @@ def _only(group: str) -> str | None:
 
 letter_pages = Pages("letters", __name__, Page("running", lazy_gettext("Dead letters"), "letters.page"))
 
-LETTERS_PER_PAGE = 50
 STATES: tuple[LetterState, ...] = get_args(LetterState)
 #: Characters of a search in the reasons.
 MAX_WORDS = 200
@@ -165,14 +164,14 @@ def letters(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     before = inputs.identifier("before") if request.method == "GET" else None
-    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=LETTERS_PER_PAGE)
+    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,
         "filters": filters,
         "open": numbers.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
-        **listed("letters", dead_letters.letters(connection, group, wanted, more=1), LETTERS_PER_PAGE, "letter_id"),
+        **listed("letters", dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, "letter_id"),
         "before": before,
     }
 

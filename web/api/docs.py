@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from flask import Blueprint, Response, abort, current_app, render_template, request
 from markupsafe import Markup, escape
@@ -15,6 +14,7 @@ from jiyi.protocol.openapi import tools
 from jiyi.protocol.openapi.document import Json, not_null
 from web.accounts.api_keys import limits
 from web.api.registry import OPERATIONS
+from web.show import pretty_json
 
 blueprint = Blueprint("api_docs", __name__)
 
@@ -77,7 +77,7 @@ def _page() -> bytes:
         tags={tag["name"]: tag["description"] for tag in document["tags"]},
         titles=problems.TITLES,
         meanings=problems.MEANINGS,
-        pretty=_pretty,
+        pretty=pretty_json,
         marked=marked,
         fields_of=lambda schema: fields_of(schema, schemas),
         type_of=lambda schema: type_of(schema, schemas),
@@ -94,10 +94,6 @@ def marked(text: str) -> Markup:
 @once
 def _document() -> openapi.Json:
     return openapi.document(ROOT, OPERATIONS)
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def fields_of(schema: Json, schemas: Json) -> list[Json]:

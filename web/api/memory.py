@@ -255,7 +255,7 @@ MOST_WAITING = 200
     body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    flat=("agent_id", "focal_text", "top_k", "mode", "recency_w", "relevance_w", "importance_w"),
+    flat=("agent_id", "focal_text", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import RootModel, ValidationError
 
-from engine.operations.jobs import find as find_job
+from engine.operations import find as find_job
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import FOLDERS, name_of
 from jiyi.protocol.openapi.document import Tag

@@ -1,6 +1,9 @@
 """``python -m workers.intake``: the intake's process."""
 
-from workers.intake.consumer import main
+from workers import told_in_one_line
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line("intake"):
+        from workers.intake.consumer import main  # settings are read as it is imported
+
+        main()

@@ -156,7 +156,3 @@ def main() -> None:
     signal.signal(signal.SIGINT, intake.stop)
     intake.run()
     log.info("intake stopped")
-
-
-if __name__ == "__main__":
-    main()

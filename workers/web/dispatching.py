@@ -127,7 +127,7 @@ class FairQueue:
 
     def cancel_all(self) -> None:
         """The process ends: those that wait get no answer."""
-        for connection in [one for caller in self._callers.values() for one in caller.waiting]:
+        for connection in [waiting for caller in self._callers.values() for waiting in caller.waiting]:
             connection.cancel()
         self._ready.clear()
         self._callers.clear()
@@ -210,11 +210,11 @@ class Loop:
 
     def due(self) -> list[Connection]:
         """Those to be answered now, which are forgotten."""
-        now, found = time.monotonic(), []
+        now, idle = time.monotonic(), []
         with self._lock:
             while self._entries and self._entries[0][0] <= now:
-                found.append(heapq.heappop(self._entries)[2])
-        return found
+                idle.append(heapq.heappop(self._entries)[2])
+        return idle
 
     def seconds(self, most: float) -> float:
         """Until the next is to be answered, at most ``most``."""

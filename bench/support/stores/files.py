@@ -19,7 +19,7 @@ from rich.progress import track
 
 from bench.locomo import description, turn_ids
 from bench.support.ranking import Figures, mean
-from engine.stores.scoring import Search
+from engine.stores.items import Search
 from jiyi.protocol.stores import RetrieveItems
 from jiyi.text.splitting import split
 from models.db.connection import unit_of_work

@@ -258,7 +258,7 @@ def test_a_worker_without_the_secret_says_so(victim: str) -> None:
 def test_a_run_of_a_job_beside_its_schedule_is_the_service_s_to_send(monkeypatch: pytest.MonkeyPatch, signer: Signer, victim: str) -> None:
     from celery import current_app
 
-    from engine.operations.jobs import JOBS
+    from engine.operations import JOBS
     from tasks.framework import jobs
 
     ran: list[Any] = []

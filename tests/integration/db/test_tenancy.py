@@ -21,7 +21,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
 from alembic import command
-from engine.operations.jobs import Job
+from engine.operations import Job
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from engine.erasure.names import Names, hash_of
+from engine.erasure import Names, hash_of
 from jiyi import Client
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import CHANGES

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import ValidationError
 
+from engine.growth.pains import IdentityChange, MetaMemory, SelfReflected
 from engine.growth.questions import SelfReflection
-from engine.growth.self_review import IdentityChange, MetaMemory, SelfReflected
 from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound

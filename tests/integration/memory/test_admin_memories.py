@@ -12,8 +12,8 @@ import redis
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from engine.reflection.reflect import thought_id
-from engine.text import marking
+from engine.reflection import thought_id
+from engine.text import keywords
 from jiyi import Client
 from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
@@ -580,11 +580,11 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
     ],
 )
 def test_matches_are_marked(text: str, words: str, marked: list[str]) -> None:
-    found = marking.pieces(text, words)
+    found = keywords.pieces(text, words)
     assert [piece for piece, is_match in found if is_match] == marked
     whole = "".join(piece for piece, _ in found)
     assert whole.strip("…") in text
-    assert len(whole) <= marking.SHOWN_CHARS + 2
+    assert len(whole) <= keywords.SHOWN_CHARS + 2
 
 
 def test_texts_fit_their_boxes() -> None:

@@ -209,7 +209,7 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(nobody)
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "llm", lambda: llms.endpoint(Settings(llm="openia")))
+        patch.setattr(upkeep, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
         appraise_once()
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])

@@ -18,7 +18,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from engine.memory.nodes import Derived
+from engine.memory import Derived
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import MemoryObserved

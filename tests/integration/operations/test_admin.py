@@ -13,7 +13,7 @@ from flask import Flask
 from sqlalchemy import create_engine, text
 from werkzeug.routing import AnyConverter
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.protocol.events import build
 from models.accounts import audit
 from models.db import connection as base
@@ -338,9 +338,9 @@ def test_a_dead_database_and_valkey_leave_the_frame_standing(operator: Browser, 
         assert "database did not answer" in answer.text
     dead_valkey = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.canaries.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.canaries.valkey", lambda: dead_valkey)
-    monkeypatch.setattr("models.operations.series.valkey", lambda: dead_valkey)
+    monkeypatch.setattr("models.operations.signs_of_life.broker_client", lambda _: dead_valkey)
+    monkeypatch.setattr("models.operations.signs_of_life.valkey", lambda: dead_valkey)
+    monkeypatch.setattr("models.operations.meters.valkey", lambda: dead_valkey)
     page = html(operator, "/queues")
     assert "unknown" in page
     assert all(row["waiting"] is None for row in operator.get("/queues.json").json["queues"])

@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi import Client
 from tests.integration.memory.test_inbox import rows
 from tests.integration.waiting import until

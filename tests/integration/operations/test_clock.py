@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 from sqlalchemy import text
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from models.appointments import heartbeats
 from models.db import connection as connection_
 from models.db.connection import unit_of_work

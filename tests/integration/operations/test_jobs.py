@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from engine.memory.nodes import counts_for_keywords
-from engine.operations.jobs import DAY, HOUR, JOBS, Job, Schedule
+from engine.memory import counts_for_keywords
+from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.events import build
 from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest

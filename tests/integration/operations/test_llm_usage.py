@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from engine.providers.llm_usage import Usage
+from engine.providers.llm_prompts import Usage
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.protocol.providers import LLMUsage

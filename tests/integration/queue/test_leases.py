@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work

@@ -13,7 +13,7 @@ import pytest
 
 from engine.providers.embedder_specs import Embedder
 from engine.providers.embedders import embedder, forget_questions, query_vectors
-from engine.providers.rerankers import reranker
+from engine.providers.llms import reranker
 from engine.retrieval.query import sentences_of
 from engine.retrieval.relevance import SUBJECT_BONUS
 from jiyi.errors import EmbeddingUnavailable

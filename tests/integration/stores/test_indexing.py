@@ -7,7 +7,7 @@ import shutil
 import pytest
 from sqlalchemy import text
 
-from engine.operations.jobs import JOBS
+from engine.operations import JOBS
 from models.db.connection import unit_of_work
 from tasks.framework.jobs import perform
 from tasks.stores import index_files

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from engine.providers import mem0 as provider
-from engine.providers.web_engines import Address
+from engine.providers.web_search import Address
+from engine.stores import devall
 from jiyi.errors import ConfigError
 from models.db.connection import unit_of_work
 from models.stores import backends
@@ -55,7 +55,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     thread = Thread(target=made.http.serve_forever)
     thread.start()
     monkeypatch.setattr(backends, "check_public", lambda _url: None)
-    monkeypatch.setattr(provider, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
+    monkeypatch.setattr(devall, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
     yield made
     made.http.shutdown()
     thread.join()

@@ -12,7 +12,7 @@ import pytest
 import redis
 from sqlalchemy import create_engine, text
 
-from engine.tiers.screening import SENTENCES
+from engine.tiers.quarantine import SENTENCES
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
 from jiyi.protocol.knowledge import PromoteBody

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from engine.tiers.promotion import knowledge_id
+from engine.tiers.quarantine import knowledge_id
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
 from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
 from jiyi.text.words import content_digest

@@ -12,7 +12,7 @@ import pytest
 import redis
 from flask import Flask
 
-from engine.erasure.names import Whom
+from engine.erasure import Whom
 from jiyi.protocol.tier_questions import MemoryQuery
 from models.db import valkey as valkey_
 from models.db import valkey_keys

@@ -17,7 +17,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection
 
-from engine.tiers.digest import Digest
+from engine.tiers.quarantine import Digest
 from jiyi.client.caller import Caller
 from jiyi.protocol.actions import name_of
 from jiyi.protocol.appointments import CorrectAgent, CreateSchedule

@@ -25,8 +25,8 @@ import pytest
 from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, Style, render
-from engine.conversations.profiles import LABELS
-from engine.growth import identity
+from engine.conversations.memories import LABELS
+from engine.growth import questions
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
@@ -249,7 +249,7 @@ def _store(texts: Sequence[str]) -> str:
 
 
 def _files(texts: Sequence[str]) -> str:
-    return identity.compose_prompt({"SOUL": "You are kind.", "USER": "\n".join(texts)}, MAX_BUDGET)
+    return questions.compose_prompt({"SOUL": "You are kind.", "USER": "\n".join(texts)}, MAX_BUDGET)
 
 
 def _summary(texts: Sequence[str]) -> str:
@@ -325,7 +325,7 @@ DOORS = {
         str.strip,
     ),
     "identity": Door(
-        "engine.growth.identity", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
+        "engine.growth.questions", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
     ),
     "hint": Door(
         "jiyi.chat.steps",
@@ -435,20 +435,20 @@ NOT_FOR_PROMPTS = {
         "files, backups, SQL, logs",
     ),
     **dict.fromkeys(
-        ("engine.providers.embedders", "engine.tiers.web_searcher", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        ("engine.providers.embedders", "engine.tiers.answer", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.conversations.profiles": "words are looked for in it",
-    "engine.growth.self_review": "a line of an agent's file, which identity.prompt shows",
-    "engine.growth.identity": "a file of people; identity.prompt quotes it",
+    "engine.conversations.memories": "words are looked for in it",
+    "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
+    "engine.growth.questions": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",
     "engine.reflection": "the language is looked for in it",
     "engine.stores.items": "an item's own text",
     "jiyi.tiers.retrieval_node": "the sections that it names are quoted by jiyi.text.prompt",
     "jiyi.stores.snapshots": "a message's own text",
-    "engine.tiers.digest": "keywords are looked for in it",
+    "engine.tiers.quarantine": "keywords are looked for in it",
     "models.growth.self_review": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
     "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from engine.appointments.heartbeat import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, loud_from, to_tell
+from engine.appointments.schedule import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, loud_from, to_tell
 from jiyi.protocol.appointments import ConfigureHeartbeat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")

@@ -17,7 +17,7 @@ from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_reque
 from engine.appointments.schedule import Exact, Timing, Unclear
 from engine.heads.judgements import Heads, Judged
 from engine.times.clocks import Impossible
-from engine.times.offsets import Lead
+from engine.times.recurring import Lead
 
 SHANGHAI = "Asia/Shanghai"
 ZONE = ZoneInfo(SHANGHAI)
@@ -176,3 +176,20 @@ def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)  # of what comes daily one time cannot be moved
     assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
     assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("每天早上9点提醒我查房，谢谢", "查房"),
+        ("提醒我明天下午3点开会，麻烦了", "开会"),
+        ("提醒我明天下午3点跟老师说谢谢", "跟老师说谢谢"),
+        ("please remind me to take my pills every day at 9am, thanks", "take my pills"),
+        ("Remind me to feed the cat tomorrow at 7pm. Thank you!", "feed the cat"),
+        ("remind me tomorrow at 9am to send a thank you", "send a thank you"),
+    ],
+)
+def test_who_is_polite_says_no_part_of_the_task(text: str, task: str) -> None:
+    read = parse(text, NOW, "Asia/Shanghai")
+    assert isinstance(read, Exact)
+    assert read.schedule.task == task

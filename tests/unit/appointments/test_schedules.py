@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
+from engine.appointments.changes import asking_back
 from engine.appointments.parse import has_schedule_intent, parse
-from engine.appointments.replies import asking_back
 from engine.appointments.schedule import Ambiguous, Exact, ParsedSchedule, Unclear
 from jiyi.errors import problems_of
 from jiyi.protocol.appointments import CreateSchedule, check_cron, next_run, next_runs

@@ -8,7 +8,7 @@ from random import Random
 
 from bench.storm import LAST, SUMMED, in_all, several
 from bench.support.storm.lives import AGENTS, event
-from engine.reflection.reflect import MAX_STATEMENTS
+from engine.reflection import MAX_STATEMENTS
 
 FAULTS = ["kill web", "pause web", "stop web", "kill beat", "pause beat", "Valkey full"]
 

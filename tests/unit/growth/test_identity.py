@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from engine.growth.identity import compose_prompt, notes_of, render_user_file
+from engine.growth.questions import compose_prompt, notes_of, render_user_file
 from jiyi.protocol.conversations import Profile
 from jiyi.protocol.identity import FileName, diff, problems_of, tidy
 from jiyi.text.budget import estimate_tokens

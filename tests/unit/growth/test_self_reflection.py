@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.growth.pains import IdentityChange, ReviewState, allowed_changes, due_at, due_trigger, is_new, review, suggested_content
 from engine.growth.questions import SelfReflection
-from engine.growth.self_review import IdentityChange, ReviewState, allowed_changes, due_at, due_trigger, is_new, review, suggested_content
 from engine.rules.provider import Rules
 
 NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)

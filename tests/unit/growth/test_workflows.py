@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.growth.trajectories import compress
-from engine.growth.workflows import TrajectoryRun, chains, draft_workflow, runs_of, tools_of
+from engine.growth.trajectories import TrajectoryRun, chains, compress, draft_workflow, runs_of, tools_of
 from jiyi.chat import pipelines
 from jiyi.chat.pipelines import from_yaml
 from jiyi.errors import InvalidRequest

@@ -11,9 +11,8 @@ import pytest
 from engine.conversations.extract import extract
 from engine.conversations.statements import statements
 from engine.heads import local
-from engine.heads.judgements import CHANGES, FACTS, LASTING, Heads
+from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, may_retire, retires, sure
 from engine.heads.local import Remembered
-from engine.heads.retiring import RETIRE, may_retire, retires, sure
 from engine.providers.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.protocol.conversations import KnownFact, Message

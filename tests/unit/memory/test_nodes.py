@@ -9,8 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.memory.appraisal import Missing, Unappraised, appraise, missing
-from engine.memory.nodes import counts_for_keywords, depth_of, derive
+from engine.memory import Missing, Unappraised, appraise, counts_for_keywords, depth_of, derive, missing
 from engine.providers.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.protocol import events as wire
 from jiyi.protocol.agents import AgentSettings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.operations.jobs import DAY, HOUR, JOBS, Schedule, find
+from engine.operations import DAY, HOUR, JOBS, Schedule, find
 from jiyi.cli.operations import brief, upcoming
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick

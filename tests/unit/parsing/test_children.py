@@ -1,4 +1,4 @@
-"""engine.parsing: documents are parsed in child processes, each within its limits, and children end with their parent."""
+"""engine.stores.children: documents are parsed in child processes, each within its limits, and children end with their parent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.parsing import children
-from engine.parsing.children import MAX_CHILDREN, parse
-from engine.parsing.limits import MIB, LimitExceeded, Limits, Refused
+from engine.stores import children
+from engine.stores.children import MAX_CHILDREN, parse
+from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
 from jiyi.polling import poll
 
 LIMITS = Limits()
@@ -141,8 +141,8 @@ def test_children_end_with_their_parent(busy: bool) -> None:
     """Also where the parent is killed while a child is in the middle of code that never looks at a pipe."""
     program = textwrap.dedent(f"""
         import sys
-        from engine.parsing import children
-        from engine.parsing.limits import Limits
+        from engine.stores import children
+        from engine.stores.limits import Limits
         options = {{"encoding": "utf-8", "size": 500, "overlap": 50}}
         list(children.parse("document", b"kiln", Limits(), path="a.md", **options))
         print(children._children._idle[0].process.pid, flush=True)

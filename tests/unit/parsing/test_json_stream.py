@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.parsing import json_stream
-from engine.parsing.json_stream import JsonStream
-from engine.parsing.limits import Refused
+from engine.stores import saved_files
+from engine.stores.limits import Refused
+from engine.stores.saved_files import JsonStream
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -30,7 +30,7 @@ def elements(text: str) -> list[Any]:
 @given(st.lists(JSON), st.sampled_from([None, 2]), st.integers(1, 7))
 def test_a_list_is_what_json_reads_of_it_in_pieces_of_any_size(values: list[Any], indent: int | None, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "_READ", at_once)
+        patch.setattr(saved_files, "_READ", at_once)
         assert elements(json.dumps(values, indent=indent, ensure_ascii=False)) == values
 
 
@@ -59,7 +59,7 @@ def test_bytes_that_are_no_utf_8_are_refused() -> None:
 
 
 def test_a_value_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "MAX_VALUE_CHARS", 1_000)
-    monkeypatch.setattr(json_stream, "_READ", 100)
+    monkeypatch.setattr(saved_files, "MAX_VALUE_CHARS", 1_000)
+    monkeypatch.setattr(saved_files, "_READ", 100)
     with pytest.raises(Refused, match="more than 1,000 characters"):
         elements('["' + "x" * 5_000 + '"]')

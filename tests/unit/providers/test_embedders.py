@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers import local_embedders as local_embedder
-from engine.providers.embedders import HashingEmbedder, embedder
-from engine.providers.local_embedders import MAX_CHARS, LocalEmbedder
+from engine.providers import embedders
+from engine.providers.embedders import MAX_CHARS, HashingEmbedder, LocalEmbedder, embedder
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.settings import Settings
 
@@ -113,7 +112,7 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monke
             return [[0.0, 1.0] for _ in texts]
 
     engine = Engine()
-    monkeypatch.setattr(local_embedder, "_engine", lambda: engine)
+    monkeypatch.setattr(embedders, "_engine", lambda: engine)
     made = LocalEmbedder()
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
         shapes = [one.shape for one in storing.map(made.passages, [["tea"], ["honey", "milk"], ["bread"], ["salt"]])]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.providers import breakers, llms, openai_compatible
-from engine.providers.llm_usage import Usage, on_usage
+from engine.providers.llm_prompts import Usage, on_usage
 from engine.providers.llms import llm
 from engine.providers.questions import Insights, Keywords, Poignancy, Question
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
@@ -329,4 +329,4 @@ def test_a_key_is_in_no_text(use: Use, server: Vendor, caplog: pytest.LogCapture
     server.otherwise = status(400, "your key sk-very-secret is odd")
     with pytest.raises(LLMUnavailable) as caught:
         use("openai", llm_api_key="sk-very-secret").ask(QUESTION)
-    assert "sk-very-secret" not in str(caught.value) + caplog.text + repr(llm()) + repr(llms.endpoint(llms.get_settings()))
+    assert "sk-very-secret" not in str(caught.value) + caplog.text + repr(llm()) + repr(llms.llm_endpoint(llms.get_settings()))

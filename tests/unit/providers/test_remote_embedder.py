@@ -1,4 +1,4 @@
-"""engine.providers.remote_embedder and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
+"""engine.providers.remote and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.providers import breakers, guarded, remote_embedder
+from engine.providers import breakers, guarded
+from engine.providers import remote as remote_embedder
 from engine.providers.embedder_specs import chosen, complete, model_of, texts_at_once, unit_rows
 from engine.providers.embedders import embedder, embedder_of
 from engine.providers.health import vendors
-from engine.providers.remote_embedder import RemoteEmbedder, cut, estimate
+from engine.providers.remote import RemoteEmbedder, cut, estimate
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.providers import PRESETS
 from jiyi.settings import Settings, get_settings

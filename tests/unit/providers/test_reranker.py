@@ -1,4 +1,4 @@
-"""engine.providers.rerankers against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
+"""engine.providers.llms against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.providers import breakers, health
-from engine.providers.remote_reranker import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
-from engine.providers.rerankers import Reranker, reranker
+from engine.providers.llms import Reranker, reranker
+from engine.providers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.providers import PRESETS
 from jiyi.settings import Settings, get_settings

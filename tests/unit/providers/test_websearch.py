@@ -21,10 +21,21 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from engine.providers import breakers
-from engine.providers.web_engines import MAX_BODY_BYTES, Address, SearXNG, Tavily, chosen, fetch_json
-from engine.providers.web_search import SearchHit, SearchOptions, SearchResult, hits_of, within, words
-from engine.tiers.answer import Skipped
-from engine.tiers.web_searcher import Cache, Quota, Searcher, items_of
+from engine.providers.web_search import (
+    MAX_BODY_BYTES,
+    Address,
+    SearchHit,
+    SearchOptions,
+    SearchResult,
+    SearXNG,
+    Tavily,
+    chosen,
+    fetch_json,
+    hits_of,
+    within,
+    words,
+)
+from engine.tiers.answer import Cache, Quota, Searcher, Skipped, items_of
 from jiyi.errors import SearchUnavailable
 from jiyi.settings import Settings
 
@@ -255,8 +266,8 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, m
         looked_up.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr("engine.providers.web_engines.socket.getaddrinfo", getaddrinfo)
-    monkeypatch.setattr("engine.providers.web_engines.is_public", lambda _: True)
+    monkeypatch.setattr("engine.providers.web_search.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("engine.providers.web_search.is_public", lambda _: True)
     engine.says(TAVILY)
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1

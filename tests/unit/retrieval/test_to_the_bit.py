@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import MIN_NORM
-from engine.text.topics import is_of, narrowest, topics_of
+from engine.text.statements import is_of, narrowest, topics_of
 
 SAID = [
     "Anna lives in Rome.",

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from engine.growth import questions as questions_of_growth
 from engine.providers import questions as ask
 from engine.providers.questions import FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
-from engine.rules.poignancy import WordList, weigh
+from engine.rules.insights import readings
 from engine.rules.provider import RULES, Rules
-from engine.rules.readings import readings
+from engine.rules.triples import WordList, weigh
 
 RULE = Rules()
 
@@ -411,7 +411,7 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["weights", "cues"])
 def test_the_lists_say_of_no_phrase_two_things(name: str) -> None:
-    from engine.rules.poignancy import read
+    from engine.rules.triples import read
 
     levels: dict[str, set[str]] = {}
     for language in ("en", "zh"):

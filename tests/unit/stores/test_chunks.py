@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from engine.stores.changes import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes
-from engine.stores.chunks import chunk_id, chunks_of, day_of
+from engine.stores.chunks import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes, chunk_id, chunks_of, day_of
 from engine.stores.file_texts import Unusable, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
 

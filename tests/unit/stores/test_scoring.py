@@ -9,8 +9,20 @@ import pytest
 
 from engine.providers.embedders import HashingEmbedder
 from engine.stores import devall
-from engine.stores.items import combine, embed, key_content, model_name, pieces, summary_of, without_headers, without_labels
-from engine.stores.scoring import Search, StoreCorpus, best, score
+from engine.stores.items import (
+    Search,
+    StoreCorpus,
+    best,
+    combine,
+    embed,
+    key_content,
+    model_name,
+    pieces,
+    score,
+    summary_of,
+    without_headers,
+    without_labels,
+)
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.stores.manager import rank
 from jiyi.stores.types import EmbeddingParams

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.parsing.limits import Refused
 from engine.stores import saved_files as formats
 from engine.stores.items import metadata_of, noted_text
+from engine.stores.limits import Refused
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.stores import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of

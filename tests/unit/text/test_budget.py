@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.providers import remote_embedder as remote
+from engine.providers import remote
 from engine.providers.llm_prompts import BEGIN, END, block_of
 from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.protocol.tier_questions import TierItem

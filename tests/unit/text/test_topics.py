@@ -1,11 +1,10 @@
-"""engine.text.topics and engine.text.statements: what a text is about, whom it speaks of, and what stands beside it."""
+"""engine.text.statements and engine.text.statements: what a text is about, whom it speaks of, and what stands beside it."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.text.statements import Statement, may_be_of, people_in, stand_beside, statement_of
-from engine.text.topics import is_of, topics_of
+from engine.text.statements import Statement, is_of, may_be_of, people_in, stand_beside, statement_of, topics_of
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.providers import questions as ask
 from engine.rules.provider import Rules
-from engine.tiers.digest import Digest, Entry, digest
-from engine.tiers.promotion import knowledge_id, plan
+from engine.tiers.quarantine import Digest, Entry, digest, knowledge_id, plan
 from jiyi.protocol.knowledge import DemoteBody, EditBody, IngestBody, KnowledgeFilter, PromoteBody
 from jiyi.text.splitting import split
 

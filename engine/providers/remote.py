@@ -1,7 +1,15 @@
-"""Embeddings of an OpenAI-compatible vendor."""
+"""Embeddings of an OpenAI-compatible vendor.
+
+A reranker at an address.
+
+It speaks the ``/rerank`` of Cohere, Jina and vLLM, ``{model, query, documents, top_n}`` → ``{results: [{index, relevance_score}]}``, or
+that of Text Embeddings Inference, ``{query, texts}`` → ``[{index, score}]``. Which one a server wants is found out by the first call: one
+that refuses the former is asked in the latter.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,14 +22,14 @@ from engine.providers.breakers import note_error
 from engine.providers.embedder_specs import dimensions_of, unit_rows
 from engine.providers.guarded import Patience, Provider
 from engine.providers.spec import Endpoint
-from jiyi.errors import EmbeddingUnavailable, TextRefused
+from jiyi.errors import EmbeddingUnavailable, RerankerUnavailable, TextRefused
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
 #: What a call has at least that got its turn in the last moment.
-SHORTEST_SECONDS = 0.1
+SHORTEST_EMBEDDING = 0.1
 #: Tokens of one call: OpenAI allows 300,000, and estimates are estimates.
 CALL_TOKENS = 200_000
 #: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters are one
@@ -61,7 +69,7 @@ class RemoteEmbedder:
         for chunk in self._chunks(texts):
             with ExitStack() as turn:
                 turn.enter_context(self._turn(until, len(texts)))
-                left = max(until - time.monotonic(), SHORTEST_SECONDS)
+                left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
                 patience = Patience(min(self._seconds, left), total=left, answered=turn.close)
                 parts.append(self._embed(chunk, patience))
         return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
@@ -162,3 +170,74 @@ def cut(text: str, max_tokens: int) -> str:
         if used > max_tokens:
             return text[:position]
     return text
+
+
+#: Characters of each document, and of the query: rerankers read a few hundred tokens.
+MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS = 2_000, 2_000
+#: Statuses by which a server refuses a body that is in the other form.
+OTHER_FORM = frozenset({400, 422})
+#: What a call has at least.
+SHORTEST_RERANKING = 0.02
+
+
+class RemoteReranker:
+    """Thread-safe."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.model = str(endpoint.spec)
+        self._endpoint = endpoint
+        self._provider = Provider(endpoint, RerankerUnavailable)
+        #: Which form the server takes; None before it has answered.
+        self._form: str | None = None
+
+    def relevance(self, query: str, documents: Sequence[str], seconds: float) -> list[float]:
+        """As :class:`engine.providers.llms.Reranker` has it."""
+        asked, texts = query[-MOST_QUERY_CHARS:], [text[:MOST_DOCUMENT_CHARS] for text in documents]
+        answer = self._ask(asked, texts, time.monotonic() + seconds)
+        try:
+            return _scores(answer, len(texts), self.model)
+        except RerankerUnavailable as error:
+            note_error(self._endpoint.breaker, str(error))
+            raise
+
+    def _ask(self, query: str, texts: list[str], until: float) -> Any:
+        forms: dict[str, dict[str, Any]] = {
+            "documents": {"model": self._endpoint.spec.model, "query": query, "documents": texts, "top_n": len(texts)},
+            "texts": {"query": query, "texts": texts, "truncate": True},
+        }
+        form = self._form or "documents"
+        try:
+            answer = self._provider.rerank(forms[form], _once_before(until))
+        except RerankerUnavailable as error:
+            if self._form is not None or error.status not in OTHER_FORM:
+                raise
+            form = "texts"
+            try:
+                answer = self._provider.rerank(forms[form], _once_before(until))
+            except RerankerUnavailable:
+                raise error from None  # what is wrong with the usual form says more
+        self._form = form
+        return answer
+
+
+def _once_before(until: float) -> Patience:
+    seconds = max(until - time.monotonic(), SHORTEST_RERANKING)
+    return Patience(seconds, tries=1, total=seconds)
+
+
+def _scores(answer: Any, count: int, who: str) -> list[float]:
+    """Each document's score in the documents' order; every one of them has to be there once."""
+    rows = answer.get("results") if isinstance(answer, dict) else answer
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RerankerUnavailable(f"{who} answered no list of results: is this an address for /rerank?")
+    scores: dict[int, float] = {}
+    for row in rows:
+        place, score = row.get("index"), row.get("relevance_score", row.get("score"))
+        if type(place) is not int or not 0 <= place < count or place in scores:
+            raise RerankerUnavailable(f"{who} answered results that do not say which document each is of")
+        if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:  # which NaN is not either
+            raise RerankerUnavailable(f"{who} answered a relevance that is no number")
+        scores[place] = float(score)
+    if len(scores) < count:
+        raise RerankerUnavailable(f"{who} answered {len(scores)} results for {count} documents")
+    return [scores[place] for place in range(count)]

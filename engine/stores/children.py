@@ -20,8 +20,8 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
-from engine.parsing.child import LENGTH, OUT_OF_MEMORY
-from engine.parsing.limits import MIB, LimitExceeded, Limits, Refused
+from engine.stores.child import LENGTH, OUT_OF_MEMORY
+from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
 
 #: Documents that one process has parsed at a time; others wait. Together with the memory of each: what hostile ones can take.
 MAX_CHILDREN = 4
@@ -31,7 +31,7 @@ _BLOCK = MIB
 _READ = MIB
 #: Of the environment, what a child needs to find its interpreter's modules; no secrets.
 _ENVIRONMENT = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ"})
-_COMMAND = (sys.executable, "-P", "-m", "engine.parsing.child")
+_COMMAND = (sys.executable, "-P", "-m", "engine.stores.child")
 #: Where the package is, for a child of a program that was started in its checkout.
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 
@@ -205,7 +205,7 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
     """What a parser yields of a document.
 
     Args:
-        parser: a name of :data:`engine.parsing.child.PARSERS`.
+        parser: a name of :data:`engine.stores.child.PARSERS`.
         document: its bytes, or a file that is sent while it is read.
         limits: the most that it may cost.
         options: the parser's; values of JSON.

@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 
 from pydantic import BaseModel
 
-from engine.memory.nodes import THOUGHT_LIFETIME
+from engine.memory import THOUGHT_LIFETIME
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
 from engine.providers.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple

@@ -3,22 +3,39 @@
 Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason that can be
 counted and a sentence that says why, and nothing is refused for what is not known: a missing confidence, vector or verdict
 passes, and the flags say so.
+
+What a promotion stores: pieces that stand by themselves, each known by its content.
+
+Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its group and content:
+promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
+
+What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
+
+Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are alike by their
+vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it,
+and these; then the same with what is left.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID, uuid5
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.retrieval.ranking import MIN_NORM
-from engine.retrieval.thresholds import thresholds_of
+from engine.providers.embedder_specs import thresholds_of
+from engine.retrieval.corpus import ALIKE_BY_WORDS, MAX_READ, language_code, likeness_by_words
+from engine.retrieval.ranking import MIN_NORM, Floats
+from engine.text.keywords import keywords_ranked
 from jiyi.protocol.knowledge import CHECKED, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.text.splitting import OVERLAP, SIZE, split
 from jiyi.text.translatable import Translatable
 from jiyi.text.words import content_digest
 
@@ -192,3 +209,174 @@ def _cosine(one: Float32 | None, other: Float32 | None) -> float:
         return -2.0
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     return float(one @ other) / lengths if lengths > MIN_NORM else -2.0
+
+
+#: Of the ids of promoted pieces.
+NAMESPACE = UUID("6f0f7f0e-3b1d-5c5e-9a57-6a1f0c6b7d21")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPiece:
+    """A piece to be stored."""
+
+    knowledge_id: UUID
+    content: str
+    #: SHA-256 of the normalised content: unique in its group and for its agent.
+    content_hash: bytes
+    metadata: dict[str, Any]
+
+
+def plan(
+    text: str,
+    *,
+    group_id: str,
+    promoted_at: datetime,
+    agent_id: str | None = None,
+    entry_ids: Sequence[UUID] = (),
+    metadata: Mapping[str, Any] | None = None,
+    size: int = SIZE,
+    overlap: int = OVERLAP,
+) -> list[PlannedPiece]:
+    """The pieces of a text, in order; a piece that says the same as an earlier one is there once.
+
+    ``metadata`` are the source's own; ``source``, ``promoted_at``, where the piece stands in the whole, and the entries that
+    it comes from are added.
+    """
+    pieces = split(text, size, overlap)
+    planned: dict[bytes, PlannedPiece] = {}
+    for number, piece in enumerate(pieces):
+        content_hash = content_digest(piece.text)
+        said = {
+            **(metadata or {}),
+            "source": "promotion",
+            "promoted_at": promoted_at.isoformat(),
+            "piece": number + 1,
+            "pieces": len(pieces),
+            "entry_ids": [str(entry_id) for entry_id in entry_ids],
+        }
+        planned.setdefault(content_hash, PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said))
+    return list(planned.values())
+
+
+def knowledge_id(group_id: str, agent_id: str | None, content_hash: bytes) -> UUID:
+    """The id that this content has for this group, or for one of its agents."""
+    # The lengths keep two different pairs of names from being one.
+    whose = f"{len(group_id)}:{group_id}:" + ("-" if agent_id is None else f"{len(agent_id)}:{agent_id}")
+    return uuid5(NAMESPACE, f"{whose}:{content_hash.hex()}")
+
+
+#: Entries that one digest looks at, the newest: their likenesses are a square of numbers.
+MAX_ENTRIES = 1_000
+#: Clusters that one digest shows: a page that somebody reads.
+MAX_CLUSTERS = 20
+#: From here on two entries are alike by vectors without their language's common direction. Of 22 statements on three topics in two
+#: languages, .3 joins six of ten pairs of one topic and none of two.
+ALIKE_BY_VECTOR = 0.3
+#: Entries as many as which a common direction is only half believed.
+CENTRE_PRIOR = 1
+MAX_KEYWORDS = 6
+#: Decimals that are compared: the last ones depend on the order of additions.
+ROUNDED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A quarantined output that is not promoted yet."""
+
+    entry_id: str
+    text: str
+    created_at: datetime
+    session_id: str | None = None
+    confidence: float | None = None
+    vector: Float32 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Entries that say similar things; the first is the one that the others are like."""
+
+    entries: tuple[Entry, ...]
+    keywords: tuple[str, ...]
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that said it: what several say is more than an echo."""
+        return len({entry.session_id for entry in self.entries})
+
+    @property
+    def first(self) -> datetime:
+        return min(entry.created_at for entry in self.entries)
+
+    @property
+    def last(self) -> datetime:
+        return max(entry.created_at for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """``older`` entries were too many to look at, ``left_out`` ones are in clusters beyond those shown."""
+
+    clusters: tuple[Cluster, ...]
+    older: int = 0
+    left_out: int = 0
+
+
+def digest(entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS) -> Digest:
+    """The clusters of the newest entries: those that most sessions speak of first, then the larger, then the newer."""
+    ordered = sorted({entry.entry_id: entry for entry in entries}.values(), key=lambda e: (e.created_at, e.entry_id), reverse=True)
+    looked_at = ordered[:max_entries]
+    clusters = [_cluster([looked_at[row] for row in rows]) for rows in _stars(*_likeness(looked_at))]
+    clusters.sort(key=lambda cluster: (-cluster.sessions, -len(cluster.entries)))  # stable: the newer centre first
+    shown = clusters[:max_clusters]
+    left_out = len(looked_at) - sum(len(cluster.entries) for cluster in shown)
+    return Digest(tuple(shown), len(ordered) - len(looked_at), left_out)
+
+
+def _cluster(entries: list[Entry]) -> Cluster:
+    words = keywords_ranked("\n".join(entry.text[:MAX_READ] for entry in entries))
+    return Cluster(tuple(entries), tuple(words[:MAX_KEYWORDS]))
+
+
+def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
+    """How alike each two are, and from where on that counts."""
+    vectors = [entry.vector for entry in entries if entry.vector is not None]
+    if len(vectors) == len(entries) > 0 and len({vector.shape for vector in vectors}) == 1:
+        made = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
+        if made is not None:
+            return made, ALIKE_BY_VECTOR
+    return likeness_by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
+
+
+def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
+    """Cosines after each language's common direction is taken away: without that, all texts of a language are alike."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not (lengths > MIN_NORM).all():
+        return None
+    rows = vectors.astype(np.float64) / lengths[:, None]
+    for language in set(languages):
+        mine = np.array(languages) == language
+        count = int(mine.sum())
+        rows[mine] -= rows[mine].mean(axis=0) * (count / (count + CENTRE_PRIOR))
+    rows /= np.maximum(np.linalg.norm(rows, axis=1), MIN_NORM)[:, None]
+    return np.asarray(rows @ rows.T)
+
+
+def _stars(likeness: Floats, alike: float) -> list[list[int]]:
+    """Rows of each cluster, its centre first, then by how like the centre they are."""
+    near: NDArray[np.bool_] = likeness >= alike
+    np.fill_diagonal(near, val=True)
+    weights = np.where(near, likeness, 0.0)
+    counts, strength = near.sum(axis=1), weights.sum(axis=1)
+    free = np.ones(len(near), dtype=bool)
+    found: list[list[int]] = []
+    while free.any():
+        # Of equals the one that is most like its neighbours, then the newest: the first row.
+        best = free & (counts == counts[free].max())
+        centre = int(np.argmax(np.where(best, np.round(strength, ROUNDED), -np.inf)))
+        rows = [int(row) for row in np.flatnonzero(near[centre] & free) if row != centre]
+        taken = [centre, *sorted(rows, key=lambda row: (-round(float(likeness[centre, row]), ROUNDED), row))]
+        found.append(taken)
+        free[taken] = False
+        counts = counts - near[:, taken].sum(axis=1)
+        strength = strength - weights[:, taken].sum(axis=1)
+    return found

@@ -1,4 +1,4 @@
-"""``python -m engine.parsing.child``: parses the documents that its parent sends, one after the other, each within its limits.
+"""``python -m engine.stores.child``: parses the documents that its parent sends, one after the other, each within its limits.
 
 It is a program of its own rather than a fork of the worker, so that it has neither the worker's connections nor its threads, and it
 imports nothing but what the parser needs. It ends with its parent, when it has had nothing to do for a while, and after a document
@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from engine.parsing.limits import MIB, Limits, Refused
+from engine.stores.limits import MIB, Limits, Refused
 
 #: Parsers by name: module and function. Each gets the document as a binary file and its options, and yields values of JSON.
 PARSERS: Final = {

@@ -1,1 +1,0 @@
-"""Erasure: how a person's names are recognised in a text."""

@@ -1,1 +1,0 @@
-"""How events become memory nodes, without I/O."""

@@ -1,1 +1,0 @@
-"""Operating the service: what of it needs no I/O."""

@@ -1,1 +1,0 @@
-"""How memories become thoughts, without I/O."""
