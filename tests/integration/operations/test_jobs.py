@@ -30,7 +30,7 @@ from models.memory import questions as memory_questions
 from models.memory.nodes import lock, strengthen
 from models.operations import actions
 from models.queue import ticks, wakeups
-from models.retrieval import touches
+from models.retrieval import records
 from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
@@ -596,7 +596,7 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
     for name in ("first: a", "second", "third"):
-        touches.tell(group, name, [uuid4()], NOW.timestamp())
+        records.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
     monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
     assert run_in(group, indexes.warm, dry=True) == {"agents": 2}
