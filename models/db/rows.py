@@ -1,23 +1,44 @@
-"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice; conditions of lists."""
+"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice; conditions of lists.
+
+COPY is the fastest way into a table: many rows in one round trip, in the caller's transaction. PostgreSQL refuses to COPY into a table
+under row-level security, and the ways around that (a temporary table and INSERT … SELECT) store a third fewer events a second. So the
+owner copies, and each row's group is compared with the scope here, by the rule that row-level security has for INSERT.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from operator import itemgetter
+from struct import Struct
 from typing import Any, TypeVar
 
+import psycopg
+from psycopg import sql
+from psycopg.types.string import BytesBinaryDumper
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
 from jiyi.protocol.base import Rows
+from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
+from models.db.scope import as_owner_within, current
 
 R = TypeVar("R", bound=BaseModel)
 #: Characters of what is searched for, and words of it that count.
 MAX_WORDS_CHARS, MAX_WORDS = 200, 20
 #: Characters of a text that a list carries; an entry's own page has all of it.
 MAX_LISTED_CHARS = 2_000
+#: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
+PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone", "vector"})
+#: What jsonb begins with in binary form: its version.
+_JSONB_VERSION = b"\x01"
+_TEXT_OID = 25
 
 
 def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any]) -> list[ColumnElement[Any]]:
@@ -85,3 +106,103 @@ def ilike_pattern(word: str) -> str:
     for special in ("\\", "%", "_"):
         word = word.replace(special, f"\\{special}")
     return f"%{word}%"
+
+
+class ForeignRowError(Exception):
+    """A row is of a group that the current scope does not allow. Nothing was copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Rows for a table, whose values are those of ``columns``. Other columns get the table's defaults.
+
+    What is a uuid, jsonb, text[], timestamptz or vector is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`,
+    :func:`packed_time`, :func:`packed_vector`.
+    """
+
+    table: type[Base]
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
+def packed_json(encoded: bytes) -> bytes:
+    """JSON as a value of a jsonb column."""
+    return _JSONB_VERSION + encoded
+
+
+def packed_texts(texts: Sequence[str]) -> bytes:
+    """Texts as a value of a text[] column."""
+    if not texts:
+        return _EMPTY_ARRAY_HEADER.pack(0, 0, _TEXT_OID)
+    parts = [_ARRAY_HEADER.pack(1, 0, _TEXT_OID, len(texts), 1)]
+    for text in texts:
+        encoded = text.encode()
+        parts += (_LENGTH.pack(len(encoded)), encoded)
+    return b"".join(parts)
+
+
+def packed_time(moment: datetime) -> bytes:
+    """A moment with a time zone as a value of a timestamptz column."""
+    return _TIME.pack((moment - _EPOCH) // _MICROSECOND)
+
+
+def packed_vector(values: Float32) -> bytes:
+    """Numbers as a value of a vector column."""
+    return _VECTOR_HEADER.pack(len(values), 0) + values.astype(">f4").tobytes()
+
+
+def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
+    """Append to the tables, in this order, by binary COPY. Every row has a ``group_id``.
+
+    Raises:
+        ForeignRowError: the current scope does not allow one of the groups.
+    """
+    wanted = [copy for copy in copies if copy.rows]
+    for copy in wanted:
+        _check(copy)
+    if wanted:
+        with as_owner_within(connection):
+            for copy in wanted:
+                _copy(connection, copy)
+
+
+def _check(copy: Copy) -> None:
+    scope = current()
+    if scope.whole_service:
+        return
+    foreign = set(map(itemgetter(copy.columns.index("group_id")), copy.rows)) - set(scope.groups)
+    if foreign:
+        raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
+
+
+def _copy(connection: psycopg.Connection, copy: Copy) -> None:
+    with connection.cursor() as cursor:
+        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)  # of those for bytea the one that is written in C
+        with cursor.copy(_statement(copy.table, copy.columns)) as into:
+            into.set_types(_types(copy.table, copy.columns))
+            for row in copy.rows:
+                into.write_row(row)
+
+
+@lru_cache(maxsize=32)
+def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names)
+
+
+@lru_cache(maxsize=32)
+def _types(table: type[Base], columns: tuple[str, ...]) -> list[int]:
+    """What COPY takes the values for; what is packed goes through as it is."""
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    names = [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
+    return [psycopg.adapters.types.get_oid("bytea" if name in PACKED_TYPES else name) for name in names]
+
+
+#: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the first one's index.
+_ARRAY_HEADER = Struct("!iiIii")
+_EMPTY_ARRAY_HEADER = Struct("!iiI")
+_LENGTH = Struct("!i")
+#: A timestamptz in binary form: microseconds since its epoch.
+_TIME, _EPOCH, _MICROSECOND = Struct("!q"), datetime(2000, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+#: A vector in binary form begins with its dimensions, and nothing.
+_VECTOR_HEADER = Struct("!HH")

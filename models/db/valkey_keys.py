@@ -33,7 +33,7 @@
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.signs_of_life``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
-| ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
+| ``jiyi:call:<signature>`` | string | workers (``tasks.framework.answering``): a changing call that was accepted | 6 minutes |
 | ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.signs_of_life``) | Celery workers | for good; what is silent goes |
 | ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |

@@ -25,8 +25,7 @@ from jiyi.protocol.trajectories import (
     TrajectoryState,
 )
 from models.db.actions import Context, action
-from models.db.bulk_copy import packed_time
-from models.db.rows import columns, equal_if_given, fetch
+from models.db.rows import columns, equal_if_given, fetch, packed_time
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event

@@ -31,7 +31,7 @@ from models.memory.access import RECENT
 from models.memory.agents import AgentName, agent_row, bind_name, no_agent
 from models.memory.reads import brief_nodes
 from models.memory.tables import MemoryNode
-from models.retrieval import touches
+from models.retrieval import records
 
 Reason = Literal["expired", "faded", "chosen"]
 _VERDICTS = ("fades", "recent", "important", "evidence")
@@ -256,7 +256,7 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     def tell() -> None:
         with suppress(redis.RedisError):  # Valkey is away: the retrieval workers find it in the database, later
             for agent_id, (at, ids) in restored.items():
-                touches.tell(group_id, agent_id, ids, at.timestamp())
+                records.tell(group_id, agent_id, ids, at.timestamp())
 
     context.after_commit(tell)
     counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}

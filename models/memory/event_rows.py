@@ -20,7 +20,7 @@ from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
-from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector
+from models.db.rows import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector
 from models.memory.agents import AgentName, AgentRow
 from models.memory.tables import MemoryNode
 

@@ -28,7 +28,7 @@ class EventType:
 
     #: The memory that it becomes, if it becomes one.
     memory: Callable[[Any], MemoryObserved] | None = None
-    #: A row of a table of its subject, as COPY wants it (:class:`models.db.bulk_copy.Copy`), and the columns.
+    #: A row of a table of its subject, as COPY wants it (:class:`models.db.rows.Copy`), and the columns.
     table: type[Base] | None = None
     columns: tuple[str, ...] = ()
     row: Callable[[Any], tuple[Any, ...]] | None = None

@@ -16,15 +16,15 @@ from sqlalchemy import Connection, text
 from engine.memory import brings_all, depth_of, derive, missing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
-from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
+from models.db.rows import Copy, copy_rows
 from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
 from models.memory.event_types import EventType, Owed, StoredBatch, registry
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
-from models.queue import dead_letters, news, stream
+from models.queue import dead_letters, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
 
@@ -39,7 +39,7 @@ class CollisionError(Exception):
 class Stored:
     """What a batch came to: how many events were new, and which kinds of work they set off.
 
-    To be told after the commit (``models.queue.news``).
+    To be told after the commit (``models.queue.stream``).
     """
 
     events: int = 0
@@ -187,11 +187,11 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
 
 def announce(done: Stored) -> None:
     """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey that is away."""
-    news.count_events(done.events, done.repeated)
+    stream.count_events(done.events, done.repeated)
     configured: list[News] = [(group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured]
-    stream.publish_all([*news.about(done.nodes, "node.stored"), *configured])
+    stream.publish_all([*stream.about(done.nodes, "node.stored"), *configured])
     if done.refused:
-        news.refused(done.refused)
+        stream.refused(done.refused)
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:

@@ -18,7 +18,7 @@ from models.memory import inbox
 from models.memory.event_types import refusal
 from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
-from models.queue import dead_letters, news, pending_work
+from models.queue import dead_letters, pending_work, stream
 from models.queue.dead_letters import INTAKE, ClosedLetter, add_message
 
 STATES = {"replay": "replayed", "discard": "discarded"}
@@ -84,7 +84,7 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         context.after_commit(lambda: announce(stored))
     letters = sorted(letter.letter_id for letter in closed)
     context.audit("dead_letters", resolution=state, kind=request.kind, count=len(closed), letters=letters, refused_again=len(refused))
-    context.after_commit(lambda: news.resolved(group_id, len(closed), state))
+    context.after_commit(lambda: stream.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
 
 

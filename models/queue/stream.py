@@ -2,6 +2,8 @@
 
 Whoever changes something tells it after the commit. Only ids, names of agents, counts and durations go in, never the
 text of a memory. It is news, not truth: a Valkey that is away costs a line in the log, and nothing waits for it.
+
+Work that was committed is told here to those who watch, and to the meters.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any, Literal, get_args
+from uuid import UUID
 
 import redis
 from pydantic_core import to_json
@@ -22,6 +26,9 @@ from redis.client import Pipeline
 from jiyi.once import once
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.operations import meters
+from models.operations.meters import WORK
+from models.queue.dead_letters import INTAKE
 
 log = logging.getLogger(__name__)
 Kind = Literal[
@@ -71,6 +78,8 @@ BLOCK_MS = 500
 HUB_PAUSE = 1.0
 #: Entries read at once. More of them at a time than this may be more than are kept: then it is looked whether some were lost.
 READ = KEPT // 2
+#: (group, agent, id) of a node.
+Node = tuple[str, str, UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +314,71 @@ def _lost(group_id: str, after: str) -> bool:
 def hub() -> Hub:
     """This process's hub."""
     return Hub()
+
+
+def count_events(new: int, repeated: int) -> None:
+    """Events were stored, and others had been before."""
+    if new:
+        meters.add("events", number=new)
+    if repeated:
+        meters.add("events", "repeated", number=repeated)
+
+
+def retrievable(nodes: Sequence[Node]) -> None:
+    """Nodes have got their vectors."""
+    publish_all(about(nodes, "node.retrievable"))
+
+
+def refused(groups: Iterable[str | None]) -> None:
+    """Events became dead letters, of the groups that they say they are of (None: of none that can be read)."""
+    counts = Counter(groups)
+    meters.add("events", "rejected", number=counts.total())
+    opened(INTAKE, {group_id: count for group_id, count in counts.items() if group_id is not None})
+
+
+def opened(kind: str, counts: Mapping[str, int]) -> None:
+    """Dead letters were opened: group → how many."""
+    publish_all((group_id, "letter.opened", {"kind": kind, "count": count}) for group_id, count in counts.items())
+
+
+def resolved(group_id: str, count: int, action: str) -> None:
+    """Dead letters were closed: ``replayed`` or ``discarded``."""
+    if count:
+        publish(group_id, "letter.resolved", action=action, count=count)
+
+
+def worked(kind: str, counts: Mapping[str, int]) -> None:
+    """Work was settled: group → how many subjects."""
+    if total := sum(counts.values()):
+        meters.add(WORK, kind, "done", number=total)
+        publish_all((group_id, "work.done", {"kind": kind, "count": count}) for group_id, count in counts.items())
+
+
+def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: int) -> None:
+    """An attempt failed. Of the error only its class is told: its words may be those of a memory."""
+    if total := sum(counts.values()):
+        meters.add(WORK, kind, "failed", number=total)
+        told = {"kind": kind, "error": type(error).__name__, "attempt": attempt}
+        publish_all((group_id, "work.failed", {**told, "count": count}) for group_id, count in counts.items())
+
+
+def about(nodes: Iterable[Node], kind: Kind) -> list[News]:
+    """One piece of news for each group: the first ids, how many there are, and whose."""
+    groups: dict[str, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(node[0], []).append(node)
+    return [
+        (
+            group_id,
+            kind,
+            {
+                "ids": [str(node_id) for _, _, node_id in its[:MAX_IDS]],
+                "count": len(its),
+                "agents": counted(Counter(agent_id for _, agent_id, _ in its)),
+            },
+        )
+        for group_id, its in groups.items()
+    ]
 
 
 _ID = re.compile(r"(\d{1,15})(?:-(\d{1,19}))?", re.ASCII)

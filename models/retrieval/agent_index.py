@@ -33,7 +33,7 @@ from models.db.connection import driver
 from models.db.rows import names
 from models.memory.agents import AgentRecord, Identity
 from models.memory.tables import MemoryNode
-from models.retrieval import index_rows, touches
+from models.retrieval import index_rows, records
 from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
 from models.retrieval.index_rows import KINDS, TYPES, IndexRows
 
@@ -117,9 +117,9 @@ class AgentIndex:
         self._subject_of: dict[str | None, int] = {None: -1}
         self._lexicon = Lexicon(self._statistics)
         self._horizon = 0
-        self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
+        self._touched = records.Cursor(self.key.group_id, self.key.agent_id)
         #: Accesses of memories that are not here yet.
-        self._early: list[touches.Access] = []
+        self._early: list[records.Access] = []
         self._centre = Centre()
         self._corpus: Corpus | None = None
         self._allowed_rows: dict[Hashable, NDArray[np.bool_]] = {}

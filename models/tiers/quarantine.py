@@ -21,8 +21,7 @@ from jiyi.protocol.tier_questions import Kind, kind_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.text.words import content_digest
-from models.db.bulk_copy import packed_texts, packed_time
-from models.db.rows import columns, fetch
+from models.db.rows import columns, fetch, packed_texts, packed_time
 from models.memory.event_rows import EMPTY_OBJECT, packed_or
 from models.memory.event_types import EventType, register_event
 from models.tiers import working

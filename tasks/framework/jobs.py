@@ -32,7 +32,7 @@ from models.memory.agents import AgentName
 from models.operations import meters
 from models.queue import ticks
 from models.queue.ticks import MORE, Attempt
-from tasks.framework import callers
+from tasks.framework import answering
 from tasks.framework.renewal import lease_renewer
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
             """
             if slot is not None or group_id is not None:
                 try:
-                    callers.caller(self.request, known.task, get_settings().group, "operator", changes=False)
+                    answering.caller(self.request, known.task, get_settings().group, "operator", changes=False)
                 except NotAllowed as error:
                     log.warning("job %s was not run: %s", known.name, error)
                     return

@@ -1,6 +1,6 @@
 """Calls over the broker: each action is the Celery task ``rpc.<name>``, also by each of its aliases.
 
-Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.callers`). A message is acknowledged
+Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.answering`). A message is acknowledged
 early: an answer that a dead worker owes is of no use later, the caller asks again. Safe to repeat because every action is.
 """
 
@@ -21,7 +21,7 @@ from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action, Actor
 from models.db.scope import for_groups
 from models.db.valkey import valkey
-from tasks.framework import callers
+from tasks.framework import answering
 from tasks.framework.answering import ANSWER_TIME_LIMIT, in_turn, push, reply_to
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -64,7 +64,7 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
         def parse() -> tuple[Actor, Q]:
             body = {name: value for name, value in request.items() if name != "group_id"}
             group_id = _Whose.model_validate(request).group_id
-            return callers.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
+            return answering.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
 
         def answer_in_turn(asked: tuple[Actor, Q]) -> R:
             with in_turn(self.request, asked[0].group_id):

@@ -34,7 +34,7 @@ from models.db.errors import is_conflict, outage
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.db.valkey import valkey
 from models.operations import meters
-from models.queue import news, pending_work, wakeups
+from models.queue import pending_work, stream, wakeups
 from models.queue.wakeups import task_name, wake
 from tasks.framework.renewal import lease_renewer
 
@@ -137,7 +137,7 @@ class Batch:
             settled = pending_work.complete(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
         if later:
             wakeups.wake_at(self.kind, min(later.values()))
-        news.worked(self.kind, settled)
+        stream.worked(self.kind, settled)
 
 
 def work_task(
@@ -275,7 +275,7 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     with unit_of_work() as connection:
         groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
     meters.failing()
-    news.failed(batch.kind, groups, error, attempts)
+    stream.failed(batch.kind, groups, error, attempts)
     if attempts >= MAX_ATTEMPTS:
         _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
 
@@ -283,7 +283,7 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
 def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
     with unit_of_work() as connection:
         dead = pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS, trace, subject_ids)
-    news.opened(kind, dead)
+    stream.opened(kind, dead)
 
 
 def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_000) -> int:

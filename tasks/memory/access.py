@@ -10,19 +10,19 @@ from celery import current_app, shared_task
 from redis.client import Pipeline
 
 from models.memory import access
-from models.retrieval import records, touches
+from models.retrieval import records
 
 
 def note(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
     if node_ids:
-        touches.tell(group_id, agent_id, node_ids, at)
+        records.tell(group_id, agent_id, node_ids, at)
     flush_soon(due=access.touch(group_id, node_ids, at))
 
 
 def note_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The same, on its way with whatever else the pipeline has to say; its last answer is for :func:`flush_soon`."""
-    touches.tell_with(pipe, group_id, agent_id, node_ids, at)
+    records.tell_with(pipe, group_id, agent_id, node_ids, at)
     access.touch_with(pipe, group_id, node_ids, at)
 
 

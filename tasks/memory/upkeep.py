@@ -25,7 +25,7 @@ from models.memory import nodes
 from models.memory.nodes import PendingAppraisal, TextToEmbed
 from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
 from models.operations import embedding_models
-from models.queue import news, pending_work
+from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
 from models.retrieval import enlargement
@@ -206,7 +206,7 @@ def embed(batch: Batch) -> None:
         new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
-    news.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
+    stream.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
 
 
 def _ask_for_all(batches: list[Batch]) -> None:

@@ -27,7 +27,7 @@ from models.memory import access, nodes
 from models.operations import backups, numbers, signs_of_life
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
-from models.queue import news, pending_work, ticks
+from models.queue import pending_work, stream, ticks
 from models.queue.broker_queues import task_queues
 from models.queue.wakeups import send, wake
 from models.retrieval import records
@@ -70,7 +70,7 @@ def reconcile(run: Run) -> None:
         with suppress(BrokerUnavailable):
             send(JOBS[name].task, JOBS[name].queue, [], LOOK_SECONDS)
     for kind, groups in letters.items():
-        news.opened(kind, groups)
+        stream.opened(kind, groups)
     wake(*overdue)
     run.count(accesses_recovered=access.recover().nodes, retrievals_written=records.flush())
 

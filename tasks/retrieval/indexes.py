@@ -25,7 +25,7 @@ from models.memory import agents, reads
 from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.queue.wakeups import service_headers
-from models.retrieval import touches
+from models.retrieval import records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
@@ -116,7 +116,7 @@ def warm(run: Run) -> None:
 
     Safe to repeat because nothing counts as accessed.
     """
-    agents = touches.asked_lately(WARM_AGENTS)
+    agents = records.asked_lately(WARM_AGENTS)
     run.summary["agents"] = len(agents)
     if run.dry:
         return

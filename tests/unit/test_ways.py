@@ -38,11 +38,6 @@ def test_a_way_has_few_modules_and_all_of_them_are_there() -> None:
         assert 8 <= len(stops) <= most
 
 
-def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line() -> None:
-    known = imports(modules(ROOT, LAYERS))
-    assert [stop for stop in way("a retrieval") if LINE in known[stop]] == []
-
-
 def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
     """The search alone stands twice: before the embedder was waited for, and after."""
     line = (ROOT / "tasks/retrieval/retrieve.py").read_text(encoding="utf-8")
@@ -50,9 +45,10 @@ def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
     assert {station: len(re.findall(rf"(?<![\w.]){re.escape(station)}\(", line)) for station in stations} == dict.fromkeys(stations, 1)
 
 
-def test_what_all_subjects_store_with_imports_none_of_them() -> None:
+def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line_and_what_all_subjects_store_with_imports_none_of_them() -> None:
     known = imports(modules(ROOT, LAYERS))
+    assert [stop for stop in way("a retrieval") if LINE in known[stop]] == []
     counts = {"models.operations.meters"}  # what is counted, whoever counts
-    for module in ("models.memory.inbox", "models.memory.event_types", "models.queue.news"):
+    for module in ("models.memory.inbox", "models.memory.event_types", "models.queue.stream"):
         mine = {name for name in known[module] if name.startswith("models.")}
         assert {name for name in mine if name.split(".")[1] in SUBJECTS} <= counts, module

@@ -38,8 +38,7 @@ from models.erasure import actions as erasure_actions
 from models.memory import archive, inbox, questions
 from models.memory import events as stored
 from models.memory.agents import key_of
-from models.memory.ingest import Kept, group_commit
-from models.memory.looks import Looks
+from models.memory.ingest import Kept, Looks, group_commit
 from models.queue import broker_queues
 from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from models.reflection import actions as reflection

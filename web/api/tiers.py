@@ -49,7 +49,7 @@ from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.db.bounded_reads import Unanswered, attempt, from_database, source
-from models.memory.looks import Looks
+from models.memory.ingest import Looks
 from models.tiers import actions, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who

@@ -238,4 +238,4 @@ def _remove_stale_pid_file(data: Path) -> None:
         first = path.read_bytes().split(b"\n")[0].strip()
         # A dead process's file stays: from it PostgreSQL learns which shared memory to look after.
         if not first.isdigit() or psutil.pid_exists(int(first)):
-            path.unlink()  # no PostgreSQL works in our folder: workers.embedded.leftovers has seen to it
+            path.unlink()  # no PostgreSQL works in our folder: workers.embedded.server has seen to it

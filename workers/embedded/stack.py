@@ -20,9 +20,8 @@ import redis
 
 from jiyi.settings import EMBEDDED_DATA, get_settings
 from workers.embedded.folders import HomeInUse, HomeLock, StackError, make_traversable, private_folder, private_home, socket_folder
-from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres, unfinished_folder
-from workers.embedded.server import CLIENT_SECONDS, Server, valkey_program
+from workers.embedded.server import CLIENT_SECONDS, SERVER_STOP_SECONDS, ProcessNotes, Server, end_leftovers, valkey_program
 from workers.supervision.processes import KILL_SECONDS, end_processes
 from workers.supervision.respawn import MAX_CRASHES, TOO_OFTEN, Restarts, describe
 

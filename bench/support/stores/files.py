@@ -97,8 +97,8 @@ def figures(ranked: Sequence[Chunk], evidence: set[str], one: Conversation, says
 def do_owed() -> None:
     """All that is owed for stores of files, in this process."""
     from tasks.framework.work import run_until_idle
-    from tasks.stores.embedding import embed_items
     from tasks.stores.index_files import index_file, scan_files
+    from tasks.stores.search import embed_items
 
     for kind, handler in ((SCAN, scan_files), (INDEX, index_file), (EMBED_ITEMS, embed_items)):
         run_until_idle(kind, handler, limit=1_000_000)

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from bench.support.service import running
 from jiyi.text.words import content_digest, tokens
-from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts, packed_vector
 from models.db.connection import driver, reading_engine, unit_of_work
+from models.db.rows import Copy, copy_rows, packed_json, packed_texts, packed_vector
 from models.db.scope import as_owner
 from models.stores import rows
 from models.stores.tables import StoreItem

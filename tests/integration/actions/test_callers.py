@@ -36,7 +36,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.erasure import traces
 from models.operations import actions as operations
-from tasks.framework import callers
+from tasks.framework.answering import CALL_SECONDS, CLOCK_SECONDS, caller
 from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.ephemeral import environment
@@ -235,7 +235,7 @@ def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(victim: str,
     with pytest.raises(NotAllowed, match="made before"):
         open_reply(deliver(task, args, headers))
     now = time.time()
-    for shift, good in ((-callers.CALL_SECONDS - 5, False), (-callers.CALL_SECONDS + 20, True), (callers.CLOCK_SECONDS + 5, False)):
+    for shift, good in ((-CALL_SECONDS - 5, False), (-CALL_SECONDS + 20, True), (CLOCK_SECONDS + 5, False)):
         monkeypatch.setattr(signatures.time, "time", lambda shift=shift: now + shift)
         args = [str(uuid4()), asked]
         headers = headers_of(service(), task, args, {})
@@ -290,7 +290,7 @@ def test_signing_and_checking_are_cheap(victim: str) -> None:
             return headers.get(name)
 
     with environment(redis_url="unix:///nonexistent?db=0", database_url="postgresql+psycopg://nobody@/nowhere"):
-        found = callers.caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
+        found = caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
     assert found == replace(Actor(victim, found.name), operator=True)
 
 

@@ -26,10 +26,10 @@ from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.users import groups as known_groups
-from models.db import bulk_copy
+from models.db import rows
 from models.db.actions import Action, Actor
-from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
+from models.db.rows import Copy, ForeignRowError
 from models.db.scope import ROLE, RoleError, Scope, as_owner, current, for_groups, whole_service, within
 from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
@@ -288,9 +288,9 @@ def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
     ours, theirs = groups
     for scope in (Scope((ours,)), NOBODY):
         with pytest.raises(ForeignRowError, match=theirs), within(scope), unit_of_work() as connection:
-            bulk_copy.copy_rows(driver(connection), [copied(theirs)])
+            rows.copy_rows(driver(connection), [copied(theirs)])
     with for_groups(ours), unit_of_work() as connection:
-        bulk_copy.copy_rows(driver(connection), [copied(ours)])
+        rows.copy_rows(driver(connection), [copied(ours)])
         assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
         assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 1
     with whole_service():
@@ -309,7 +309,7 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
     again = copied(groups[0])
     twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
     with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
-        bulk_copy.copy_rows(driver(connection), [twice])
+        rows.copy_rows(driver(connection), [twice])
     for _ in range(3):
         assert count("groups") == 0
 

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DEBATE_SECONDS = 400
 
 
+@pytest.mark.long  # its parts are tried with the service that runs here
 @pytest.mark.timeout(DEBATE_SECONDS + 10)
 def test_the_debate_starts_a_service_of_its_own_and_all_its_claims_are_true() -> None:
     with tempfile.TemporaryDirectory(prefix="jd-", dir="/tmp") as folder:  # short, for unix sockets

@@ -507,7 +507,7 @@ def test_without_valkey_the_pages_answer(signed_in: FlaskClient, group: str, mon
     node = observe(group)
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.db.valkey.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.retrieval.touches.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.retrieval.records.valkey", lambda: nowhere)
     for path in (*LISTS, f"/nodes/{group}/{node}", f"/agents/{group}/{AGENT}"):
         page(signed_in, path, group=group)
     archive(group, node)

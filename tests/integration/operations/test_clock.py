@@ -13,10 +13,10 @@ from sqlalchemy import text
 
 from engine.operations import JOBS
 from models.appointments import heartbeats
-from models.db import connection as connection_
-from models.db.connection import unit_of_work
+from models.db.connection import CLOCK_AHEAD, database_time, unit_of_work
 from models.memory.work import EMBED
 from models.queue import ticks
+from tasks.appointments import schedules
 from tasks.appointments.schedules import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
@@ -44,9 +44,13 @@ def _no_run_ahead_is_left() -> Iterator[None]:
 @pytest.fixture
 def set_clock() -> Iterator[SetClock]:
     """``set_clock(WRONG)``: the clock that jobs, schedules and heartbeats go by is so far ahead."""
-    right = connection_.database_time
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda ahead: patch.setattr(connection_, "database_time", lambda connection: right(connection) + ahead)
+
+        def set_ahead(ahead: timedelta) -> None:
+            for module in (ticks, jobs, schedules):
+                patch.setattr(module, "database_time", lambda connection: database_time(connection) + ahead)
+
+        yield set_ahead
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def test_a_heartbeat_that_beat_ahead_beats_again(group: str, set_clock: SetClock
     test_heartbeats.scan()
     assert test_heartbeats.beat() == 1
     (beat,) = rows("SELECT last_tick_at, next_tick_at FROM heartbeats WHERE group_id = :g", g=group)
-    assert beat["last_tick_at"] < datetime.now(UTC) + connection_.CLOCK_AHEAD  # type: ignore[operator]
+    assert beat["last_tick_at"] < datetime.now(UTC) + CLOCK_AHEAD  # type: ignore[operator]
     assert beat["next_tick_at"] < datetime.now(UTC) + timedelta(hours=1)  # type: ignore[operator]
 
 

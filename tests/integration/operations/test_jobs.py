@@ -21,7 +21,6 @@ from jiyi.protocol.events import build
 from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
-from models.db import connection as connection_
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -31,7 +30,8 @@ from models.memory import questions as memory_questions
 from models.memory.nodes import lock, strengthen
 from models.operations import actions
 from models.queue import ticks, wakeups
-from models.retrieval import touches
+from models.retrieval import records
+from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import maintenance
@@ -119,7 +119,8 @@ def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], m
 
     for seconds in (0, 2, 4, 2, 0, 4):
         now = NOW + timedelta(seconds=seconds)
-        monkeypatch.setattr(connection_, "database_time", lambda _connection, now=now: now)
+        for module in (jobs, ticks):
+            monkeypatch.setattr(module, "database_time", lambda _connection, now=now: now)
         perform(job)
     assert len(ran) == 3
     assert [tick["attempts"] for tick in tick_of(job)] == [1, 1, 1]
@@ -350,12 +351,12 @@ def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     assert archived(group) == {}
 
 
-def test_the_bounds_of_fading_are_settings_and_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
-    event, imported = observed(group, "a week old", poignancy=7), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
+def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
+    event, imported = observed(group, "a week old", poignancy=1), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
     save(event, imported, observed(group, "now"))
     old(event.event_id, days=8)
     assert run_in(group, archive.archive)["archived"] == 0
-    with environment(archive_after_days="7", archive_below_poignancy="8"):
+    with environment(archive_after_days="7"):
         assert run_in(group, archive.archive)["archived"] == 1
     assert archived(group) == {"a week old": "faded"}
 
@@ -595,7 +596,7 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
     for name in ("first: a", "second", "third"):
-        touches.tell(group, name, [uuid4()], NOW.timestamp())
+        records.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
     monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
     assert run_in(group, indexes.warm, dry=True) == {"agents": 2}

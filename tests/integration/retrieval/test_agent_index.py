@@ -30,7 +30,7 @@ from models.memory import access as buffer
 from models.memory import nodes
 from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
-from models.retrieval import index_cache, touches
+from models.retrieval import index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, all_rows, lists_of
@@ -224,7 +224,7 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     index = built_at_once(group)
     assert index.corpus().lexicon.bm25(["klaus"]).tolist().count(0) == 2
     accessed = T0.timestamp() + 60  # which the database does not know yet
-    touches.tell(group, "klaus", [old.event_id], accessed)
+    records.tell(group, "klaus", [old.event_id], accessed)
     refreshed(index)
     with unit_of_work() as connection:
         nodes.fill_tokens(connection, [(others[2].event_id, ["klaus", "filled"])])
@@ -411,7 +411,7 @@ def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) ->
         index.refresh(connection, agent)
         late = made(group, "late")
         save(late)
-        touches.tell(group, "klaus", [late.event_id], T0.timestamp() + 60)
+        records.tell(group, "klaus", [late.event_id], T0.timestamp() + 60)
         index.refresh(connection, replace(agent, changed_xid=0))  # as it was before the memory came
         assert index.size == 2
         index.refresh(connection, seen(group))
@@ -433,13 +433,13 @@ def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_
     save(a, b)
     index, start = built_at_once(group), T0.timestamp()
     for of_group, agent, node_id in ((group, "maria", a.event_id), (f"{group}-b", "klaus", a.event_id), (group, "klaus", UUID(int=1))):
-        touches.tell(of_group, agent, [node_id], start + 9_999)  # of others, or of an unknown memory
+        records.tell(of_group, agent, [node_id], start + 9_999)  # of others, or of an unknown memory
     assert refreshed(index).columns["last_accessed"].tolist() == [start, start + 3600]
     assert index.access_order().tolist() == [0, 1]
-    touches.tell(group, "klaus", [a.event_id], start + 7200)
+    records.tell(group, "klaus", [a.event_id], start + 7200)
     assert refreshed(index).columns["last_accessed"].tolist() == [start + 7200, start + 3600]
     assert index.access_order().tolist() == [1, 0]
-    touches.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
+    records.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
     with unit_of_work() as connection:
         embed(connection, a.event_id, [1, 0, 0])  # a change of a memory keeps when it was accessed
     for one in (refreshed(index), built_at_once(group)):  # a new index knows what the database does not know yet
@@ -454,19 +454,19 @@ def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(group:
     buffer.touch(group, [old.event_id], T0.timestamp() + 60)
     buffer.flush()
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2  # what was told is gone; nobody was away, though
-    touches.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
-    monkeypatch.setattr(touches, bound, 1 if bound == "KEPT" else touches.LOOK_BACK - 1)
+    records.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
+    monkeypatch.setattr(records, bound, 1 if bound == "KEPT" else records.LOOK_BACK - 1)
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60, T0.timestamp() + 120]
 
 
 def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_time(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     key = valkey_keys.touched(group, "klaus")
-    for _ in range(3 * touches.KEPT):
-        touches.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
-    assert touches.KEPT <= valkey().xlen(key) <= touches.KEPT + 100  # Valkey drops whole blocks, of up to a hundred
-    assert 0 < valkey().ttl(key) <= touches.FORGOTTEN_AFTER
-    monkeypatch.setattr(touches, "KEPT_SECONDS", 0)
-    touches.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+    for _ in range(3 * records.KEPT):
+        records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+    assert records.KEPT <= valkey().xlen(key) <= records.KEPT + 100  # Valkey drops whole blocks, of up to a hundred
+    assert 0 < valkey().ttl(key) <= records.FORGOTTEN_AFTER
+    monkeypatch.setattr(records, "KEPT_SECONDS", 0)
+    records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
     assert valkey().xlen(key) < 100
 
 
@@ -550,7 +550,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
         for _ in range(12):
             answered = retrieve(request)
             assert isinstance(answered, Answered)
-            touches.tell(group, "klaus", answered.value.accessed_ids, T0.timestamp())
+            records.tell(group, "klaus", answered.value.accessed_ids, T0.timestamp())
             seen.append(answered.value)
 
     first = some(0, 50)

@@ -20,9 +20,8 @@ from models.stores.backends import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
 from models.stores.rows import StoreRecord
 from tasks.framework.work import run_until_idle
-from tasks.stores.embedding import embed_items
 from tasks.stores.index_files import index_file, scan_files
-from tasks.stores.search import search
+from tasks.stores.search import embed_items, search
 
 #: Seconds before now that written files say they are from: young ones are read again by the next scan.
 AGE = 60

@@ -24,7 +24,7 @@ from models.db.scope import for_groups
 from models.stores import actions
 from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
-from tasks.stores import embedding, search
+from tasks.stores import search
 
 #: The simple store of the group that most tests use, and a blackboard.
 SIMPLE = {"name": "notes", "type": "simple", "config": {"memory_path": "notes.json"}}
@@ -67,4 +67,4 @@ class Kept:
 
 def embed() -> int:
     """Do all embedding that is owed."""
-    return run_until_idle(EMBED_ITEMS, embedding.embed_items)
+    return run_until_idle(EMBED_ITEMS, search.embed_items)

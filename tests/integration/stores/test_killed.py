@@ -15,8 +15,8 @@ from models.db.connection import unit_of_work
 from models.stores.backends import BACKENDS, INDEX
 from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
-from tasks.stores.embedding import embed_items
 from tasks.stores.index_files import index_file
+from tasks.stores.search import embed_items
 from tests.integration.stores.folders import Folder, MakeFolder
 
 FILES, KILLED_AT = 24, 5

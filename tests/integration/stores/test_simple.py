@@ -14,7 +14,7 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.stores import StoreName
 from models.db.connection import unit_of_work
 from models.stores import actions, items
-from tasks.stores import embedding
+from tasks.stores import search
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -101,7 +101,7 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(ke
     away = create_autospec(embedder(), model=embedder().model)
     away.passages.side_effect = away.query.side_effect = EmbeddingUnavailable("away")
     with monkeypatch.context() as patch:
-        patch.setattr(embedding, "in_use", lambda _connection: (away, "hashing:64"))
+        patch.setattr(search, "in_use", lambda _connection: (away, "hashing:64"))
         embed()
         assert [row["embedding"] for row in rows(kept.group)] == [None]
         assert kept.ask("the teapot").notes == ["searched by words: away"]

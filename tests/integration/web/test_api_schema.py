@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from models.memory.looks import Looks
+from models.memory.ingest import Looks
 from web import actions, create_app
 from web.accounts import api_keys
 from web.api import OPERATIONS

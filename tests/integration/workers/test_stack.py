@@ -149,7 +149,7 @@ def start_owner(home: Path) -> tuple[subprocess.Popen[str], Urls, int]:
 def test_after_a_kill_the_next_start_ends_the_leftovers_and_loses_nothing(
     home: Path, worker_too: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.embedded.leftovers.APPLICATION_STOP_SECONDS", 0.5)
+    monkeypatch.setattr("workers.embedded.server.APPLICATION_STOP_SECONDS", 0.5)
     owner, urls, worker = start_owner(home)
     put(urls, "kept")
     left = processes_in(home)

@@ -1,4 +1,4 @@
-"""models.db.bulk_copy: values that are packed here are what psycopg makes of them."""
+"""models.db.rows: values that are packed here are what psycopg makes of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
 from jiyi.protocol.base import LATEST
-from models.db.bulk_copy import packed_json, packed_texts, packed_time, packed_vector
+from models.db.rows import packed_json, packed_texts, packed_time, packed_vector
 
 
 def by_psycopg(value: object) -> bytes:

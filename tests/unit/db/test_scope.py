@@ -61,7 +61,7 @@ ACTIONS_ACROSS_GROUPS = {
 #: Modules that may act as the tables' owner, whom row-level security does not concern.
 AS_OWNER = {
     "alembic/env.py": "migrations",
-    "models/db/bulk_copy.py": "COPY, after it has checked each row",
+    "models/db/rows.py": "COPY, after it has checked each row",
     "models/retrieval/enlargement.py": "makes an index",
     "tasks/erasure/outside.py": "VACUUM",
 }

@@ -1,4 +1,4 @@
-"""models.memory.looks: requests that wait for rows of the database, many of one group's among them."""
+"""models.memory.ingest: requests that wait for rows of the database, many of one group's among them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from models.db.bounded_reads import Unanswered
 from models.db.scope import Scope, current
-from models.memory import looks
-from models.memory.looks import Looks
+from models.memory import ingest
+from models.memory.ingest import Looks
 
 #: Seconds until something on a busy machine.
 PATIENCE = 60.0
@@ -41,7 +41,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     def from_database(question: Callable[[Any], Any]) -> Any:
         return question(None)
 
-    monkeypatch.setattr(looks, "from_database", from_database)
+    monkeypatch.setattr(ingest, "from_database", from_database)
     return Table()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.operations import meters
 from models.operations.meters import BOUNDS_MS, quantile
-from models.queue import news
+from models.queue import stream
 from models.queue.stream import place
 from web.stream import CHUNK, event, gathered
 from workers.celery.worker_setup import Watch
@@ -55,7 +55,7 @@ def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(
 
 def test_news_names_a_hundred_ids_and_counts_them_all() -> None:
     nodes = [("one", f"agent {n % 150}", uuid4()) for n in range(400)] + [("other", "Ada", uuid4())]
-    (first, kind, told), (second, _, little) = news.about(nodes, "node.stored")
+    (first, kind, told), (second, _, little) = stream.about(nodes, "node.stored")
     assert (first, second, kind) == ("one", "other", "node.stored")
     assert told["ids"] == [str(node_id) for _, _, node_id in nodes[:100]]
     assert told["count"] == 400
