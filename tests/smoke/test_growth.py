@@ -26,16 +26,16 @@ SECONDS = 120
 
 #: The worker as it is, but that it dies …
 START = (
-    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments.schedules as s, tasks.appointments.schedules as h; die = lambda: "
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments.schedules as s; die = lambda: "
     "os.kill(os.getpid(), 9); {fault}; from celery.__main__ import main; main()"
 )
 FAULTS = {
     # … with all runs written and not committed,
     "firing": "real = s.schedules.note_runs; s.schedules.note_runs = lambda *given: (real(*given), die())",
     # … with one tick written and not committed,
-    "beating": "real = h.heartbeats.tick; h.heartbeats.tick = lambda *given: (real(*given), die())",
+    "beating": "real = s.heartbeats.tick; s.heartbeats.tick = lambda *given: (real(*given), die())",
     # … with all committed and nobody told.
-    "told": "s.alerts.publish_delivered = lambda group, told, now: die() if told else None",
+    "told": "s.heartbeats.publish_delivered = lambda group, told, now: die() if told else None",
 }
 
 
