@@ -31,7 +31,7 @@ class SettingsError(JiyiError, ValueError):
     code = "settings"
 
 
-class _ProblemsError(JiyiError):
+class _ProblemsError(Exception):
     """An error that is made of sentences, or of one."""
 
     def __init__(self, problems: Sequence[str] | str) -> None:
@@ -39,13 +39,13 @@ class _ProblemsError(JiyiError):
         super().__init__(join_problems(self.problems))
 
 
-class InvalidEvent(_ProblemsError, ValueError):  # noqa: N818 – users know it by this name
+class InvalidEvent(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """An event was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_event"
 
 
-class InvalidRequest(_ProblemsError, ValueError):  # noqa: N818 – users know it by this name
+class InvalidRequest(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """A request was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_request"
@@ -201,7 +201,7 @@ class ServiceError(JiyiError):
 
 #: What travels back to a client in a reply: ``code`` -> the class it is raised as again.
 BY_CODE: Mapping[str, type[JiyiError]] = {
-    cls.code: cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, JiyiError) and cls is not _ProblemsError
+    cls.code: cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, JiyiError)
 }
 
 
