@@ -35,7 +35,7 @@ class _ProblemsError(JiyiError):
     """An error that is made of sentences, or of one."""
 
     def __init__(self, problems: Sequence[str] | str) -> None:
-        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        self.problems = list(problems) if not isinstance(problems, str) else [problems] if problems else []
         super().__init__(join_problems(self.problems))
 
 
