@@ -31,21 +31,21 @@ class SettingsError(JiyiError, ValueError):
     code = "settings"
 
 
-class _ProblemsError(JiyiError):
+class _ProblemsError(Exception):
     """An error that is made of sentences, or of one."""
 
     def __init__(self, problems: Sequence[str] | str) -> None:
-        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        self.problems = list(problems) if not isinstance(problems, str) else [problems] if problems else []
         super().__init__(join_problems(self.problems))
 
 
-class InvalidEvent(_ProblemsError, ValueError):  # noqa: N818 – users know it by this name
+class InvalidEvent(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """An event was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_event"
 
 
-class InvalidRequest(_ProblemsError, ValueError):  # noqa: N818 – users know it by this name
+class InvalidRequest(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """A request was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_request"
@@ -201,7 +201,7 @@ class ServiceError(JiyiError):
 
 #: What travels back to a client in a reply: ``code`` -> the class it is raised as again.
 BY_CODE: Mapping[str, type[JiyiError]] = {
-    cls.code: cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, JiyiError) and cls is not _ProblemsError
+    cls.code: cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, JiyiError)
 }
 
 
