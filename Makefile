@@ -42,9 +42,9 @@ test-rabbitmq: setup
 test-browser: setup
 	@$(PYTEST) tests/browser -n 1 $(ARGS)
 
-# Benchmarks that start a service of their own, and all faults over RabbitMQ: many minutes.
+# Benchmarks and examples that start a service of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
-	@$(PYTEST) tests/integration/examples -m long $(ARGS)
+	@$(PYTEST) tests/integration/examples tests/smoke/test_storm.py -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup

@@ -31,24 +31,24 @@ class SettingsError(JiyiError, ValueError):
     code = "settings"
 
 
-class InvalidEvent(JiyiError, ValueError):  # noqa: N818 – users know it by this name
+class _ProblemsError(Exception):
+    """An error that is made of sentences, or of one."""
+
+    def __init__(self, problems: Sequence[str] | str) -> None:
+        self.problems = list(problems) if not isinstance(problems, str) else [problems] if problems else []
+        super().__init__(join_problems(self.problems))
+
+
+class InvalidEvent(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """An event was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_event"
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
-        super().__init__(join_problems(self.problems))
 
-
-class InvalidRequest(JiyiError, ValueError):  # noqa: N818 – users know it by this name
+class InvalidRequest(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """A request was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_request"
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
-        super().__init__(join_problems(self.problems))
 
 
 class ConfigError(InvalidRequest):
@@ -93,14 +93,10 @@ class EventRejected(JiyiError):  # noqa: N818 – users know it by this name
     code = "event_rejected"
 
 
-class IdReused(EventRejected):
+class IdReused(_ProblemsError, EventRejected):  # noqa: N818 – users know it by this name
     """Another event of the group has this event's id, and says something else; ``problems`` has one sentence an event."""
 
     code = "id_reused"
-
-    def __init__(self, problems: Sequence[str] | str) -> None:
-        self.problems = [problems] if isinstance(problems, str) else list(problems)
-        super().__init__(join_problems(self.problems))
 
 
 class ProviderUnavailable(JiyiError):  # noqa: N818 – users know it by this name
@@ -205,36 +201,7 @@ class ServiceError(JiyiError):
 
 #: What travels back to a client in a reply: ``code`` -> the class it is raised as again.
 BY_CODE: Mapping[str, type[JiyiError]] = {
-    cls.code: cls
-    for cls in (
-        JiyiError,
-        SettingsError,
-        InvalidEvent,
-        InvalidRequest,
-        ConfigError,
-        HeadsError,
-        RegistryError,
-        BrokerUnavailable,
-        DatabaseUnavailable,
-        NoAnswer,
-        EventRejected,
-        IdReused,
-        ProviderUnavailable,
-        EmbeddingUnavailable,
-        TextRefused,
-        LLMUnavailable,
-        SearchUnavailable,
-        RerankerUnavailable,
-        BadReply,
-        ModelMismatch,
-        EvidenceMissing,
-        NotFound,
-        SwitchedOff,
-        Conflict,
-        NotAllowed,
-        TooManyQuestions,
-        ServiceError,
-    )
+    cls.code: cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, JiyiError)
 }
 
 

@@ -1,7 +1,4 @@
-"""What tests of a real service share: its settings, its PostgreSQL, Valkey and workers, and people who sign in.
-
-A folder's conftest imports the fixtures that it offers.
-"""
+"""What tests of a real service share besides the service itself (:mod:`tests.shared`): people who sign in, and that all is seen."""
 
 from __future__ import annotations
 

@@ -46,7 +46,6 @@ OUTPUTS = CHECKOUT / "examples" / "council.jsonl"
 SESSION = "cups-once-or-twice"
 #: Between two outputs.
 PAUSE = timedelta(minutes=1)
-DEBATE_SECONDS = 300.0
 AGENT, TZ = "helper", "Asia/Shanghai"
 STORES = CHECKOUT / "examples" / "diary" / "stores.yaml"
 #: Sessions, a day each: enough that what helped becomes a skill.
@@ -127,9 +126,9 @@ def debate(client: Client, console: Console) -> None:
             for number, output in enumerate(outputs)
         ]
         for entry_id in client.observe_many(events):
-            entry = client.tiers.screened(entry_id, DEBATE_SECONDS)
+            entry = client.tiers.screened(entry_id, WAIT_SECONDS)
         client.tiers.promote(entry.entry_id, kind="verdict", note="agreed in the demonstration")
-        client.tiers.digest(timeout=DEBATE_SECONDS)
+        client.tiers.digest(timeout=WAIT_SECONDS)
     counts = client.tiers.knowledge().counts
     console.print(
         f"\n[dim]a debate in three tiers[/dim]\n{SESSION}\n"

@@ -236,7 +236,7 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
         room += left
     if (not chosen and not style.profile) or estimate_tokens(text) > budget:
         return Rendered("", 0, [])
-    return Rendered(text, estimate_tokens(text), _in_order(chosen))
+    return Rendered(text, estimate_tokens(text), [choice for kind in KINDS for choice in _of(kind, chosen)])
 
 
 def _fitting(chosen: list[Chosen], style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> tuple[list[Chosen], str]:
@@ -255,11 +255,6 @@ def _with_fitting_profile(style: Style, write: Callable[[Sequence[Chosen], Style
         lines.pop()
     fitting = Style(style.format, style.language, style.template, tuple(lines))
     return fitting if estimate_tokens(write([], fitting)) <= budget else Style(style.format, style.language, style.template)
-
-
-def _in_order(chosen: Sequence[Chosen]) -> list[Chosen]:
-    """As they stand in the text: by kind, turns by time."""
-    return [choice for kind in KINDS for choice in _of(kind, chosen)]
 
 
 def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:

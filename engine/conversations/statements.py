@@ -186,7 +186,7 @@ def _question_before(messages: Sequence[Message], turn: int) -> str:
 def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str] | None) -> Iterator[Statement]:
     if cue.HANDED_OVER.search(message.text[:READ_CHARS]):
         return
-    text = _without_code(message.text[:READ_CHARS])
+    text = _CODE.sub(" ", message.text[:READ_CHARS])
     first = True
     for sentence in _lines(text):
         language = language_of(sentence)
@@ -251,7 +251,7 @@ def _is_lasting(text: str) -> bool:
 def strength_of(text: str, language: Language) -> float:
     """How much a sentence tells; 0 if nothing that anybody would ask for."""
     count = _count(text, language)
-    name, number = _has_name(text), cue.NUMBER.search(text) is not None
+    name, number = cue.NAME.search(text) is not None, cue.NUMBER.search(text) is not None
     if count < 1 and not (name or number):
         return CARRIED if cue.FIRST_PERSON.search(text) and len(telling(text)) >= CARRIED_WORDS else 0.0
     told = (
@@ -272,18 +272,10 @@ def _count(text: str, language: Language) -> float:
     return len(words) - pairs + pairs / PAIRS_A_WORD
 
 
-def _has_name(text: str) -> bool:
-    return cue.NAME.search(text) is not None
-
-
 def _others_words(sentence: str, masked: str) -> bool:
     """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm moving' out of nowhere")."""
     told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
     return told and _count(masked, language_of(masked)) < ANSWER_WORDS
-
-
-def _without_code(text: str) -> str:
-    return _CODE.sub(" ", text)
 
 
 def _without_quotations(sentence: str) -> str:

@@ -18,20 +18,8 @@ from pydantic import BaseModel, Field
 from engine.conversations import attributes as cue
 from engine.retrieval.corpus import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
+from jiyi.protocol import growth as protocol
 from jiyi.protocol.conversations import OUTCOMES, Message
-from jiyi.protocol.growth import (
-    MAX_FOUND,
-    MAX_STEP_CHARS,
-    MAX_STEPS,
-    MAX_SUMMARY_CHARS,
-    Category,
-    FoundPain,
-    FoundPains,
-    KnownSolution,
-    ProposedSolution,
-    SelfTrigger,
-    Severity,
-)
 from jiyi.protocol.identity import File, override_in, problems_of
 from jiyi.text.sections import union
 from jiyi.text.splitting import sentences
@@ -51,7 +39,7 @@ UNREAL = union("engine.growth", _CUES, "unreal")
 HELPED = union("engine.growth", _CUES, "helped")
 NOT_HELPED = union("engine.growth", _CUES, "not_helped")
 #: In the order in which they are tried: the first that is told decides.
-_CATEGORIES: tuple[Category, ...] = ("slow", "tedious", "unclear", "fault", "wrong")
+_CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fault", "wrong")
 
 
 def tells_of_trouble(sentence: str) -> bool:
@@ -70,13 +58,13 @@ def says_helped(sentence: str) -> bool:
     return HELPED.search(sentence) is not None and NOT_HELPED.search(sentence) is None
 
 
-def category_of(sentence: str) -> Category:
+def category_of(sentence: str) -> protocol.Category:
     """What kind of trouble it is."""
     sentence = sentence[:SENTENCE_CHARS]
     return next((name for name in _CATEGORIES if union("engine.growth", _CUES, name).search(sentence)), "other")
 
 
-def severity_of(sentence: str) -> Severity:
+def severity_of(sentence: str) -> protocol.Severity:
     """How grave it is, by its own words; medium where they say nothing."""
     sentence = sentence[:SENTENCE_CHARS]
     if union("engine.growth", _CUES, "grave").search(sentence):
@@ -105,7 +93,7 @@ def most_alike(summary: str, known: Sequence[str]) -> int | None:
 MESSAGE_CHARS = 4_000
 
 
-def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
+def find_pains(messages: Sequence[Message], since: int = 0) -> protocol.FoundPains:
     """What the user's messages from ``since`` on tell; texts handed over, and what is played, are not the user's."""
     pains, helped = [], []
     for turn, sentence in _user_sentences(messages, since):
@@ -113,14 +101,14 @@ def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
             helped.append(turn)
         elif tells_of_trouble(sentence):
             pains.append(
-                FoundPain(
-                    summary=" ".join(masked(sentence).split())[:MAX_SUMMARY_CHARS],
+                protocol.FoundPain(
+                    summary=" ".join(masked(sentence).split())[: protocol.MAX_SUMMARY_CHARS],
                     category=category_of(sentence),
                     severity=severity_of(sentence),
                     turn=turn,
                 )
             )
-    return FoundPains(pains=pains[:MAX_FOUND], helped=list(dict.fromkeys(helped))[:MAX_FOUND])
+    return protocol.FoundPains(pains=pains[: protocol.MAX_FOUND], helped=list(dict.fromkeys(helped))[: protocol.MAX_FOUND])
 
 
 def _user_sentences(messages: Sequence[Message], since: int) -> Iterator[tuple[int, str]]:
@@ -138,7 +126,7 @@ _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]*+(?P<step>\S.
 ANSWER_CHARS = 8_000
 _TITLES: dict[Language, str] = {"en": "What may help: {pain}", "zh": "也许有用：{pain}"}
 #: First steps where nobody knows better: what an attentive assistant would do.
-_FIRST_STEPS: dict[Language, dict[Category, tuple[str, ...]]] = {
+_FIRST_STEPS: dict[Language, dict[protocol.Category, tuple[str, ...]]] = {
     "en": {
         "fault": ("Note when it fails, with the exact message", "Try the smallest case that fails", "Undo the latest change and try again"),
         "slow": ("Measure which step takes the time", "Do less in it, or do it ahead of time", "Measure again"),
@@ -160,24 +148,29 @@ _FIRST_STEPS: dict[Language, dict[Category, tuple[str, ...]]] = {
 
 def advice_in(text: str) -> list[str]:
     """The items of the lists in an assistant's answer."""
-    return [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text[:ANSWER_CHARS])][:MAX_STEPS]
+    return [match["step"].strip()[: protocol.MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text[:ANSWER_CHARS])][: protocol.MAX_STEPS]
 
 
 def propose_solution(
-    pain: str, category: Category, language: Language, *, experiences: Sequence[KnownSolution] = (), advice: Sequence[str] = ()
-) -> ProposedSolution:
+    pain: str,
+    category: protocol.Category,
+    language: Language,
+    *,
+    experiences: Sequence[protocol.KnownSolution] = (),
+    advice: Sequence[str] = (),
+) -> protocol.ProposedSolution:
     """The steps of the experience most like the pain that did not fail, else what was advised, else first steps of its kind."""
     usable = [experience for experience in experiences if experience.outcome != OUTCOMES[0] and _clean(experience.steps)]
     place = most_alike(pain, [experience.problem for experience in usable])
     steps = _clean(advice if place is None else usable[place].steps)
-    title = _TITLES[language].format(pain=pain)[:MAX_SUMMARY_CHARS]
-    return ProposedSolution(title=title, steps=steps or list(_FIRST_STEPS[language][category]))
+    title = _TITLES[language].format(pain=pain)[: protocol.MAX_SUMMARY_CHARS]
+    return protocol.ProposedSolution(title=title, steps=steps or list(_FIRST_STEPS[language][category]))
 
 
 def _clean(steps: Sequence[str]) -> list[str]:
     """Without steps that are blank, or that talk the agent out of what it was told."""
-    told = [" ".join(step.split())[:MAX_STEP_CHARS] for step in steps if step.strip() and override_in(step) is None]
-    return list(dict.fromkeys(told))[:MAX_STEPS]
+    told = [" ".join(step.split())[: protocol.MAX_STEP_CHARS] for step in steps if step.strip() and override_in(step) is None]
+    return list(dict.fromkeys(told))[: protocol.MAX_STEPS]
 
 
 #: Messages before the user's words that are looked at for a proposal.
@@ -288,7 +281,7 @@ class ReviewState:
     asked: bool = False
 
 
-def due_trigger(rhythm: ReviewState, now: datetime) -> SelfTrigger | None:
+def due_trigger(rhythm: ReviewState, now: datetime) -> protocol.SelfTrigger | None:
     """Why it is due at ``now``; None if it is not."""
     if rhythm.conversations and rhythm.ended >= rhythm.conversations:
         return "conversations"

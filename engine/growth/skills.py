@@ -9,18 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, pattern_hash
-from jiyi.protocol.artifacts import (
-    MAX_BODY_CHARS,
-    MAX_DESCRIPTION_CHARS,
-    MAX_EVIDENCE,
-    MAX_NAME_CHARS,
-    MAX_TOOLS,
-    MAX_TRIGGERS,
-    GateReport,
-    Pattern,
-    SkillCandidate,
-    Status,
-)
+from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.identity import override_in
 from jiyi.text.prompting import one_line
 from jiyi.text.words import Language, content_digest, language_of, tokens
@@ -42,7 +31,7 @@ class LivedExperience:
     experience: StoredExperience
 
 
-def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
+def aggregate(lived: Iterable[LivedExperience]) -> list[protocol.Pattern]:
     """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order."""
     worked = [item for item in lived if item.experience.outcome != "failed"]
     groups: list[tuple[frozenset[str], list[LivedExperience]]] = []
@@ -59,7 +48,7 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     return sorted(patterns, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
+def is_due(pattern: protocol.Pattern, *, min_reuse: int, min_confidence: float) -> bool:
     """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
     return bool(pattern.common_steps) and pattern.total_reuse >= min_reuse and pattern.confidence >= min_confidence
 
@@ -88,20 +77,20 @@ def _tokens(text: str) -> frozenset[str]:
     return frozenset(tokens(text[:COMPARED_CHARS]))
 
 
-def _pattern(members: Sequence[LivedExperience]) -> Pattern:
+def _pattern(members: Sequence[LivedExperience]) -> protocol.Pattern:
     experiences = [item.experience for item in members]
     hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern) for experience in experiences))
-    return Pattern(
+    return protocol.Pattern(
         kind="skill",
         hashes=hashes,
         title=experiences[0].pain_pattern,
         wordings=list(dict.fromkeys(experience.pain_pattern for experience in experiences)),
         common_steps=common_steps(experiences),
-        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[:MAX_TOOLS],
+        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[: protocol.MAX_TOOLS],
         industry_context=next((experience.industry_context for experience in experiences if experience.industry_context), None),
         total_reuse=sum(experience.reuse_count for experience in experiences) + len(experiences) - 1,
         confidence=sum(experience.confidence for experience in experiences) / len(experiences),
-        evidence=[item.node_id for item in members][-MAX_EVIDENCE:],
+        evidence=[item.node_id for item in members][-protocol.MAX_EVIDENCE :],
     )
 
 
@@ -130,28 +119,28 @@ _WORDS: dict[Language, dict[str, str]] = {
 }
 
 
-def draft_skill(pattern: Pattern) -> SkillCandidate:
+def draft_skill(pattern: protocol.Pattern) -> protocol.SkillCandidate:
     """The skill of a pattern, in the language of its problem; it says nothing that the experiences do not."""
     words = _WORDS[language_of(pattern.title)]
     title = one_line(pattern.title)
-    name = shorten(words["name"].format(title), MAX_NAME_CHARS)
+    name = shorten(words["name"].format(title), protocol.MAX_NAME_CHARS)
     sections = [
         f"# {name}",
         words["known"].format(pattern.total_reuse, len(pattern.wordings), pattern.confidence),
         f"## {words['when']}",
-        "\n".join(f"- {one_line(wording)}" for wording in pattern.wordings[:MAX_TRIGGERS]),
+        "\n".join(f"- {one_line(wording)}" for wording in pattern.wordings[: protocol.MAX_TRIGGERS]),
         f"## {words['steps']}",
         "\n".join(f"{number}. {one_line(step)}" for number, step in enumerate(pattern.common_steps, 1)),
     ]
     if pattern.tools_used:
         sections += [f"## {words['tools']}", ", ".join(map(one_line, pattern.tools_used))]
     sections += [f"## {words['evidence']}", "\n".join(f"- {node_id}" for node_id in pattern.evidence[-NAMED_EVIDENCE:])]
-    return SkillCandidate(
+    return protocol.SkillCandidate(
         name=name,
-        description=shorten(words["does"].format(title), MAX_DESCRIPTION_CHARS),
-        triggers=[shorten(one_line(wording), MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[:MAX_TRIGGERS]],
-        tools=[shorten(tool, MAX_NAME_CHARS) for tool in pattern.tools_used],
-        body="\n\n".join(sections)[:MAX_BODY_CHARS],
+        description=shorten(words["does"].format(title), protocol.MAX_DESCRIPTION_CHARS),
+        triggers=[shorten(one_line(wording), protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]],
+        tools=[shorten(tool, protocol.MAX_NAME_CHARS) for tool in pattern.tools_used],
+        body="\n\n".join(sections)[: protocol.MAX_BODY_CHARS],
         confidence=pattern.confidence,
     )
 
@@ -180,8 +169,13 @@ class ComparedArtifact:
 
 
 def inspect_candidate(
-    candidate: SkillCandidate, known: Sequence[ComparedArtifact] = (), *, min_confidence: float, near_duplicate: float, heading: bool = True
-) -> GateReport:
+    candidate: protocol.SkillCandidate,
+    known: Sequence[ComparedArtifact] = (),
+    *,
+    min_confidence: float,
+    near_duplicate: float,
+    heading: bool = True,
+) -> protocol.GateReport:
     """What is wrong with a candidate, a sentence each; it passes if nothing is.
 
     Args:
@@ -204,16 +198,16 @@ def inspect_candidate(
     if any(override_in(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
         issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
     issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
-    return GateReport(passed=not issues, issues=issues, confidence=confidence)
+    return protocol.GateReport(passed=not issues, issues=issues, confidence=confidence)
 
 
-def _taken(candidate: SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
+def _taken(candidate: protocol.SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
     wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
     taken = [(wanted[key], other.name) for other in known for key in map(content_digest, other.triggers) if key in wanted]
     return [f"triggers: {trigger!r} is a trigger of {name!r} already" for trigger, name in taken]
 
 
-def _duplicates(candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
+def _duplicates(candidate: protocol.SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
     body = content_digest(candidate.body)
     return [
         f"body: says what {other.name!r} says already"
@@ -230,11 +224,11 @@ RETURNS_AT = 2
 class PriorDecision:
     """What is known of a pattern's artifact: its status, and how much evidence there was when that was decided."""
 
-    status: Status
+    status: protocol.Status
     evidence_count: int
 
 
-def next_status(known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
+def next_status(known: PriorDecision | None, report: protocol.GateReport, evidence_count: int, *, auto_mode: bool) -> protocol.Status:
     """The status that the artifact has from now on. Nothing that somebody accepted or archived changes by itself."""
     if known is not None and known.status in ("pending", "accepted", "archived"):
         return known.status

@@ -11,20 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from engine.growth.skills import shorten
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.chat.pipelines import to_yaml
-from jiyi.protocol.artifacts import (
-    MAX_BODY_CHARS,
-    MAX_DESCRIPTION_CHARS,
-    MAX_EVIDENCE,
-    MAX_NAME_CHARS,
-    MAX_TRIGGERS,
-    Pattern,
-    SkillCandidate,
-)
+from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.trajectories import Completion, Link, RequestType, Satisfaction, Step, in_order
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of, normalise, text_digest
@@ -46,10 +38,8 @@ _REQUEST = re.compile(
 )
 
 
-class Trajectory(BaseModel):
+class Trajectory(BaseModel, frozen=True):
     """What a conversation's steps come to."""
-
-    model_config = ConfigDict(frozen=True)
 
     request_type: RequestType
     request: str
@@ -208,7 +198,7 @@ def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
     return tuple(tools)
 
 
-def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
+def chains(runs: Iterable[TrajectoryRun]) -> list[protocol.Pattern]:
     """Chains that enough successful trajectories of enough sessions have in common, the most used first."""
     by_chain: dict[tuple[str, ...], list[TrajectoryRun]] = {}
     for run in sorted(runs, key=lambda run: (run.trajectory.started_at, run.trajectory_id)):
@@ -220,35 +210,35 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
+def draft_workflow(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> protocol.SkillCandidate:
     """The workflow of a chain: each step with the input that it had most often; a step that fails ends the run."""
     inputs = _inputs(pattern, runs)
     zh = language_of(pattern.title + "".join(pattern.wordings)) == "zh"
-    name = shorten(ARROW.join(pattern.common_steps), MAX_NAME_CHARS)
-    triggers = [shorten(wording, MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[:MAX_TRIGGERS]]
+    name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
+    triggers = [shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]]
     steps = [
         {"tool": tool, "inputs": {"input": given} if given else {}, "on_error": "stop"}
         for tool, given in zip(pattern.common_steps, inputs, strict=True)
     ]
     about = f"{pattern.total_reuse} 次成功的工具链：{name}" if zh else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
-    return SkillCandidate(
+    return protocol.SkillCandidate(
         name=name,
-        description=shorten(about, MAX_DESCRIPTION_CHARS),
+        description=shorten(about, protocol.MAX_DESCRIPTION_CHARS),
         triggers=triggers,
-        tools=list(dict.fromkeys(shorten(tool, MAX_NAME_CHARS) for tool in pattern.common_steps)),
-        body=to_yaml({"name": name, "triggers": triggers, "steps": steps})[:MAX_BODY_CHARS],
+        tools=list(dict.fromkeys(shorten(tool, protocol.MAX_NAME_CHARS) for tool in pattern.common_steps)),
+        body=to_yaml({"name": name, "triggers": triggers, "steps": steps})[: protocol.MAX_BODY_CHARS],
         confidence=pattern.confidence,
     )
 
 
-def runs_of(pattern: Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
+def runs_of(pattern: protocol.Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
     """Those that have the pattern's chain."""
     return [run for run in runs if tools_of(run.trajectory) == tuple(pattern.common_steps)]
 
 
-def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
+def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> protocol.Pattern:
     requests = list(dict.fromkeys(run.trajectory.request for run in runs if run.trajectory.request))
-    return Pattern(
+    return protocol.Pattern(
         kind="pipeline",
         hashes=[text_digest("\x00".join(tools))],
         title=ARROW.join(tools),
@@ -259,11 +249,11 @@ def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
         sessions=len({run.session_id for run in runs}),
         # (positive + 1) / (total + 2), as trust is: three runs that worked are .8 sure.
         confidence=(len(runs) + 1) / (len(runs) + 2),
-        evidence=[run.trajectory_id for run in runs][-MAX_EVIDENCE:],
+        evidence=[run.trajectory_id for run in runs][-protocol.MAX_EVIDENCE :],
     )
 
 
-def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
+def _inputs(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
     given: list[set[str]] = [set() for _ in pattern.common_steps]
     for run in runs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
@@ -25,10 +25,8 @@ Sentence = Annotated[str, Field(pattern=r"\S", max_length=MAX_ANSWER_CHARS)]
 ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
 
 
-class Question(BaseModel, Generic[A]):
+class Question(BaseModel, Generic[A], frozen=True, extra="forbid"):
     """One question; ``prompt`` names its prompt file, ``answer`` is the schema of what must come back."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: ClassVar[str]
     answer: ClassVar[type[BaseModel]]

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from engine.providers.spec import is_public
 from jiyi.errors import SearchUnavailable
@@ -43,10 +43,8 @@ MAX_QUERY_CHARS = 400
 MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_CONTENT_CHARS = 300, 2_000, 2_000
 
 
-class SearchOptions(BaseModel):
+class SearchOptions(BaseModel, frozen=True, extra="forbid"):
     """The three that a workflow may name."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_results: int = Field(DEFAULT_RESULTS, ge=1, le=MAX_WEB_RESULTS)
     search_type: SearchType = "general"
@@ -54,10 +52,8 @@ class SearchOptions(BaseModel):
     domains: Domains = ()
 
 
-class SearchHit(BaseModel):
+class SearchHit(BaseModel, frozen=True):
     """A page. ``score`` is between 0 and 1, by the engine's own measure: comparable within one search only."""
-
-    model_config = ConfigDict(frozen=True)
 
     title: str
     url: str
@@ -65,10 +61,8 @@ class SearchHit(BaseModel):
     score: float
 
 
-class SearchResult(BaseModel):
+class SearchResult(BaseModel, frozen=True):
     """What a search found; ``answer`` is what the engine itself says, if it does."""
-
-    model_config = ConfigDict(frozen=True)
 
     query: Annotated[str, Field(pattern=NOT_BLANK)]
     provider: str

@@ -128,20 +128,15 @@ def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floa
 
     ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed.
     """
-    powers = _powers(decay, order.size)
+    powers = _powers(decay, order.size.bit_length())[: order.size]  # decay ** rank, for the ranks from 1 on
     recency = np.empty(order.size, dtype=np.float64)
     recency[order] = powers[::-1] if newest_highest else powers
     return recency
 
 
-def _powers(decay: float, count: int) -> Floats:
-    """``decay ** rank`` for the ranks 1 … ``count``."""
-    return _more_powers(decay, count.bit_length())[:count]
-
-
 # Powers are slow, and the same for every request: kept, for a few decays and up to the next power of two.
 @lru_cache(maxsize=16)
-def _more_powers(decay: float, bits: int) -> Floats:
+def _powers(decay: float, bits: int) -> Floats:
     powers = np.asarray(decay ** np.arange(1, (1 << bits) + 1, dtype=np.float64), dtype=np.float64)
     powers.setflags(write=False)
     return powers

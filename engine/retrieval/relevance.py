@@ -239,17 +239,13 @@ def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     subjects, days = _subjects_in(corpus, text), named_spans(text, now)
     if not subjects and not days:
         return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
-    return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
+    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_BONUS * _of_days(corpus, days)
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
     if not corpus.subject_codes:
         return []
     return sorted({corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes})
-
-
-def _of_subjects(corpus: Corpus, codes: Sequence[int]) -> Floats:
-    return np.isin(corpus.subjects, codes).astype(np.float64)
 
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:

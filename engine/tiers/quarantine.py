@@ -27,7 +27,7 @@ from uuid import UUID, uuid5
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from engine.providers.embedder_specs import thresholds_of
 from engine.retrieval.corpus import ALIKE_BY_WORDS, MAX_READ, language_code, likeness_by_words
@@ -53,10 +53,8 @@ _CLAIM = re.compile(
 )
 
 
-class IngressRules(BaseModel):
+class IngressRules(BaseModel, frozen=True, extra="forbid"):
     """The filters' settings, of a deployment or a group."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: Confidences below are refused, this one itself passes.
     min_confidence: float = Field(0.8, ge=0, le=1, allow_inf_nan=False)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from jiyi.protocol.knowledge import CHECKED, RUNAWAY
 from jiyi.text.budget import estimate_tokens
@@ -31,10 +31,8 @@ RATE_SECONDS = 10.0
 LEAST_TOKENS = 20
 
 
-class GuardLimits(BaseModel):
+class GuardLimits(BaseModel, frozen=True, extra="forbid"):
     """What is counted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_depth: int = Field(10, ge=1, le=1_000)
     max_tokens_per_second: float = Field(1_000, gt=0, le=1_000_000, allow_inf_nan=False)

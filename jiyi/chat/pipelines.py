@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.base import JsonMapping
@@ -28,10 +28,8 @@ MAX_YAML_CHARS, MAX_STEPS = 100_000, 100
 Text = Annotated[str, Field(pattern=r"\S", max_length=500)]
 
 
-class WorkflowStep(BaseModel):
+class WorkflowStep(BaseModel, frozen=True, extra="forbid"):
     """One step: a tool, what it gets, and what happens if it fails."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: Text
     inputs: dict[str, Any] = {}
@@ -39,10 +37,8 @@ class WorkflowStep(BaseModel):
     on_error: Literal["stop", "skip", "retry"] = "stop"
 
 
-class Workflow(BaseModel):
+class Workflow(BaseModel, frozen=True, extra="forbid"):
     """A workflow as its YAML says it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     triggers: list[Text] = []

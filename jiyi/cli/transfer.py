@@ -15,7 +15,7 @@ from typing import Annotated, Any, TextIO
 from uuid import UUID, uuid5
 
 import typer
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from jiyi.cli import output, stanford
 from jiyi.cli.observe import publish, wait_for
@@ -203,10 +203,8 @@ MAX_SHOWN = 20
 NAMESPACE = UUID("9d0f4c52-0c5e-5b0e-8a53-4a6f7c1b2e90")
 
 
-class Target(BaseModel):
+class Target(BaseModel, frozen=True):
     """Where the events of a file go. ``group`` None: each to the group it names, else ``default_group``."""
-
-    model_config = ConfigDict(frozen=True)
 
     default_group: str
     keep_group: bool = False

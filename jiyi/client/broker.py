@@ -32,17 +32,24 @@ from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of
 from jiyi.protocol.wire.signatures import KeyText
 from jiyi.settings import Settings
 
+T = TypeVar("T")
 
-class BrokerTransport:
-    """A :class:`jiyi.client.steps.Transport` over the deployment's broker and Valkey."""
+
+class _Broker:
+    """What both transports send with."""
 
     #: Connecting and publishing have tries of their own.
     retries: tuple[float, ...] = ()
+    patience: float = PATIENCE_SECONDS
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, PATIENCE_SECONDS
+        self.group = group
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
+
+
+class BrokerTransport(_Broker):
+    """A :class:`jiyi.client.steps.Transport` over the deployment's broker and Valkey."""
 
     def publish(self, body: bytes, routing_key: str) -> None:
         self.publisher.publish(body, routing_key)
@@ -58,19 +65,11 @@ class BrokerTransport:
         self.publisher.close()
 
 
-T = TypeVar("T")
-
-
-class AsyncBrokerTransport:
+class AsyncBrokerTransport(_Broker):
     """A :class:`jiyi.client.steps.AsyncTransport` over the deployment's broker and Valkey."""
 
-    #: Connecting and publishing have tries of their own.
-    retries: tuple[float, ...] = ()
-
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.group, self.patience = group, PATIENCE_SECONDS
-        self.caller = Caller(settings, key)
-        self.publisher = EventPublisher(settings, group, key)
+        super().__init__(settings, group, key)
         self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))
         self._turns = AsyncTurns(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="jiyi-send")

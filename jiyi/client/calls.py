@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_async
 from jiyi.errors import InvalidRequest, problems_of
-from jiyi.protocol.base import CHANGES, QUEUE, JsonObject
+from jiyi.protocol.base import CHANGES, QUEUE
 from jiyi.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)
@@ -99,7 +99,8 @@ class Namespace(Generic[W]):
 
 def call_of(group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False) -> Call:
     """The call that asks for an action of the registry."""
-    return Call(f"rpc.{action}", queue, _body(group, request), timeout, reads)
+    body = {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
+    return Call(f"rpc.{action}", queue, body, timeout, reads)
 
 
 def one(call: Call) -> Steps[bytes]:
@@ -114,10 +115,6 @@ def checked(model: type[M], **fields: Any) -> M:
         return model(**fields)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error, model)) from None
-
-
-def _body(group: str, request: BaseModel) -> JsonObject:
-    return {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
 
 
 #: A type's adapter is made once.

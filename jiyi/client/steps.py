@@ -80,15 +80,16 @@ PageFetcher = Callable[[Any], Steps[tuple[list[T], Any]]]
 
 def run(steps: Steps[T], transport: Transport) -> T:
     """The result of a verb, when it is there."""
+    tries = _tries(steps, transport)
     try:
-        step = next(steps)
+        step = next(tries)
         while True:
             try:
-                answer = _taken(step, transport)
+                answer = _take(step, transport)
             except Exception as error:  # noqa: BLE001 – the verb says what to make of it
-                step = steps.throw(error)
+                step = tries.throw(error)
             else:
-                step = steps.send(answer)
+                step = tries.send(answer)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -96,11 +97,30 @@ def run(steps: Steps[T], transport: Transport) -> T:
 
 async def run_async(steps: Steps[T], transport: AsyncTransport) -> T:
     """The same in asyncio. Cancelling it takes effect at once: nothing further is sent."""
+    tries = _tries(steps, transport)
+    try:
+        step = next(tries)
+        while True:
+            try:
+                answer = await _take_async(step, transport)
+            except Exception as error:  # noqa: BLE001 – the verb says what to make of it
+                step = tries.throw(error)
+            else:
+                step = tries.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        tries.close()
+
+
+def _tries(steps: Steps[T], transport: Transport | AsyncTransport) -> Steps[T]:
+    """A verb's steps, with each tried again where it may be."""
     try:
         step = next(steps)
         while True:
             try:
-                answer = await _taken_async(step, transport)
+                answer = yield from _tries_of(step, transport)
             except Exception as error:  # noqa: BLE001 – the verb says what to make of it
                 step = steps.throw(error)
             else:
@@ -112,54 +132,26 @@ async def run_async(steps: Steps[T], transport: AsyncTransport) -> T:
         steps.close()
 
 
-def _taken(step: Step, transport: Transport) -> Any:
-    """What a step gives, tried again where it may be."""
-    patience = _patience(step, transport)
-    while True:
-        try:
-            return _found(step, transport)
-        except TooManyQuestions as refusal:
-            time.sleep(patience.pause(refusal))
-        step = _within(step, patience)
+def _tries_of(step: Step, transport: Transport | AsyncTransport) -> Steps[Any]:
+    """One step, tried again after a pause: when the service is away, and, for as long as there is time, when it is refused.
 
-
-async def _taken_async(step: Step, transport: AsyncTransport) -> Any:
-    patience = _patience(step, transport)
-    while True:
-        try:
-            return await _found_async(step, transport)
-        except TooManyQuestions as refusal:
-            pause = patience.pause(refusal)
-        await asyncio.sleep(pause)
-        step = _within(step, patience)
-
-
-def _patience(step: Step, transport: Transport | AsyncTransport) -> RetryPolicy:
-    """For a step that is refused: what the deployment has, and no more than the time that the caller gave the call."""
+    The time is what the deployment has, and no more than what the caller gave the call.
+    """
     seconds: float = getattr(transport, "patience", 0.0)
-    return RetryPolicy(seconds if not isinstance(step, Call) or step.timeout is None else min(seconds, step.timeout))
-
-
-def _within(step: Step, patience: RetryPolicy) -> Step:
-    """The step again, in what is left of the time that the caller gave it."""
-    return step if not isinstance(step, Call) or step.timeout is None else replace(step, timeout=min(step.timeout, patience.left))
-
-
-def _found(step: Step, transport: Transport) -> Any:
-    """What a step gives, tried again where it may be when the service is away."""
-    for pause in _retries(step, transport):
-        with suppress(*AWAY):
-            return _take(step, transport)
-        time.sleep(pause)
-    return _take(step, transport)
-
-
-async def _found_async(step: Step, transport: AsyncTransport) -> Any:
-    for pause in _retries(step, transport):
-        with suppress(*AWAY):
-            return await _take_async(step, transport)
-        await asyncio.sleep(pause)
-    return await _take_async(step, transport)
+    timeout = step.timeout if isinstance(step, Call) else None
+    policy = RetryPolicy(seconds if timeout is None else min(seconds, timeout))
+    while True:
+        try:
+            for pause in _retries(step, transport):
+                with suppress(*AWAY):
+                    return (yield step)
+                yield Pause(pause)
+            return (yield step)
+        except TooManyQuestions as refusal:
+            pause = policy.pause(refusal)
+        yield Pause(pause)
+        if isinstance(step, Call) and step.timeout is not None:
+            step = replace(step, timeout=min(step.timeout, policy.left))
 
 
 def _take(step: Step, transport: Transport) -> Any:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from jiyi.settings import WEIGHTS, AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings
 
 
-class AgentSettings(BaseModel):
+class AgentSettings(BaseModel, frozen=True, extra="forbid"):
     """Per-agent settings. ``None`` means: not set here.
 
     The two counters are set by imports only: they continue a reflection count begun elsewhere.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Mode | None = None
     recency_w: AgentWeight | None = None
@@ -38,10 +36,8 @@ class AgentSettings(BaseModel):
         return ResolvedSettings(**{name: own.get(name, getattr(settings, name)) for name in ResolvedSettings.model_fields})
 
 
-class ResolvedSettings(BaseModel):
+class ResolvedSettings(BaseModel, frozen=True):
     """An agent's settings with nothing left open."""
-
-    model_config = ConfigDict(frozen=True)
 
     mode: Mode
     recency_w: float

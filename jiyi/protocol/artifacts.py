@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal, get_args
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
@@ -26,10 +26,8 @@ Title = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Line = Annotated[str, Field(pattern=r"\S", max_length=MAX_DESCRIPTION_CHARS)]
 
 
-class Pattern(BaseModel):
+class Pattern(BaseModel, frozen=True):
     """What experiences of one problem, or runs of one chain of tools, have in common."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: ArtifactKind
     #: Known again by these, the oldest first (SHA-256).
@@ -49,10 +47,8 @@ class Pattern(BaseModel):
     evidence: list[UUID]
 
 
-class SkillCandidate(BaseModel):
+class SkillCandidate(BaseModel, frozen=True):
     """A skill as it is proposed; with the tools' chain as YAML for a body it is a workflow."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: Title
     description: str = Field("", max_length=MAX_DESCRIPTION_CHARS)
@@ -63,10 +59,8 @@ class SkillCandidate(BaseModel):
     confidence: float = Field(ge=0)
 
 
-class GateReport(BaseModel):
+class GateReport(BaseModel, frozen=True):
     """What the gate found; ``confidence`` is at most 1."""
-
-    model_config = ConfigDict(frozen=True)
 
     passed: bool
     issues: list[str] = []
@@ -83,10 +77,8 @@ LEAST_VOTES = 5
 ARCHIVE_BELOW, OPTIMISE_BELOW, PROMOTE_ABOVE = 0.2, 0.4, 0.8
 
 
-class Trust(BaseModel):
+class Trust(BaseModel, frozen=True):
     """What was voted, and what it comes to; ``score`` is 0 … 1, .5 without votes."""
-
-    model_config = ConfigDict(frozen=True)
 
     positive: int = 0
     negative: int = 0
@@ -134,10 +126,8 @@ PREFIX = "evolution."
 KINDS: tuple[EvolutionKind, ...] = get_args(EvolutionKind)
 
 
-class EvolutionEvent(BaseModel):
+class EvolutionEvent(BaseModel, frozen=True):
     """One change of an artifact, or of how it is trusted. Holds ids and numbers, no texts."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: EvolutionKind
     agent_id: str
@@ -243,10 +233,8 @@ class PatternRows(BaseModel):
     rows: list[PatternState]
 
 
-class Vote(BaseModel):
+class Vote(BaseModel, frozen=True, extra="ignore"):
     """What somebody thinks of a skill or a workflow: the payload of ``feedback.given``."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
     artifact_id: UUID = Field(description="Which one.")
@@ -255,10 +243,8 @@ class Vote(BaseModel):
     comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
 
 
-class GiveFeedback(Request, Vote):
+class GiveFeedback(Request, Vote, frozen=True, extra="forbid"):
     """A vote on a skill or a workflow; the same ``id`` counts once."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: UUID | None = Field(None, description="Your own id; the same one counts once. A new one unless given.")
 

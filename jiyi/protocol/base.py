@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
 from jiyi.errors import readable_part
@@ -136,10 +136,8 @@ def _within_page(limit: int) -> int:
 PageSize = Annotated[int, Field(ge=1), AfterValidator(_within_page)]
 
 
-class Request(BaseModel):
+class Request(BaseModel, frozen=True, extra="forbid"):
     """What an action or a question is asked with. Whose it is, is said beside it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
     def _storable(self) -> Self:

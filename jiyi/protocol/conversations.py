@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from urllib.parse import unquote
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from jiyi.protocol.base import Name, Request
 
@@ -41,10 +41,8 @@ Content = Annotated[str, Field(pattern=r"\S", max_length=MAX_CONTENT_CHARS)]
 Word = Annotated[str, Field(pattern=r"\S", max_length=MAX_WORD_CHARS)]
 
 
-class Message(BaseModel):
+class Message(BaseModel, frozen=True, extra="ignore"):
     """One message of a conversation."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     role: Role
     text: str
@@ -54,10 +52,8 @@ class Message(BaseModel):
     at: AwareDatetime | None = None
 
 
-class KnownFact(BaseModel):
+class KnownFact(BaseModel, frozen=True):
     """A memory that is in force before the messages were said: what they may repeat or supersede."""
-
-    model_config = ConfigDict(frozen=True)
 
     content: str
     subject: str | None = None
@@ -138,10 +134,8 @@ class CombinedExtraction(BaseModel):
     profile_signals: ProfileSignals = ProfileSignals()
 
 
-class QueryAnalysis(BaseModel):
+class QueryAnalysis(BaseModel, frozen=True):
     """What a query asks for."""
-
-    model_config = ConfigDict(frozen=True)
 
     original: str
     keywords: list[str]
@@ -209,10 +203,8 @@ def _escaped(segment: str) -> str:
 Urgency = Literal["none", "soft", "hard"]
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(BaseModel, extra="allow", frozen=True):
     """A message as chat APIs have them; fields that are not named here stay as they are."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     role: str = Field(pattern=r"\S", max_length=50)
     content: str | None = None
@@ -221,10 +213,8 @@ class ChatMessage(BaseModel):
     tool_call_id: str | None = None
 
 
-class CompactionLimits(BaseModel):
+class CompactionLimits(BaseModel, frozen=True, extra="forbid"):
     """When a conversation is compacted, and what stays; in tokens, messages and seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     soft_tokens: int = Field(15_000, ge=100, le=10_000_000)
     hard_tokens: int = Field(20_000, ge=100, le=10_000_000)

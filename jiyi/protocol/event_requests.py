@@ -9,18 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    RootModel,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, RootModel, Tag, TypeAdapter, ValidationError, model_validator
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, problems_of
@@ -43,9 +32,7 @@ from jiyi.protocol.events import (
 from jiyi.protocol.rest import FOREIGN_GROUP
 
 
-class _Envelope(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _Envelope(BaseModel, frozen=True, extra="ignore"):
     event_id: UUID = Field(
         default_factory=uuid7,
         description="Your own id. The same event sent twice with the same id is stored once; without one it gets a new id.",
@@ -132,10 +119,8 @@ class FeedbackEvent(_TypedEvent):
     payload: Vote
 
 
-class ShortEvent(Observation, _Envelope):
+class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="ShortEvent"):
     """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a book"}`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", title="ShortEvent")
 
     @model_validator(mode="after")
     def _address_is_the_agents(self) -> Self:
@@ -186,10 +171,8 @@ def _few_enough(events: list[Any]) -> list[Any]:
     return events
 
 
-class EventList(BaseModel):
+class EventList(BaseModel, frozen=True, extra="forbid"):
     """Several events, stored together or not at all, in this order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     events: Annotated[list[AnyEvent], Field(min_length=1), AfterValidator(_few_enough)]
 
@@ -213,10 +196,8 @@ class EventsBody(RootModel[Any]):
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
-class SessionEnd(BaseModel):
+class SessionEnd(BaseModel, extra="forbid"):
     """Whose conversation it was."""
-
-    model_config = ConfigDict(extra="forbid")
 
     agent_id: Name = Field(description="The agent that is to reflect on the conversation.")
     partner: Name | None = Field(None, description="Only the chats with this partner.")
@@ -280,28 +261,22 @@ class Accepted(BaseModel):
     states: list[EventState] | None = Field(None, description="With `wait`: what had become of them when the answer was sent.")
 
 
-class WaitQuery(BaseModel):
+class WaitQuery(BaseModel, extra="forbid"):
     """How long the answer may take."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wait: float = Field(
         0, ge=0, le=MAX_WAIT, description="Seconds to wait until the memories can be retrieved; without it the answer comes at once."
     )
 
 
-class StatesQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class StatesQuery(BaseModel, extra="forbid"):
     id: Annotated[list[UUID], Field(min_length=1, max_length=MAX_STATES_GET)] = Field(
         description=f"Ids of events, up to {MAX_STATES_GET}; given several times, or with commas between."
     )
 
 
-class StatesBody(BaseModel):
+class StatesBody(BaseModel, extra="forbid"):
     """Ids of events."""
-
-    model_config = ConfigDict(extra="forbid")
 
     ids: Annotated[list[UUID], Field(min_length=1, max_length=500)]
 

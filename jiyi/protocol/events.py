@@ -65,7 +65,7 @@ def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
         raise ValueError(f"uri: {uri!r} is an address of another agent than {agent_id!r}")
 
 
-class Observation(BaseModel):
+class Observation(BaseModel, frozen=True, extra="ignore"):
     """What was perceived, thought or said: the payload of ``memory.observed``.
 
     ``embedding_key`` is the text that is embedded; the description unless given.
@@ -75,8 +75,6 @@ class Observation(BaseModel):
     ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
     A ``vector`` of one's own (imports) needs the name of the model that made it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     node_type: NodeType = Field(
         "event", description="What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
@@ -135,10 +133,8 @@ class Observation(BaseModel):
         return self
 
 
-class ImportedCounters(BaseModel):
+class ImportedCounters(BaseModel, frozen=True, extra="forbid"):
     """Reflection counters that an import continues."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     importance_trigger_curr: float = Field(ge=-1_000_000, le=1_000_000)
     importance_ele_n: int = Field(ge=0, le=1_000_000_000)
@@ -150,10 +146,8 @@ class Configuration(AgentSettings):
     counters: ImportedCounters | None = None
 
 
-class Ending(BaseModel):
+class Ending(BaseModel, frozen=True, extra="ignore"):
     """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     partner: Name | None = None
     chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
@@ -165,14 +159,12 @@ def require_conversation(session_id: str | None, ending: Ending) -> None:
         raise ValueError("session_id: required, unless payload.chat_ids names the chats")
 
 
-class Execution(BaseModel):
+class Execution(BaseModel, frozen=True, extra="ignore"):
     """What a node of a workflow put out: the payload of ``node.executed``.
 
     ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
     the fact check or the guard against loops.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     node_id: Name
     node_type: Name | None = None
@@ -185,10 +177,8 @@ class Execution(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
-class Turn(BaseModel):
+class Turn(BaseModel, frozen=True, extra="ignore"):
     """One message of a conversation: the payload of ``turn.recorded``."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     role: Role
     text: Description
@@ -199,13 +189,11 @@ class Turn(BaseModel):
 Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
 
 
-class StepTaken(BaseModel):
+class StepTaken(BaseModel, frozen=True, extra="ignore"):
     """One step on the way to an answer: the payload of ``turn.step``.
 
     ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     index: int = Field(
         ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
@@ -230,9 +218,7 @@ class StepTaken(BaseModel):
 EventKey = tuple[UUID, str]
 
 
-class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _Event(BaseModel, frozen=True, extra="ignore"):
     event_id: UUID = Field(default_factory=uuid7)
     version: Literal[1] = 1
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))

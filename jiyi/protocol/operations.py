@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
@@ -192,10 +192,8 @@ class StatsRequest(Request):
     """Counts of the group, and the state of the service."""
 
 
-class GroupCounts(GroupStats):
+class GroupCounts(GroupStats, extra="allow"):
     """As a client reads them: a newer service counts what this version does not know, too."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class ServiceStats(BaseModel):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jiyi.errors import InvalidRequest
@@ -50,10 +50,8 @@ class Problem(BaseModel):
 # Lists
 
 
-class Cursor(BaseModel):
+class Cursor(BaseModel, extra="forbid"):
     """Page by page."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field(
         "", description="`next` of the page before; leave out for the first page."
@@ -107,10 +105,8 @@ class LettersQuery(Cursor):
     kind: Kind | None = Field(None, description="`intake` for refused events, else the kind of work.")
 
 
-class Letter(BaseModel):
+class Letter(BaseModel, from_attributes=True):
     """What could not be done, with the reason."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     letter_id: UUID
     kind: str
@@ -134,10 +130,8 @@ class JobStates(BaseModel):
     jobs: list[JobState]
 
 
-class RunBody(BaseModel):
+class RunBody(BaseModel, extra="forbid"):
     """How to run it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     dry_run: bool = Field(False, description="Only tell what it would do.")
     whole_service: bool = Field(True, description="For all groups, not only the one that is spoken for.")

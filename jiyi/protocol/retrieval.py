@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
 from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
@@ -77,10 +77,8 @@ FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together),
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
-class DialogueMessage(BaseModel):
+class DialogueMessage(BaseModel, frozen=True, extra="forbid"):
     """One message of a dialogue."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Literal["user", "assistant"] = Field(description="Who says it.")
     content: FocalText = Field(description="What is said.")
@@ -107,10 +105,8 @@ def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessag
 Messages = Annotated[list[DialogueMessage], AfterValidator(_few_enough_messages)]
 
 
-class Filters(BaseModel):
+class Filters(BaseModel, frozen=True, extra="forbid"):
     """Which memories may be candidates; all given filters must hold. They come before the scoring."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     types: Annotated[list[NodeType], Field(min_length=1)] = Field(["event", "thought"], description="Only these types.")
     created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
@@ -135,15 +131,13 @@ class Filters(BaseModel):
         return self  # frozen: all requests that give none share the default
 
 
-class Question(BaseModel):
+class Question(BaseModel, frozen=True, extra="forbid"):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
     in simulated time. ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a dialogue
     one vector for the whole.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent_id: Name = Field(description="Whose memory is asked.")
     focal_texts: FocalTexts = Field([], description="What the memories are to be about: each is answered by itself.")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Position, Request
 
@@ -14,19 +14,15 @@ from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Position, Request
 MAX_TEXT, MAX_BLOCKS = 200_000, 200
 
 
-class SnapshotBlock(BaseModel):
+class SnapshotBlock(BaseModel, extra="forbid"):
     """A block of a message, as the graph's program has it: a text, an image with its base64, a file."""
-
-    model_config = ConfigDict(extra="forbid")
 
     role: Annotated[str, Field(max_length=200)]
     block: dict[str, Any]
 
 
-class Snapshot(BaseModel):
+class Snapshot(BaseModel, extra="forbid"):
     """Messages as they went in or came out: their text, and their blocks."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[str, Field(max_length=MAX_TEXT)] = ""
     blocks: Annotated[list[SnapshotBlock], Field(max_length=MAX_BLOCKS)] = []

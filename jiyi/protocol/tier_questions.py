@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, StringConstraints, computed_field, model_validator
 
 from jiyi.protocol.base import NOT_BLANK, JsonMapping, Name, Request, all_storable
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
@@ -44,10 +44,8 @@ Domain = Annotated[
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
-class MemoryQuestion(BaseModel):
+class MemoryQuestion(BaseModel, frozen=True, extra="forbid"):
     """What do the group's working and long-term memory know about this?"""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     query: FocalText = Field(description="What to look for: a question, a topic, or a text that is worked on.")
     max_results: int | None = Field(
@@ -98,10 +96,8 @@ class MemoryQuery(MemoryQuestion):
     group_id: Name
 
 
-class TierItem(BaseModel):
+class TierItem(BaseModel, frozen=True):
     """Something remembered, or found on the web."""
-
-    model_config = ConfigDict(frozen=True)
 
     item_id: str
     source: Source

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from jiyi.protocol.base import JsonObject, Name
 from jiyi.protocol.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
@@ -36,9 +36,7 @@ class QueryBody(MemoryQuestion):
     timeout: Wait = Field(QUERY_SECONDS, description="Seconds that the workers get; after that the web answers by itself, by words only.")
 
 
-class IngestQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class IngestQuery(BaseModel, extra="forbid"):
     wait: float = Field(
         SCREEN_SECONDS,
         ge=0,
@@ -126,10 +124,8 @@ def _finite(value: JsonObject) -> JsonObject:
     return value
 
 
-class NodeBody(BaseModel):
+class NodeBody(BaseModel, frozen=True, extra="forbid"):
     """A run of the node: what a workflow engine has in its hands when it comes to it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     inputs: Annotated[dict[str, Any], AfterValidator(_finite)] = Field(
         description="The state of the workflow. The question is the first text that is not blank of `topic`, `content` and "
@@ -168,7 +164,5 @@ class NodeDescription(BaseModel):
     properties: dict[str, Any] = Field(description="JSON schema of its settings.")
 
 
-class NodeDescriptionParameters(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class NodeDescriptionParameters(BaseModel, extra="forbid"):
     language: Literal["zh", "en"] = Field("en", description="Of the label.")

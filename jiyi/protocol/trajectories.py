@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from jiyi.chat.secrets import masked
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
@@ -19,10 +19,8 @@ Completion = Literal["success", "partial", "failed", "abandoned"]
 Satisfaction = Literal["positive", "negative", "neutral"]
 
 
-class Link(BaseModel):
+class Link(BaseModel, frozen=True):
     """A step that matters; the same tool several times in a row is one link."""
-
-    model_config = ConfigDict(frozen=True)
 
     step_type: StepType
     tool: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
+from pydantic import BaseModel, Field, StrictBool, field_validator
 
 from jiyi.errors import ConfigError
 from jiyi.protocol.base import JsonObject, Name
@@ -77,10 +77,8 @@ MAX_STORES, MAX_NODES, MAX_ATTACHMENTS = 100, 1_000, 50
 MAX_NAME = 200
 
 
-class MemoryStoreConfig(BaseModel):
+class MemoryStoreConfig(BaseModel, frozen=True, arbitrary_types_allowed=True):
     """An entry of ``memory``: a store with its configuration, already checked by its type's model."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     name: str
     type: str
@@ -93,10 +91,8 @@ class MemoryStoreConfig(BaseModel):
         return found
 
 
-class GraphConfig(BaseModel):
+class GraphConfig(BaseModel, frozen=True, arbitrary_types_allowed=True):
     """What a graph declares."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     stores: tuple[MemoryStoreConfig, ...]
     #: Node → its attachments, in their order.

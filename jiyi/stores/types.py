@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     StrictBool,
@@ -29,10 +28,8 @@ M = TypeVar("M", bound=BaseModel)
 _OF_FIELD = re.compile(r"([a-z_]{1,60}): (.*)", re.DOTALL)
 
 
-class Config(BaseModel):
+class Config(BaseModel, extra="forbid", frozen=True):
     """A part of a declaration. What it does not know is an error: a typo must not switch something off."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def checked(model: type[M], given: Any, path: str) -> M:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
@@ -26,10 +26,8 @@ MAX_BUDGET = 1_000_000
 LEAST_TOKENS = 12
 
 
-class Section(BaseModel):
+class Section(BaseModel, frozen=True, extra="forbid"):
     """A part: one text, or items with the most important first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"\S", max_length=100)
     items: list[str] = []

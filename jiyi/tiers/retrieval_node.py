@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
 from uuid import UUID
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, WithJsonSchema, field_validator
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
@@ -86,10 +86,8 @@ class MemoryRetriever(Protocol):
         ...
 
 
-class NodeProperties(BaseModel):
+class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """What an editor of workflows lets one set. The first four are SPEC-607's, with its defaults."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
     #: Of working memory; precedents of long-term memory are found however old. None: however old.

@@ -82,8 +82,7 @@ class RoleError(JiyiError):
 
 def confine(connection: psycopg.Connection) -> bool:
     """Change to the service's role for good; False in a database from before there was row-level security."""
-    row = connection.execute(_IS_SECURED).fetchone()
-    secured = row is not None and bool(row[0])
+    secured = is_secured(connection)
     if secured:
         connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(ROLE)))
     connection.commit()

@@ -23,30 +23,16 @@ from jiyi.protocol.erasure import Erasure
 Scrubbed = tuple[str, str, str, str, str]
 
 
-def _nothing_noted(_connection: Connection, _erasure_id: UUID, _group_id: str, _names: Names | None = None) -> int:
+def _zero(*_: Any) -> int:
     return 0
 
 
-def _nothing_deleted(_connection: Connection, _group_id: str, _whose: Sequence[Any]) -> Counter[str]:
+def _no_rows(*_: Any) -> Counter[str]:
     return Counter()
 
 
-def _nothing_forgotten() -> None:
-    """Its processes remember no texts."""
-
-
-def _nothing_cleared(_group_id: str) -> dict[str, int]:
+def _empty(*_: Any) -> dict[str, Any]:
     return {}
-
-
-def _nothing_previewed(
-    _connection: Connection, _group_id: str, _request: Erasure, _agents: Sequence[str], _events: set[UUID]
-) -> dict[str, set[UUID]]:
-    return {}
-
-
-def _nothing_tidied(_connection: Connection, _group_id: str) -> Counter[str]:
-    return Counter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +47,21 @@ class Part:
     #: Names of agents of the group ``:group``, who may have no memories.
     agents: tuple[Select[Any], ...] = ()
     #: Notes rows that name a person; how many.
-    note_named: Callable[[Connection, UUID, str, Names], int] = _nothing_noted
+    note_named: Callable[[Connection, UUID, str, Names], int] = _zero
     #: Notes what rests on something noted, one level; how many.
-    note_resting: Callable[[Connection, UUID, str], int] = _nothing_noted
+    note_resting: Callable[[Connection, UUID, str], int] = _zero
     #: Deletes what these noted ids are, and what rests on them, while the memories among them are still there; rows by table.
-    delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = _nothing_deleted
+    delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = _no_rows
     #: Deletes what else is these agents'; rows by table.
-    delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = _nothing_deleted
+    delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = _no_rows
     #: Deletes what nothing refers to any more, after texts were looked through; rows by table.
-    tidy: Callable[[Connection, str], Counter[str]] = _nothing_tidied
+    tidy: Callable[[Connection, str], Counter[str]] = _no_rows
     #: Clears what Valkey holds of the group; how many entries of what.
-    clear_valkey: Callable[[str], dict[str, int]] = _nothing_cleared
+    clear_valkey: Callable[[str], dict[str, int]] = _empty
     #: Drops what this process remembers of texts.
-    forget: Callable[[], None] = _nothing_forgotten
+    forget: Callable[[], None] = lambda: None
     #: Ids that would go, besides memories and events, by what a preview calls them.
-    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = _nothing_previewed
+    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = _empty
 
 
 _REGISTERED: list[Part] = []

@@ -64,8 +64,6 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 REFERRING_FIELDS = frozenset({"replaces", "entry"})
 #: Columns of names that programs choose.
 NAMES = frozenset({"agent_id", "persona_name", "session_id", "correlation_id", "user_id", "run_id", "group_id"})
-#: Rows fetched at once.
-CURSOR_PAGE = 5_000
 
 
 @dataclass(slots=True)
@@ -286,7 +284,7 @@ def _blank_table(connection: Connection, table: str, some: list[Column], group_i
     )
     changes: list[tuple[str, dict[Column, str]]] = []
     with driver(connection).cursor(name=f"mentions_{table}") as cursor:
-        cursor.itersize = CURSOR_PAGE
+        cursor.itersize = PAGE
         for place, *values in cursor.execute(mentions):
             told = {
                 column: value

@@ -40,7 +40,6 @@ MAX_AGENTS = 500
 MAX_PIECES = 200
 #: Versions of a piece whose history is told.
 MAX_VERSIONS = 50
-_KNOWLEDGE = KnowledgeRow
 
 
 def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[TierItem]:
@@ -178,30 +177,30 @@ class PieceDetail(BaseModel):
 
 def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
     """Pieces of knowledge, those promoted last first."""
-    statement = select(*_columns(MAX_LISTED_CHARS)).where(_KNOWLEDGE.group_id == group_id, *_conditions(wanted))
+    statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(wanted))
     if before is not None:
-        statement = statement.where(tuple_(_KNOWLEDGE.promoted_at, _KNOWLEDGE.knowledge_id) < before)
-    return fetch(connection, PieceRow, statement.order_by(_KNOWLEDGE.promoted_at.desc(), _KNOWLEDGE.knowledge_id.desc()).limit(limit))
+        statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
+    return fetch(connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit))
 
 
 def agents_with_knowledge(connection: Connection, group_id: str, limit: int = MAX_AGENTS) -> list[str]:
     """Agents that have knowledge of their own, by name."""
-    statement = select(_KNOWLEDGE.agent_id).distinct().where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.agent_id.is_not(None))
-    return [str(agent_id) for agent_id in connection.execute(statement.order_by(_KNOWLEDGE.agent_id).limit(limit)).scalars()]
+    statement = select(_K.agent_id).distinct().where(_K.group_id == group_id, _K.agent_id.is_not(None))
+    return [str(agent_id) for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()]
 
 
 def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
     """What was made of an entry of quarantine: what is in force first, in the order of the pieces."""
-    statement = select(*_columns()).where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.source_metadata["entry_ids"].has_key(str(entry_id)))
-    number = _KNOWLEDGE.source_metadata["piece"].as_integer().nulls_last()
-    order = (_KNOWLEDGE.demoted_at.is_not(None), _KNOWLEDGE.promoted_at, number, _KNOWLEDGE.knowledge_id)
+    statement = select(*_columns()).where(_K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id)))
+    number = _K.source_metadata["piece"].as_integer().nulls_last()
+    order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
     return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
 
 
 def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail | None:
     """A piece, in force or not."""
-    wanted = select(*columns(PieceDetail, _KNOWLEDGE, embedded=_KNOWLEDGE.embedding_model))
-    return fetch_one(connection, PieceDetail, wanted.where(_KNOWLEDGE.group_id == group_id, _KNOWLEDGE.knowledge_id == knowledge_id))
+    wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
+    return fetch_one(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id))
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
@@ -241,20 +240,20 @@ def _ids(texts: Any) -> list[UUID]:
 
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
-    content = _KNOWLEDGE.content if chars is None else func.left(_KNOWLEDGE.content, chars)
-    return columns(PieceRow, _KNOWLEDGE, chars=func.length(_KNOWLEDGE.content), content=content)
+    content = _K.content if chars is None else func.left(_K.content, chars)
+    return columns(PieceRow, _K, chars=func.length(_K.content), content=content)
 
 
 def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
-    yield from has_words(_KNOWLEDGE.content, wanted.words)
+    yield from has_words(_K.content, wanted.words)
     if wanted.kind is not None:
-        yield _KNOWLEDGE.kind == wanted.kind
+        yield _K.kind == wanted.kind
     if wanted.session_id is not None:
-        yield _KNOWLEDGE.session_id == wanted.session_id
+        yield _K.session_id == wanted.session_id
     if wanted.agent_id is not None:
-        yield func.coalesce(_KNOWLEDGE.agent_id, "") == wanted.agent_id
+        yield func.coalesce(_K.agent_id, "") == wanted.agent_id
     if wanted.demoted != "with":
-        yield _KNOWLEDGE.demoted_at.is_(None) if wanted.demoted == "without" else _KNOWLEDGE.demoted_at.is_not(None)
+        yield _K.demoted_at.is_(None) if wanted.demoted == "without" else _K.demoted_at.is_not(None)
 
 
 _SHOWN = (_K.knowledge_id, _K.agent_id, _K.session_id, _K.kind, _K.content, _K.source_metadata.label("metadata"), _K.promoted_at)

@@ -28,15 +28,15 @@ from tasks.framework.work import Batch, work_task
 
 #: Schedules that one transaction runs.
 FIRE_BATCH = 100
-#: What the title of a reminder says before its task.
+#: The source of an alert that a schedule delivers.
 ALERT_SOURCE = "schedule"
 #: Agents that one transaction sees to.
 HEARTBEAT_BATCH = 50
 #: Rows of one transaction.
 SCAN_BATCH = 500
 _OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
-    schedules.FIRE: schedules.owe_schedules,
-    schedules.HEARTBEAT: schedules.owe_heartbeats,
+    FIRE: schedules.owe_schedules,
+    HEARTBEAT: schedules.owe_heartbeats,
     REFLECT: self_review.owe_hours,
 }
 

@@ -11,15 +11,15 @@ import pytest
 
 from workers.migrate import CHECKOUT
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.smoke, pytest.mark.long, pytest.mark.timeout(600)]
 
 #: It goes on until so many have struck, and each is waited out.
-FAULTS = 3
+FAULTS = 5
 
 
 def test_a_storm_leaves_what_a_calm_time_leaves() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
-    command = [sys.executable, "-m", "bench.storm", "--minutes", "0.1", "--faults", str(FAULTS), "--seed", "7", "--json"]
+    command = [sys.executable, "-m", "bench.storm", "--minutes", "0.3", "--faults", str(FAULTS), "--seed", "7", "--json"]
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=580, check=False)
     assert done.stdout, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])

@@ -324,7 +324,7 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": f"{operation.description}{_right(operation)}",
+        "description": operation.description + (f" Needs the right `{operation.scope}`." if operation.scope else ""),
         "parameters": parameters(operation, schemas),
         "responses": responses,
     }
@@ -384,7 +384,3 @@ def _typed(schema: Any, keyword: str) -> Iterator[Json]:
             yield schema
         for option in schema.get("anyOf", []):
             yield from _typed(option, keyword)
-
-
-def _right(operation: Operation) -> str:
-    return f" Needs the right `{operation.scope}`." if operation.scope else ""

@@ -39,7 +39,7 @@ def of(table: str, group: str, **where: Any) -> list[dict[str, Any]]:
 def do(kind: str) -> None:
     """All due work of a kind, in this process."""
     module = {
-        EMBED: "memory.embedding",
+        EMBED: "memory.upkeep",
         STRENGTHEN: "memory.upkeep",
         ACCUMULATE: "memory.upkeep",
         INGRESS: "tiers.screening",

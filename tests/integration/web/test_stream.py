@@ -329,7 +329,7 @@ def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch:
 def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
     """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so many seconds."""
     bounds = f"hubs.STREAMS, hubs.PER_OWNER, stream.PATIENCE_SECONDS = {streams}, 1, {seconds}"
-    modules = "from models.queue import stream_hub as hubs; from web import stream; from workers.web import serve"
+    modules = "from models.queue import stream as hubs; from web import stream; from workers.web import serve"
     code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
     monkeypatch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
     with ephemeral.served(logs) as (port, _):
