@@ -62,6 +62,7 @@ NO_TEXTS = {
     "engine.times.past._weekday",
     "engine.times.past._number",
     "engine.rules.topics._fitness",
+    "engine.operations.find",
 }
 
 
@@ -146,7 +147,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
-_READING = "attributes changes cues days extract intents profiles statements"
+_READING = "attributes extract injection memories statements"
 _ASKING = "ASK ACT DECLINE TOLD TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
     *(f"engine.conversations.{name}." for name in _READING.split()),

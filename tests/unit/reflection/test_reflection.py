@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine import reflection
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
 from engine.reflection import (
     INSIGHTS,
@@ -23,6 +22,7 @@ from engine.reflection import (
     counters_after,
     events_of,
     is_due,
+    reflect,
     reflect_on_conversation,
     thought_id,
     window,
@@ -59,7 +59,7 @@ class Told(Scripted):
 
 
 def test_evidence_numbers_become_memories_in_the_order_named_each_once() -> None:
-    made = reflection("klaus", LATEST, Told(["why?"], [[("so", [3, 0, 3])]]), retrieve)
+    made = reflect("klaus", LATEST, Told(["why?"], [[("so", [3, 0, 3])]]), retrieve)
     (thought,) = made.thoughts
     assert thought.evidence == [POOL[3].node_id, POOL[0].node_id]
     assert (thought.description, thought.focal_point, thought.prompt) == ("so", "why?", "insights@1")
@@ -74,7 +74,7 @@ def test_all_points_are_retrieved_at_once_before_any_insight() -> None:
         asked.append(points)
         return retrieve(points)
 
-    reflection("klaus", LATEST, llm, once)
+    reflect("klaus", LATEST, llm, once)
     assert asked == [["a?", "b?"]]
     assert [type(question) for question in llm.asked] == [FocalPoints, *[Insights, Triple, Poignancy] * 2]
     assert [question.count for question in llm.asked if isinstance(question, Insights)] == [INSIGHTS] * 2
@@ -82,16 +82,16 @@ def test_all_points_are_retrieved_at_once_before_any_insight() -> None:
 
 def test_a_point_given_twice_is_thought_about_once_and_one_without_memories_not_at_all() -> None:
     llm = Told(["a?", "a?", "b?"], [[("x", [0])]])
-    made = reflection("klaus", LATEST, llm, lambda points: [[] if point == "b?" else POOL for point in points])
+    made = reflect("klaus", LATEST, llm, lambda points: [[] if point == "b?" else POOL for point in points])
     assert [thought.description for thought in made.thoughts] == ["x"]
     assert made.focal_points == ["a?", "a?", "b?"]
 
 
 def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
     script = [[("x", [0]), ("x", [1])], [("x", [1, 2])]]
-    made = reflection("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve)
+    made = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve)
     assert [thought.evidence for thought in made.thoughts] == [[POOL[n].node_id for n in (0, 1, 2)]]
-    original = reflection("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True)
+    original = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True)
     assert [len(thought.evidence) for thought in original.thoughts] == [2, 2]
 
 
@@ -99,11 +99,11 @@ def test_insights_are_asked_for_with_the_times_of_the_memories_and_which_are_tho
     days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
     memories = [Statement(uuid4(), "it rains", days[0]), Statement(uuid4(), "it will rain", days[1], is_thought=True)]
     llm = Told(["a?"], [[]])
-    assert reflection("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
+    assert reflect("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
     asked = llm.asked[-1]
     assert isinstance(asked, Insights)
     assert (asked.times, asked.thoughts) == (days, [1])
-    reflection("klaus", LATEST, llm := Told(["a?"], [[]]), retrieve)  # of nothing is known when it was
+    reflect("klaus", LATEST, llm := Told(["a?"], [[]]), retrieve)  # of nothing is known when it was
     assert isinstance(asked := llm.asked[-1], Insights)
     assert asked.times == []
 
@@ -115,14 +115,14 @@ def test_what_is_idle_is_not_asked_about() -> None:
         (True, "it is idle no more", 0),
     ):
         llm = Told(["a?"], [[(text, [0])]])
-        (thought,) = reflection("klaus", LATEST, llm, retrieve, original=original).thoughts
+        (thought,) = reflect("klaus", LATEST, llm, retrieve, original=original).thoughts
         assert sum(isinstance(question, Poignancy) for question in llm.asked) == asked
         assert thought.poignancy == (7 if asked else 1)
 
 
 def test_questions_are_in_the_language_of_the_statements() -> None:
     llm = Told(["为什么？"], [[("林岚喜欢读书", [0]), ("She likes tea", [1])]])
-    reflection("林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve)
+    reflect("林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve)
     assert [question.language for question in llm.asked] == ["zh", "zh", "zh", "zh", "en", "en"]
 
 
