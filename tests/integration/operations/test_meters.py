@@ -393,7 +393,7 @@ def test_a_task_that_waits_for_its_time_is_not_in_flight(group: str) -> None:
 
 def kombu_message(eta: datetime) -> str:
     """What kombu's Redis transport keeps of a task until it is acknowledged."""
-    with Celery("test", broker="memory://") as app, app.connection() as connection:
+    with Celery("test", broker="memory://", set_as_current=False) as app, app.connection() as connection:
         channel = connection.channel()
         task = app.amqp.as_task_v2("id", "wake.embed", eta=eta)
         body, content_type, encoding, headers = json.dumps(task.body), "application/json", "utf-8", task.headers
