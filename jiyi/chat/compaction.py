@@ -201,7 +201,7 @@ class CompactionStage:
             self._cached.move_to_end(key)
             while len(self._cached) > SESSIONS:
                 self._cached.popitem(last=False)
-        return replace(exchange, chat=tuple(done.messages))
+        return replace(exchange, chat=tuple(done.messages), compacted=True)
 
     def _is_fresh(self, known: _Cached, messages: int) -> bool:
         waited = self._clock() - known.at >= self._limits.cooldown_seconds
