@@ -45,8 +45,8 @@ def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
 def anthropic(exchange: Exchange) -> JsonObject:
     """``system`` and ``messages`` for Anthropic's API, with marks for its cache after the system text and after the last message."""
     system = [exchange.system_prompt, *(message.content or "" for message in exchange.chat if message.role == "system")]
-    blocks: list[JsonObject] = [_text(text) for text in system if text]
-    messages: list[JsonObject] = []
+    blocks: list[dict[str, Any]] = [_text(text) for text in system if text]
+    messages: list[dict[str, Any]] = []
     for message, recalled in _recalling(exchange):
         if message.role == "system":
             continue
@@ -89,13 +89,13 @@ def _recalling(exchange: Exchange) -> Iterator[tuple[ChatMessage, str]]:
         yield message, recalled.get(turn, "") if message.role == "user" else ""
 
 
-def _content(message: ChatMessage) -> list[JsonObject]:
+def _content(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": message.content or ""}]
     return [*([_text(message.content)] if message.content else []), *map(_tool_use, message.tool_calls or [])]
 
 
-def _tool_use(call: Mapping[str, Any]) -> JsonObject:
+def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or call
     given = function.get("arguments") or {}
     return {
@@ -106,7 +106,7 @@ def _tool_use(call: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def _text(text: str) -> JsonObject:
+def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 

@@ -132,11 +132,12 @@ def _inputs(arguments: str | JsonMapping, tools: Iterable[str]) -> dict[str, dic
     if not isinstance(arguments, Mapping):
         raise InvalidRequest([f"arguments: {type(arguments).__name__} is no object; give one of each tool's arguments"])
     known = sorted(tools)
+    inputs = {tool: dict(given) for tool, given in arguments.items() if isinstance(given, Mapping)}
     problems = [f"arguments.{tool}: no tool of this workflow; its tools are {', '.join(known)}" for tool in arguments if tool not in known]
-    problems += [f"arguments.{tool}: no object of arguments by name" for tool, given in arguments.items() if not isinstance(given, Mapping)]
+    problems += [f"arguments.{tool}: no object of arguments by name" for tool in arguments if tool not in inputs]
     if problems:
         raise InvalidRequest(problems)
-    return {tool: dict(given) for tool, given in arguments.items()}
+    return inputs
 
 
 def _json(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from engine.conversations.stable import Line, Section
 from engine.growth.questions import notes_of
@@ -58,7 +58,7 @@ def fitting(connection: Connection, name: AgentName, query: str, most: int) -> F
     return Fitting("\n".join(texts), skills) if skills else Fitting()
 
 
-def _enabled(connection: Connection, name: AgentName) -> Sequence[Row[Any]]:
+def _enabled(connection: Connection, name: AgentName) -> Sequence[Any]:
     wanted = (_A.group_id == name[0], _A.agent_id == name[1], _A.artifact == "skill", _A.status == "accepted", _A.enabled)
     return connection.execute(
         select(_A.artifact_id, _A.name, _A.triggers, _A.body).where(*wanted).order_by(_A.artifact_id).limit(MAX_SKILLS)

@@ -91,7 +91,7 @@ def test_processes_that_ask_at_once_get_the_same_bytes_and_sessions_of_one_user_
         answers = list(pool.map(lambda _: ask(group, "Am I allergic to shrimp?", 1), range(4)))
     assert len({(answer.stable, answer.recalled) for answer in answers}) == 1
     assert ask(group, "Am I allergic to shrimp?", 1, session_id="s10").recalled != ""
-    assert [row["session_id"] for row in kept(group)] == ["s9", "s10"]
+    assert {row["session_id"] for row in kept(group)} == {"s9", "s10"}
 
 
 def test_an_erasure_takes_what_was_kept_of_sessions(group: str) -> None:

@@ -53,7 +53,7 @@ def test_the_same_words_twice_are_two_messages_and_a_tool_s_result_is_no_answer(
 def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
     assert shapes.cache_share(["alone"]) == 1.0
     assert shapes.cache_share(["one two three four", "five six seven eight"]) < 0.1
-    growing: list[Any] = [{"role": "user", "content": "water the ferns every morning " * 20}]
+    growing: list[Any] = [{"role": "user", "content": "water the ferns every morning " * 50}]
     prompts = [growing[:], [*growing, {"role": "user", "content": "and the moss"}]]
     assert shapes.cache_share(prompts) > 0.9
 
