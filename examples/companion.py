@@ -195,7 +195,7 @@ def learn(client: Client) -> Learned:
         max(tokens),
         BUDGET,
         replies,
-        sum(schedule.status == "active" for schedule in left),
+        sum(schedule.state != "ended" for schedule in left),
     )
 
 
