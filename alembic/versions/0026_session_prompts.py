@@ -8,8 +8,8 @@ from sqlalchemy.dialects import postgresql
 from alembic import op
 from models.db.scope import isolate
 
-revision = "0025"
-down_revision = "0024"
+revision = "0026"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
