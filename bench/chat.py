@@ -49,13 +49,14 @@ def read(path: Path = CHAT) -> Agent:
 
 
 def agent_of(chat: dict[str, Any]) -> Agent:
+    """The project's chat, or a conversation of ``bench/conversations``."""
     memories = [
         Memory(
             key=turn["id"],
             text=turn["text"],
-            session_id=session["session_id"],
+            session_id=session.get("session_id") or session["id"],
             subject=turn["speaker"],
-            occurred_at=datetime.fromisoformat(session["begins"]) + timedelta(seconds=TURN_SECONDS * place),
+            occurred_at=datetime.fromisoformat(session.get("begins") or session["at"]) + timedelta(seconds=TURN_SECONDS * place),
         )
         for session in chat["sessions"]
         for place, turn in enumerate(session["turns"])
@@ -63,7 +64,7 @@ def agent_of(chat: dict[str, Any]) -> Agent:
     questions = [
         Asked(row["question"], set(row["evidence"]), "chat", None, frozenset(row.get("outdated", ()))) for row in chat["questions"]
     ]
-    return Agent(chat["agent_id"], memories, questions)
+    return Agent(chat.get("agent_id") or chat["id"], memories, questions)
 
 
 def without_sessions(agent: Agent) -> Agent:

@@ -2,7 +2,8 @@
 
     python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json`` or ``bench/changes.json``.
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``, ``bench/changes.json`` or
+one of ``bench/conversations``.
 Everything goes through the two calls of the loop, with the
 default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
 
@@ -17,6 +18,8 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
 ``cache_share``, ``cache_share_single``
     each session talked anew, its prompts as a chat program sends them: share of their tokens that a provider's prompt cache has from the
     prompt before; with what stays the same apart, and with one block in the system prompt
+``evidence_split``
+    ``evidence_recall`` with what stays the same apart, for the first question of a session
 ``unmarked``
     of the questions about what has not: a turn of their evidence is there, and not marked as earlier
 """
@@ -127,9 +130,11 @@ def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
     return total > 0 and any(sum((said & line).values()) >= SHOWN * total for line in lines)
 
 
-def ask(loop: ConversationLoop, talk: Talk) -> Iterator[Answered]:
-    for question in talk.questions:
-        prompt = loop.before_completion(talk.agent_id, "", question.text)
+def ask(loop: ConversationLoop, talk: Talk, *, split: bool = False) -> Iterator[Answered]:
+    """Each question by itself; with ``split`` as the first one of a session."""
+    for place, question in enumerate(talk.questions):
+        ready = loop.before(talk.agent_id, "", question.text, session_id=f"question {place}" if split else None, split=split)
+        prompt = "\n".join(filter(None, [ready.system_prompt, ready.recalled]))
         lines = prompt.splitlines()
         shown = [Counter(tokens(line)) for line in lines]
         recall = sum(counts(turn, shown) for turn in question.evidence) / len(question.evidence)
@@ -168,7 +173,9 @@ def replay(loop: ConversationLoop, talk: Talk, *, split: bool) -> Iterator[tuple
 
 
 def cached(loop: ConversationLoop, talks: Sequence[Talk], *, split: bool) -> float:
-    """The mean over all sessions, each by its tokens."""
+    """The mean over all sessions, each by its tokens. What an earlier budget has left of their prompts is forgotten."""
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM session_prompts"))
     shares = [share for talk in talks for share in replay(loop, talk, split=split)]
     return round(sum(share * tokens for share, tokens in shares) / max(1, sum(tokens for _, tokens in shares)), DECIMALS)
 
@@ -199,7 +206,11 @@ def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console)
             with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
                 asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
                 answers = [answer for talk in asked for answer in ask(loop, talk)]
-                shares = {"cache_share": cached(loop, talks, split=True), "cache_share_single": cached(loop, talks, split=False)}
+                first = mean(answer.recall for talk in talks for answer in ask(loop, talk, split=True))
+                shares = {"evidence_split": round(first, DECIMALS)} | {
+                    "cache_share": cached(loop, talks, split=True),
+                    "cache_share_single": cached(loop, talks, split=False),
+                }
             figures[str(budget)] = _figures(answers, budget) | shares
     return figures
 

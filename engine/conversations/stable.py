@@ -16,10 +16,11 @@ from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.words import Language
 
-#: Share of the budget that the stable part may have, and share of what is left that one message's recalled memories may have.
-STABLE_SHARE, RECALL_SHARE = 0.5, 1 / 3
+#: Share of the budget that the stable part may have, and shares of what is left that memories recalled for a question, or for any other
+#: message, may have.
+STABLE_SHARE, ASKED_SHARE, TOLD_SHARE = 0.5, 1 / 2, 1 / 12
 #: With less room left than this nothing is recalled any more: what was recalled for earlier messages makes room.
-LEAST_RECALL = 80
+LEAST_RECALL = 50
 #: Tokens below which the beginning of a line says nothing.
 LEAST_CUT = 20
 #: Fields of a profile that change from day to day.
@@ -112,6 +113,6 @@ def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def recall_room(room: int) -> int:
-    """Tokens that what is recalled for one message may have, of those that are left."""
-    return min(room, max(LEAST_RECALL, int(room * RECALL_SHARE)))
+def recall_room(room: int, *, asks: bool) -> int:
+    """Tokens that what is recalled for one message may have, of those that are left: a question gets more than a statement."""
+    return min(room, max(LEAST_RECALL, int(room * (ASKED_SHARE if asks else TOLD_SHARE))))

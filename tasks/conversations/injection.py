@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -45,6 +46,8 @@ LOOKED_AT = 80
 USUAL_TOKENS = 30
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
+#: What only questions have.
+_ASKS = re.compile(r"[?？]|[吗呢]\s*$")
 #: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
 FEW_RESULTS, FILLED_UP = 3, 10
 
@@ -70,14 +73,14 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     with unit_of_work() as connection:
         there = injections.agent_is_there(connection, name)
         keywords = injections.industry_keywords(connection, group_id) if there else {}
+        analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.tokens
         if request.split and request.turn is not None:
-            room = recall_room(room)
+            room = recall_room(room, asks=analysis.intent != "general" or _ASKS.search(query) is not None)
         searched = there and len(query) >= LEAST_QUERY_CHARS and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
-    analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
     rendered = _rendered(name, request, analysis, prepared, room - estimate_tokens(fitting.text)) if searched else Rendered("", 0, [])
     recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]

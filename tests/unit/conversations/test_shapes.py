@@ -78,4 +78,5 @@ def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: i
 
 
 def test_what_is_recalled_for_a_message_gets_less_the_less_is_left() -> None:
-    assert [recall_room(room) for room in (1_500, 300, 200, 40)] == [500, 100, 80, 40]
+    assert [recall_room(room, asks=True) for room in (1_500, 300, 90, 40)] == [750, 150, 50, 40]
+    assert [recall_room(room, asks=False) for room in (1_500, 300, 40)] == [125, 50, 40]
