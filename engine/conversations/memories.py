@@ -64,6 +64,8 @@ class Source:
     llm: str
     prompt: str
     fallback: bool = False
+    #: With which user the agent talked, if it has several.
+    user_id: str | None = None
 
 
 def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str]) -> CombinedExtraction:
@@ -114,6 +116,7 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
                 "provenance": provenance,
                 "kind": memory.type,
                 "uri": uri_of(source.agent_id, memory.type, category),
+                "user_id": source.user_id,
             },
         }
     )
@@ -123,7 +126,7 @@ def experience_event(merged: StoredExperience, told: ExtractedExperience, source
     """An experience as the event of its memory, at the address of its problem; ``before``: turns that told of it earlier."""
     turns = sorted(set(told.turns))
     evidence = list(dict.fromkeys([*before, *(source.turn_ids[turn] for turn in turns)]))
-    key = pattern_hash(merged.pain_pattern).hex()
+    key = pattern_hash(merged.pain_pattern, source.user_id).hex()
     event = wire.build(
         {
             "type": "memory.observed",
@@ -140,6 +143,7 @@ def experience_event(merged: StoredExperience, told: ExtractedExperience, source
                 "provenance": {"session": source.session_id, "llm": source.llm, "prompt": source.prompt, "outcome": merged.outcome},
                 "kind": "experience",
                 "uri": uri_of(source.agent_id, "experience", key),
+                "user_id": source.user_id,
             },
         }
     )
@@ -191,9 +195,9 @@ class StoredExperience(BaseModel):
     industry_context: str | None = None
 
 
-def pattern_hash(pain_pattern: str) -> bytes:
-    """What experiences of the same problem are merged by."""
-    return content_digest(pain_pattern)
+def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
+    """What experiences of the same problem are merged by; those of two users never are."""
+    return content_digest(pain_pattern, user_id)
 
 
 def merged(known: StoredExperience | None, told: ExtractedExperience) -> StoredExperience:
@@ -257,6 +261,7 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         historic=True,
         kind="session",
         uri=uri_of(event.agent_id, "session", event.session_id or ""),
+        user_id=turn.user_id,
         provenance={**turn.provenance, "role": turn.role},
     )
     envelope = {name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")}

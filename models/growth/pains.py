@@ -18,7 +18,7 @@ from engine.growth.pains import Offer, most_alike
 from jiyi.protocol.conversations import ExtractedExperience, Message, uri_of
 from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
 from models.conversations import extractions
-from models.conversations.extractions import StoredTurn
+from models.conversations.extractions import Session, StoredTurn
 from models.db.base import EMPTY_LIST
 from models.db.rows import columns, equal_if_given, fetch, fetch_one
 from models.growth import tables, work
@@ -221,6 +221,7 @@ def confirm_proposal(
         turn_ids=evidence,
         llm=proposal.made_by,
         prompt=BY_CONFIRMATION,
+        user_id=connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none(),
     )
     stored = extractions.keep(connection, name, experience, source, now)
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
@@ -228,7 +229,7 @@ def confirm_proposal(
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)
-    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary).hex())
+    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary, source.user_id).hex())
 
 
 _PROPOSAL, _PAIN, _STEP = tables.Proposal, tables.PainPoint, tables.ProposalStep
@@ -260,6 +261,7 @@ _DECIDE = text("""
     UPDATE proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp()
     WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
 """)
+_TOLD_BY = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _TURNS_BEFORE = text("SELECT max(turns) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
 
 
@@ -273,7 +275,7 @@ class NewTurns:
 
     seen: int
     turns: list[StoredTurn]
-    context: dict[str, list[StoredTurn]]
+    context: dict[Session, list[StoredTurn]]
 
 
 def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
@@ -282,8 +284,8 @@ def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
     end = extractions.cursor(connection, name)
     turns = [turn for turn in extractions.new_turns(connection, name, seen, limit) if turn.node_count <= end]
     context = {
-        session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
-        for session_id, of_session in extractions.sessions_of(turns).items()
+        session: extractions.context_of(connection, name, session, of_session[0].node_count)
+        for session, of_session in extractions.sessions_of(turns).items()
     }
     return NewTurns(seen, turns, context)
 
@@ -321,7 +323,7 @@ _ANSWERS = text("""
     CROSS JOIN LATERAL (
         SELECT m.description, m.provenance ->> 'role' AS role FROM memory_nodes m
         WHERE m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind = 'session' AND m.session_id = n.session_id
-          AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
+          AND m.user_id IS NOT DISTINCT FROM n.user_id AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
     ) AS a
     WHERE e.group_id = :group AND e.pain_id = :pain AND a.role = 'assistant' ORDER BY e.said_at DESC LIMIT :limit
 """)

@@ -51,7 +51,7 @@ def search(actor: Actor, request: SearchOptions) -> Entries:
     """Safe to repeat because it only reads."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
     pool = request.limit if request.min_importance is None else request.limit * POOL_FACTOR
-    retrieved = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
+    retrieved = _retrieved(actor.group_id, request.agent_id, request.user_id, request.query, kinds, pool)
     least = request.min_importance or 0
     kept = [entry for entry in retrieved.memories if (entry.importance or 0) >= least]
     return Entries(memories=kept[: request.limit])
@@ -63,15 +63,16 @@ def find(actor: Actor, request: FindOptions) -> Entries:
     place = parse_uri(request.scope)
     kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
     pool = request.limit * POOL_FACTOR if place.path else request.limit
-    retrieved = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
+    retrieved = _retrieved(actor.group_id, place.agent_id, request.user_id, request.query, kinds, pool)
     below = [entry for entry in retrieved.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
     return Entries(memories=below[: request.limit])
 
 
-def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> Entries:
+def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, kinds: Sequence[Kind], limit: int) -> Entries:
     """Memories in force of one agent, the best first."""
+    filters = Filters(kinds=list(kinds))
     request = RetrievalRequest(
-        group_id=group_id, agent_id=agent_id, focal_texts=[query], top_k=limit, touch=False, filters=Filters(kinds=list(kinds))
+        group_id=group_id, agent_id=agent_id, user_id=user_id, focal_texts=[query], top_k=limit, touch=False, filters=filters
     )
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
