@@ -154,7 +154,7 @@ class RecalledContext(BaseModel):
     memories: list[RecalledMemory]
 
 
-class RetrievalsQuery(Request):
+class RetrievalsQuery(Request, ForUser):
     """The group's retrievals, newest first; ``before`` is the last page's smallest id."""
 
     agent_id: Name | None = Field(None, description="Only of this agent.")

@@ -38,7 +38,7 @@ from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.errors import outage, refused_value
-from models.db.scope import Scope, within
+from models.db.scope import Scope, for_groups, within
 from models.db.valkey import valkey
 from models.operations import meters
 
@@ -185,7 +185,7 @@ def reply_to(
 
 def _scoped(function: Callable[[M], Any], asked: M) -> Any:
     group_id = getattr(asked, "group_id", None)
-    with within(Scope() if group_id is None else Scope((group_id,), user=user_of(asked))):
+    with within(Scope()) if group_id is None else for_groups(group_id, user=user_of(asked)):
         return function(asked)
 
 

@@ -51,7 +51,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
-            options = {"max_tokens": request.max_tokens}
+            options = request.model_dump(include={"max_tokens", "user_id"}, exclude_none=True)
             records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
             pipe.execute()
     return context

@@ -120,12 +120,12 @@ def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
 
 def test_profile_and_injection_are_the_user_s(group: str) -> None:
     say(group, "I work as a nurse.", "I live in Oslo.", user_id="zoe")
-    say(group, "I work as a pilot.", "I live in Rome.", user_id="ben", session_id="s2")
+    say(group, "I work as a teacher.", "I live in Rome.", user_id="ben", session_id="s2")
     end_session(group)
     run()
     with unit_of_work() as connection:
         roles = {user: injections.find_profile(connection, (group, "helper"), user) for user in ("zoe", "ben", None)}
-    assert {user: profile and profile.role for user, profile in roles.items()} == {"zoe": "nurse", "ben": "pilot", None: None}
+    assert {user: profile and profile.role for user, profile in roles.items()} == {"zoe": "nurse", "ben": "teacher", None: None}
 
     def context(user_id: str | None) -> str:
         with for_groups(group, user=user_id):
@@ -206,6 +206,7 @@ class Other:
         remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
         with unit_of_work() as connection:
             archive_chosen(connection, group, [faded])
+            connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
         #: Field → what it names.
         self.named: dict[str, Any] = {
@@ -222,7 +223,9 @@ class Other:
 
     def request(self, model: type[BaseModel], user_id: str) -> dict[str, Any]:
         known = {name: value for name, value in self.named.items() if name in model.model_fields}
-        if model is TABLE["resources.tree"].request or model is TABLE["resources.list"].request:
+        if model is TABLE["resources.list"].request:
+            known["uri"] = "agent://helper/knowledge"
+        if model is TABLE["resources.tree"].request:
             known["uri"] = "agent://helper"
         return {**known, **({"depth": 3} if "depth" in model.model_fields else {}), "user_id": user_id}
 
@@ -285,6 +288,12 @@ def test_row_level_security_hides_it_whatever_a_query_asks_for(group: str) -> No
             assert _count(table, column) > 0, "an operator sees all"
     with for_groups(group, user="ben"):
         assert _changed() == 0
+
+
+_RETRIEVAL = text("""
+    INSERT INTO retrievals
+    VALUES (gen_random_uuid(), :group, 'helper', now(), 'test', ARRAY[:asked], '{"user_id": "zoe"}', 1, '{0}', '{}', '{}')
+""")
 
 
 def _count(table: str, column: str) -> int:
