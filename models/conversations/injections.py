@@ -31,10 +31,14 @@ _SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
 def most_important(
-    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, user_id: str | None = None
+    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None, user_id: str | None = None
 ) -> list[Candidate]:
-    """What is in force, and told the user, by importance, then by recency: for who asks what is known of them at all."""
-    rows = connection.execute(_IMPORTANT, {**bind_name(name), "kinds": list(kinds), "limit": limit, "user": user_id})
+    """What is in force and told the user, by importance, then by recency, but for what was said in this session.
+
+    For who asks what is known of them at all.
+    """
+    whose = {**bind_name(name), "session": session_id, "user": user_id}
+    rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
         for row in rows
@@ -107,6 +111,7 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
 _IMPORTANT = text("""
     SELECT node_id, kind, description, created_at, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
+      AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
       AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from alembic import op
 from models.db.scope import hide_from_others
 
-revision = "0025"
-down_revision = "0024"
+revision = "0026"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
