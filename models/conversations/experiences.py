@@ -119,7 +119,7 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
     else:
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
-        about = {"at": event.occurred_at, "provenance": event.payload.provenance}
+        about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance}
         stored = keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
         row = find(connection, name, told.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"

@@ -17,7 +17,7 @@ from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, Kno
 from jiyi.protocol.events import Event
 from models.conversations import experiences, follow_ups, injections
 from models.conversations.follow_ups import Extraction
-from models.memory.agents import AgentName, lock_agents
+from models.memory.agents import AgentName, bind_name, lock_agents
 from models.memory.inbox import Stored, store
 
 log = logging.getLogger(__name__)

@@ -202,6 +202,8 @@ class Other:
         node_id = remember(group, f"It is about the {SECRET}.", "zoe", **fact)
         remember(group, f"She sees the {SECRET}.", "zoe", keywords=[SECRET.lower()])
         faded = remember(group, f"Once it was about the {SECRET}.", "zoe")
+        problem = {"kind": "experience", "uri": "agent://helper/experience/told", "description": f"The {SECRET} is dry | Outcome: failed"}
+        experience = remember(group, user_id="zoe", **problem)
         said = say(group, f"Where is the {SECRET}?", user_id="zoe")
         remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
         with unit_of_work() as connection:
@@ -210,6 +212,8 @@ class Other:
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
         #: Field → what it names.
         self.named: dict[str, Any] = {
+            "experience": str(experience),
+            "problem": SECRET,
             "agent_id": "helper",
             "node_id": str(node_id),
             "id": str(node_id),
@@ -225,6 +229,8 @@ class Other:
         known = {name: value for name, value in self.named.items() if name in model.model_fields}
         if model is TABLE["resources.list"].request:
             known["uri"] = "agent://helper/knowledge"
+        if model is TABLE["experiences.get"].request:
+            known["id"] = self.named["experience"]
         if model is TABLE["resources.tree"].request:
             known["uri"] = "agent://helper"
         return {**known, **({"depth": 3} if "depth" in model.model_fields else {}), "user_id": user_id}
