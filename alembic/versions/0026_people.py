@@ -47,6 +47,6 @@ def downgrade() -> None:
         op.drop_index(name, "memory_nodes")
     for table in POLICIES:
         op.execute(f"DROP POLICY people ON {table}")
-    op.drop_constraint("memory_nodes_visibility_check", "memory_nodes", type_="check")
+    op.execute("ALTER TABLE memory_nodes DROP CONSTRAINT memory_nodes_visibility_check")
     op.execute("ALTER TABLE injections DROP COLUMN user_id")
     op.execute("ALTER TABLE memory_nodes DROP COLUMN user_id, DROP COLUMN visibility")
