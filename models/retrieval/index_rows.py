@@ -134,7 +134,7 @@ class Whose(NamedTuple):
     user: str | None = None
 
 
-#: What a user is told; with NULL, what all are told. The same as the policy ``people`` (migration 0026).
+#: What a user is told; with NULL, what all are told. The same as the policy ``people`` (migration 0027).
 TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user)s)"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from alembic import op
 from models.db.scope import hide_from_others
 
-revision = "0026"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
@@ -17,6 +17,7 @@ POLICIES = {
     "experiences": "EXISTS (SELECT FROM memory_nodes n WHERE n.group_id = experiences.group_id AND n.node_id = experiences.node_id)",
     "user_profiles": "user_id = {user}",
     "injections": "user_id IS NULL OR user_id = {user}",
+    "session_prompts": "user_id IN ('', {user})",
     "retrievals": "options ->> 'user_id' IS NULL OR options ->> 'user_id' = {user}",
 }
 #: Index → its columns, and of which rows.
