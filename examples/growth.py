@@ -3,7 +3,7 @@
     python -m examples.growth [--json]
 
 The days pass as fast as the service works them off; what is said carries its own day. No LLM is needed. The appointments of these days
-are kept by the same functions as the service's, with a clock of their own.
+run in a database of their own, hour by hour, and what is told of them is counted in its tables.
 """
 
 from __future__ import annotations
@@ -12,24 +12,36 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from datetime import time as clock_time
 from typing import Any
 from uuid import uuid4
 
-from engine.appointments.schedule import Facts, Timing, findings, firing, is_quiet, loud_from, to_tell
+from sqlalchemy import text
+
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments import zone_of
+from jiyi.protocol.appointments import CreateSchedule, HeartbeatConfig, QuietHours
+from jiyi.protocol.growth import FoundPain
+from models.appointments import heartbeats, schedule_actions, schedules
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.growth import pains
+from models.memory.agents import lock_agents
+from tasks.appointments import schedules as appointments
+from tasks.framework.jobs import Run
+from tasks.framework.work import run_until_idle
+from workers import ephemeral
 
 AGENT, DAYS, TZ = "helper", 30, "Asia/Shanghai"
 #: Seconds that one kind of thing may take to grow, and between two looks.
 PATIENCE, PAUSE = 120.0, 0.3
-QUIET = (clock_time(22), clock_time(8))
-TICK = timedelta(minutes=30)
-DAY = timedelta(days=1)
+QUIET = QuietHours(start="22:00", end="08:00")
+BEATS = 2
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
 Message = dict[str, Any]
 
@@ -145,8 +157,8 @@ def mend(client: Client) -> dict[str, Any]:
 
 def change_and_go_back(client: Client) -> dict[str, Any]:
     """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
-    for text in ("I am helpful and brief.", "I am a pirate."):
-        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="tried out").model_dump()
+    for soul in ("I am helpful and brief.", "I am a pirate."):
+        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
         client.command("identity.approve", proposal_id=proposed["proposal_id"])
     client.command("identity.rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
     now = client.command("identity.get", agent_id=AGENT, file="SOUL").model_dump()
@@ -154,29 +166,51 @@ def change_and_go_back(client: Client) -> dict[str, Any]:
 
 
 def keep_time(begun: datetime) -> dict[str, Any]:
-    """The appointments and alerts of the days: 每天早上9点, and a look around every half hour, by two beats at once."""
-    zone, timing = zone_of(TZ), Timing("cron", "0 9 * * *", None, None, TZ)
-    due, fired, alerts = timing.after(begun), [], []
-    told: dict[tuple[str, str], datetime] = {}
-    now, end = begun, begun + DAYS * DAY
-    while now < end:
-        now += TICK
-        for _beat in range(2):
-            run = None if due is None else firing(timing, due, now)
-            if run is not None:
-                fired.append(run.due_at)
-                due = run.next_run_at
-        lately = {key for key, at in told.items() if now - at < DAY}
-        facts = Facts(last_interaction_at=begun, pains=("the weekly report is late",))
-        for one in to_tell(findings(facts, now), "standard", 5, lately):
-            told[one.source, one.subject] = now
-            alerts.append(loud_from(now, QUIET, zone))
-    return {
-        "runs": len(fired),
-        "fired_twice": len(fired) - len(set(fired)),
-        "alerts": len(alerts),
-        "alerts_in_quiet_hours": sum(is_quiet(at, QUIET, zone) for at in alerts),
-    }
+    """The appointments and alerts of the days, by the service's own job, tasks and tables, in a database whose only clock is this one.
+
+    Two beats look at once, hour by hour: a reminder every morning at nine, and a heartbeat every two hours that has something to say.
+    """
+    with ephemeral.folder("jiyi-days-") as home, ephemeral.database(home), ThreadPoolExecutor(BEATS) as beats:
+        _plan(begun)
+        for hour in range(1, DAYS * 24 + 1):
+            list(beats.map(_beat, [begun + hour * HOUR] * BEATS))
+        with whole_service(), unit_of_work() as connection:
+            return dict(connection.execute(_COUNTED, {"tz": TZ, "quiet_from": QUIET.start, "quiet_to": QUIET.end}).mappings().one())
+
+
+def _plan(begun: datetime) -> None:
+    """A reminder, a heartbeat and something that hurts, from the first day on."""
+    name = ("days", AGENT)
+    asked = CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房", tz=TZ)
+    schedule = schedule_actions.create_schedule.perform(Actor(name[0], "example"), asked).schedule
+    assert schedule is not None, "it is as plain as it can be"
+    pain = FoundPain(summary="The weekly report is late.", severity="high", turn=0)
+    config = HeartbeatConfig(enabled=True, interval_minutes=120, tz=TZ, quiet_hours=QUIET, proactivity="autonomous")
+    with for_groups(name[0]), unit_of_work() as connection:
+        key = lock_agents(connection, [name])[name].agent_key
+        schedules.change(connection, name[0], schedule.id, "active", schedules.timing_of(schedule).after(begun))
+        pains.merge_pain(connection, name, pain, pains.PainReport(source_id=uuid4(), quote=pain.summary, said_at=begun))
+        heartbeats.configure(connection, name, key, config, begun)
+
+
+def _beat(now: datetime) -> None:
+    """What a beat and the workers do at a moment."""
+    look = Run("due_scan", now)
+    with look.scope():
+        appointments.due_scan(look)
+    run_until_idle(schedules.FIRE, lambda batch: appointments.fire(batch, now))
+    run_until_idle(schedules.HEARTBEAT, lambda batch: appointments.tick_due(batch, now))
+
+
+_COUNTED = text("""
+    WITH told AS (SELECT source, subject, (delivered_at AT TIME ZONE :tz)::time AS at FROM alerts)
+    SELECT (SELECT count(*) FROM schedule_runs WHERE NOT skipped) AS runs,
+        count(*) FILTER (WHERE source = 'schedule') - count(DISTINCT subject) FILTER (WHERE source = 'schedule') AS fired_twice,
+        count(*) FILTER (WHERE source <> 'schedule') AS alerts,
+        count(*) FILTER (WHERE source <> 'schedule' AND (at >= CAST(:quiet_from AS time) OR at < CAST(:quiet_to AS time)))
+            AS alerts_in_quiet_hours
+    FROM told
+""")
 
 
 def run(client: Client) -> dict[str, Any]:
