@@ -45,6 +45,8 @@ class Section:
     lines: tuple[Line, ...]
     end: str = ""
     opens: bool = False
+    #: Most of the stable part's tokens that it may have.
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def compose(sections: Iterable[Section], most: int, language: Language) -> Stabl
     for section in sections:
         preface = [] if section.opens or body else [PREFACE[language]]
         around = sum(map(estimate_tokens, [*preface, section.heading, section.end]))
-        fitting = _fitting(section, room - around)
+        fitting = _fitting(section, min(room - around, int(most * section.share)))
         if fitting:
             room -= around + sum(estimate_tokens(line.text) for line in fitting)
             written = [section.heading, *(line.text for line in fitting), *filter(None, [section.end])]

@@ -26,6 +26,8 @@ from models.operations import numbers
 
 #: Preferences that are looked at, the most important: more than fit.
 PREFERENCES = 200
+#: Most of the stable part that they may have: what a question needs is recalled for it.
+PREFERENCES_SHARE = 0.3
 #: Days after which a session's prompt is made anew.
 KEPT_DAYS = 7
 
@@ -38,8 +40,8 @@ class Fitting:
     skills: list[InjectedSkill] = field(default_factory=list)
 
 
-#: Gives sections of the stable part, in a language.
-StableSource = Callable[[Connection, AgentName, Language], list[Section]]
+#: Gives sections of the stable part, for a user (None: the agent's one user), in a language.
+StableSource = Callable[[Connection, AgentName, str | None, Language], list[Section]]
 #: Gives what fits a message, within so many tokens.
 RecalledSource = Callable[[Connection, AgentName, str, int], Fitting]
 _STABLE: list[StableSource] = []
@@ -58,9 +60,9 @@ def recalled_source(function: RecalledSource) -> RecalledSource:
     return function
 
 
-def grown(connection: Connection, name: AgentName, most: int, language: Language) -> Stable:
+def grown(connection: Connection, name: AgentName, user_id: str | None, most: int, language: Language) -> Stable:
     """What other subjects have to say whatever the message is, within so many tokens."""
-    return compose(_grown(connection, name, language), most, language)
+    return compose(_grown(connection, name, user_id, language), most, language)
 
 
 def fitting(connection: Connection, name: AgentName, query: str, most: int) -> Fitting:
@@ -148,18 +150,18 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
 
 
 def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
-    sections = _grown(connection, name, language) if request.grown else []
+    sections = _grown(connection, name, request.user_id, language) if request.grown else []
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
         sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language)))
     preferences = injections.most_important(connection, name, ["preference"], PREFERENCES, user_id=request.user_id)
     lines = (Line(quoted(known.text), (f"memory:{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
-    return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines))]
+    return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines), share=PREFERENCES_SHARE)]
 
 
-def _grown(connection: Connection, name: AgentName, language: Language) -> list[Section]:
+def _grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
     import_module("models.event_handlers")
-    return [section for source in _STABLE for section in source(connection, name, language)]
+    return [section for source in _STABLE for section in source(connection, name, user_id, language)]
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:

@@ -29,15 +29,16 @@ _A = Artifact
 
 
 @stable_source
-def sections(connection: Connection, name: AgentName, language: Language) -> list[Section]:
-    """SOUL and AGENTS, people's notes on the user, and names and triggers of enabled skills."""
+def sections(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
+    """SOUL and AGENTS, people's notes on the agent's one user, and names and triggers of enabled skills."""
     files = identity.current_files(connection, name)
     opening = []
     for file in _INSTRUCTIONS:
         lines = [Line(visible(line), (f"identity:{file}:{files[file].version}",)) for line in files[file].content.strip().splitlines()]
         opening.append(Section(f"<{file}>", tuple(lines), f"</{file}>", opens=True))
     notes_heading, skills_heading = _HEADINGS[language]
-    notes = [Line(quoted(line), (f"identity:USER:{line}",)) for line in notes_of(files["USER"].content).splitlines() if line.strip()]
+    of_user = notes_of(files["USER"].content) if user_id is None else ""
+    notes = [Line(quoted(line), (f"identity:USER:{line}",)) for line in of_user.splitlines() if line.strip()]
     skills = [Line(index_line(row.name, row.triggers), (f"skill:{row.artifact_id}",)) for row in _enabled(connection, name)]
     return [*opening, Section(notes_heading, tuple(notes)), Section(skills_heading, tuple(skills))]
 

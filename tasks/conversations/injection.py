@@ -106,7 +106,7 @@ def _prepared(connection: Connection, name: AgentName, request: ContextRequest, 
         return session_prompts.prepare(connection, name, request, language)
     if not _in_prose(request):
         return Prepared(Stable())
-    return Prepared(session_prompts.grown(connection, name, int(request.max_tokens * STABLE_SHARE), language))
+    return Prepared(session_prompts.grown(connection, name, request.user_id, int(request.max_tokens * STABLE_SHARE), language))
 
 
 def _in_prose(request: ContextRequest) -> bool:

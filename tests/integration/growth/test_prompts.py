@@ -89,6 +89,7 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one sentence.\n</AGENTS>\n\nBe kind.\n\n"
     )
     assert '"Her kiln is blue."' in told.stable
+    assert "kiln" not in ask(group, user_id="zoe", session_id="s10").prompt, "it is on the agent's one user"
     assert ask(group, split=False).prompt.startswith("<SOUL>")
     approve(group, propose(group, "You are brief."))
     assert ask(group).stable.startswith("<SOUL>\nYou are brief.\n</SOUL>")
