@@ -26,6 +26,8 @@ from jiyi.text.budget import estimate_tokens
 SYSTEM = "You are a kind companion."
 #: Seconds that what was said may take to be extracted, and between two looks.
 SETTLE_SECONDS, PAUSE = 60.0, 0.2
+#: A prompt may take so long here: what is shown is what is in it, not how fast a busy machine is.
+ANSWER_SECONDS = 30.0
 
 Message = dict[str, Any]
 
@@ -186,7 +188,7 @@ class Learned:
 
 def learn(client: Client) -> Learned:
     """Two sessions of the same trouble, a skill that somebody accepts, and a third session that uses it."""
-    with ConversationLoop(client, max_tokens=BUDGET) as loop:
+    with ConversationLoop(client, max_tokens=BUDGET, seconds=ANSWER_SECONDS) as loop:
         for number in (1, 2):
             for part in (1, 2):
                 at = datetime.now(UTC) - timedelta(days=10 - 2 * number - part)

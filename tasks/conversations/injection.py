@@ -76,12 +76,13 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.tokens
-        if request.split and request.turn is not None:
-            room = recall_room(room, asks=analysis.intent != "general" or _ASKS.search(query) is not None)
         searched = there and len(query) >= LEAST_QUERY_CHARS and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
-    rendered = _rendered(name, request, analysis, prepared, room - estimate_tokens(fitting.text)) if searched else Rendered("", 0, [])
+    room -= estimate_tokens(fitting.text)
+    if request.split and request.turn is not None:
+        room = recall_room(room, asks=analysis.intent != "general" or _ASKS.search(query) is not None)
+    rendered = _rendered(name, request, analysis, prepared, room) if searched else Rendered("", 0, [])
     recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
     injection_id = _note(name, request, analysis, rendered, ids) if request.note and ids else None
