@@ -64,13 +64,12 @@ class Recorder:
         Raises:
             InvalidEvent: with a sentence per wrong field.
         """
-        recorded = [message for message in messages if message.role in RECORDED]
-        recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
+        recorded = recordable(messages)
         digests = [_digest(message) for message in recorded]
         before = self._before((group_id, agent_id, session_id), digests)
         now = datetime.now(UTC)
         return [
-            _event(group_id, agent_id, session_id, message, digest, number, now)
+            turn_event(group_id, agent_id, session_id, message, _event_id(group_id, agent_id, session_id, digest, number), now)
             for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
         ]
 
@@ -104,7 +103,18 @@ def _digest(message: Message) -> bytes:
     return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
 
 
-def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
+def recordable(messages: Iterable[Message]) -> list[Message]:
+    """Those of people and of the agent, with secrets masked."""
+    recorded = [message for message in messages if message.role in RECORDED]
+    return [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
+
+
+def turn_event(group_id: str, agent_id: str, session_id: str, message: Message, event_id: UUID, now: datetime) -> JsonObject:
+    """The event of one message, cut to what an event may hold.
+
+    Raises:
+        InvalidEvent: with a sentence per wrong field.
+    """
     text = message.text
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
     payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
@@ -113,7 +123,7 @@ def _event(group_id: str, agent_id: str, session_id: str, message: Message, dige
     try:
         event = TurnRecorded.model_validate(
             {
-                "event_id": _event_id(group_id, agent_id, session_id, digest, number),
+                "event_id": event_id,
                 "occurred_at": message.at or now,
                 "group_id": group_id,
                 "agent_id": agent_id,
