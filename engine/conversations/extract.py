@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import CALENDAR, EMPTY, FIRST_PERSON, NUMBERS, Attribute, attribute_of, person_in
@@ -32,6 +33,7 @@ from jiyi.protocol.conversations import (
     MAX_EXPERIENCES,
     MAX_MEMORIES,
     MAX_STEPS,
+    Category,
     CombinedExtraction,
     ExtractedExperience,
     ExtractedMemory,
@@ -39,6 +41,7 @@ from jiyi.protocol.conversations import (
     Message,
     Outcome,
 )
+from jiyi.text.sections import first, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, is_filler, stem, telling
 
@@ -173,11 +176,13 @@ def _memory(attribute: Attribute | None, group: list[Statement], message: Messag
     if asked := group[0].asked:
         told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
     content = f"{who}：{told}" if chinese else f"{who}: {told}"
-    category = attribute.category if attribute is not None else "user_preference" if lasting else "user_fact"
+    preference = lasting if attribute is None else attribute.category == "user_preference"
+    says = None if attribute is not None else first(unions("engine.conversations", "cues.txt", "says:"), text)
+    category = cast("Category", says or ("user_preference" if preference else "user_fact"))
     poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
     return ExtractedMemory(
         content=content[:MAX_CONTENT_CHARS],
-        type="preference" if category == "user_preference" else "knowledge",
+        type="preference" if preference else "knowledge",
         category=category,
         keywords=keywords(text, KEYWORDS),
         importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
@@ -202,6 +207,7 @@ _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)
 _TOOL = re.compile(
     r"(?<!error )(?<!code )(?<!fault )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
 )
+_FIRST_WORD = re.compile(r"(?:^|(?<=[.!?;:] ))\W{0,9}[A-Za-z]+\b")
 _NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
 
 
@@ -264,7 +270,8 @@ def _outcome(sentence: str) -> Outcome | None:
 
 def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
     steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
-    tools = list(dict.fromkeys(word for word in _TOOL.findall(" ".join([problem.text, *steps])) if word not in _NO_TOOL))[:5]
+    named = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])  # a step begins with what is done, not with a tool
+    tools = list(dict.fromkeys(word for word in _TOOL.findall(named) if word not in _NO_TOOL))[:5]
     return ExtractedExperience(
         pain_pattern=problem.text,
         context="",
