@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -27,13 +27,19 @@ Messages = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What goes into a request: the part that stays the same from one request to the next, and what fits the latest message."""
+    """What goes into a request.
+
+    Attributes:
+        stable: what stays the same through the conversation; it stands behind the system prompt.
+        recalled: what was recalled for each of the user's messages, by their numbers, from 1. It stays before its message in later
+            requests, too, so that each begins as the one before did, and the upstream's prompt cache can keep that.
+    """
 
     stable: str = ""
-    recalled: str = ""
+    recalled: Mapping[int, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.stable or self.recalled)
+        return bool(self.stable or any(self.recalled.values()))
 
 
 class Dialect(Protocol):
@@ -43,7 +49,7 @@ class Dialect(Protocol):
     def name(self) -> str: ...
 
     def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        """The request with memories: the stable part behind the system prompt, the recalled one before the last user message."""
+        """The request with memories: the stable part behind the system prompt, each recalled one before its message."""
         ...
 
     def delta(self, event: Mapping[str, Any]) -> str:
@@ -76,28 +82,19 @@ def said(body: Mapping[str, Any]) -> Messages:
     ]
 
 
-def _place_of_last_user(messages: Messages) -> int | None:
-    """Where the user's last message stands that has a text; results of tools have none."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+def _recalling(messages: Messages, recalled: Mapping[int, str]) -> Messages:
+    """The messages with what was recalled at the beginning of the user's; results of tools are none of them."""
+    result, turn = [], 0
+    for message in messages:
+        content = message.get("content")
         if message.get("role") == "user" and str(with_text(message)["text"]).strip():
-            return place
-    return None
-
-
-def _recalled(messages: Messages, recalled: str) -> Messages:
-    """The messages with the recalled part at the beginning of the user's last one."""
-    place = _place_of_last_user(messages) if recalled else None
-    if place is None:
-        return messages
-    content = messages[place].get("content")
-    if isinstance(content, str):
-        content = f"{recalled}\n\n{content}"
-    elif isinstance(content, list):
-        content = [{"type": "text", "text": recalled}, *content]
-    else:
-        return messages
-    return [*messages[:place], {**messages[place], "content": content}, *messages[place + 1 :]]
+            turn += 1
+            if (text := recalled.get(turn)) and isinstance(content, str):
+                content = f"{text}\n\n{content}"
+            elif text and isinstance(content, list):
+                content = [{"type": "text", "text": text}, *content]
+        result.append(message if content is message.get("content") else {**message, "content": content})
+    return result
 
 
 class OpenAI:
@@ -106,7 +103,7 @@ class OpenAI:
     name = "openai"
 
     def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        messages = _recalled(messages_of(body), remembered.recalled)
+        messages = _recalling(messages_of(body), remembered.recalled)
         if remembered.stable:
             first = messages[0] if messages else {}
             if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
@@ -133,7 +130,7 @@ class Anthropic:
     name = "anthropic"
 
     def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        result: JsonObject = {**body, "messages": _recalled(messages_of(body), remembered.recalled)}
+        result: JsonObject = {**body, "messages": _recalling(messages_of(body), remembered.recalled)}
         if remembered.stable:
             system = body.get("system") or []
             blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)

@@ -80,7 +80,9 @@ class KeyMemory:
         self._outbox = Outbox(self._telling, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
         self._known_at = self._asked_at = float("-inf")
-        self._recalled: OrderedDict[str, Remembered] = OrderedDict()
+        self._checking = asyncio.Lock()
+        #: The stable part, and what was recalled, by digests of what the user had said.
+        self._recalled: OrderedDict[str, tuple[str, str]] = OrderedDict()
         #: Ids of turns that were published.
         self._told: OrderedDict[UUID, None] = OrderedDict()
         #: The sessions of the latest exchanges: programs may leave out what was said first.
@@ -92,51 +94,57 @@ class KeyMemory:
         Raises:
             WrongKey: it does not.
         """
-        now = time.monotonic()
-        if now - self._known_at > KNOWN_SECONDS and now - self._asked_at > PAUSE_SECONDS:
-            self._asked_at = now
-            try:
-                response = await self._http.get(
-                    f"{self._url}{API}/tools", headers={"Authorization": f"Bearer {self._key}"}, timeout=seconds
-                )
-            except httpx2.HTTPError as error:
-                log.warning("the memory service cannot be reached: %s", error)
-            else:
-                if response.is_success:
-                    self._known_at = time.monotonic()
-                elif response.status_code in (401, 403):
-                    self._known_at = self._asked_at = float("-inf")
-                    raise WrongKey("the memory service does not know this key, or it has expired")
-        return now - self._known_at < TRUSTED_SECONDS
+        async with self._checking:  # requests that come together wait for one answer
+            now = time.monotonic()
+            if now - self._known_at > KNOWN_SECONDS and now - self._asked_at > PAUSE_SECONDS:
+                self._asked_at = now
+                await self._ask(seconds)
+        return time.monotonic() - self._known_at < TRUSTED_SECONDS
+
+    async def _ask(self, seconds: float) -> None:
+        try:
+            response = await self._http.get(f"{self._url}{API}/tools", headers={"Authorization": f"Bearer {self._key}"}, timeout=seconds)
+        except httpx2.HTTPError as error:
+            log.warning("the memory service cannot be reached: %s", error)
+            return
+        if response.is_success:
+            self._known_at = time.monotonic()
+        elif response.status_code in (401, 403):
+            self._known_at = self._asked_at = float("-inf")
+            raise WrongKey("the memory service does not know this key, or it has expired")
 
     async def recall(self, conversation: Conversation, said: Messages) -> Remembered:
         """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
-        latest = next((message["text"] for message in reversed(said) if message["role"] == "user"), "")
-        if not latest.strip():
+        asked = [message["text"] for message in said if message["role"] == "user"]
+        if not asked:
             return Remembered()
-        asked = conversation.digest(*(message["text"] for message in said if message["role"] == "user"))
-        if asked in self._recalled:  # a call between those of tools
-            self._recalled.move_to_end(asked)
-            return self._recalled[asked]
-        try:
-            async with asyncio.timeout(self._seconds):
-                injected = await self._asking.conversations.inject(
-                    conversation.agent_id,
-                    latest[: limits.MAX_FOCAL_CHARS],
-                    session_id=self._session(conversation, said),
-                    max_tokens=self._max_tokens,
-                    timeout=self._seconds,
-                )
-        except TimeoutError:
-            log.warning("recall took longer than %g s: the request goes on without", self._seconds)
-            return Remembered()
-        except JiyiError as error:
-            log.warning("the request goes on without memories: %s", error)
-            return Remembered()
-        remembered = Remembered(recalled=injected.context)
-        self._recalled[asked] = remembered
-        _keep(self._recalled, KEPT_RECALLS)
-        return remembered
+        digests = [conversation.digest(*asked[: turn + 1]) for turn in range(len(asked))]
+        if digests[-1] not in self._recalled:  # else a call between those of tools
+            session = self._session(conversation, said)
+            try:
+                async with asyncio.timeout(self._seconds):
+                    injected = await self._asking.conversations.inject(
+                        conversation.agent_id,
+                        asked[-1][: limits.MAX_FOCAL_CHARS],
+                        session_id=session,
+                        max_tokens=self._max_tokens,
+                        split=True,
+                        turn=None if session is None else len(asked),
+                        timeout=self._seconds,
+                    )
+            except TimeoutError:
+                log.warning("recall took longer than %g s: the request goes on without", self._seconds)
+                return Remembered()
+            except JiyiError as error:
+                log.warning("the request goes on without memories: %s", error)
+                return Remembered()
+            for block in injected.earlier:  # of before this process began
+                if block.turn < len(digests):
+                    self._recalled.setdefault(digests[block.turn - 1], ("", block.text))
+            self._recalled[digests[-1]] = (injected.stable, injected.recalled)
+            _keep(self._recalled, KEPT_RECALLS)
+        known = [self._recalled.get(digest, ("", "")) for digest in digests]
+        return Remembered(known[-1][0], {turn: recalled for turn, (_, recalled) in enumerate(known, 1) if recalled})
 
     def record(self, conversation: Conversation, said: Messages, answer: str) -> None:
         """Have what was said, and the answer, recorded: each once. Never raises, never waits."""

@@ -185,7 +185,7 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
     client = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied())
     with Client(group) as jiyi:
         jiyi.observe("mia", "Ben is allergic to shrimp.", wait=True, timeout=PATIENCE)
-        jiyi.add_turn("mia", "earlier", "user", "I am allergic to shrimp.")
+        jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
         poll(lambda: jiyi.conversations.context("mia", "What am I allergic to?").context, lambda text: "shrimp" in text, PATIENCE)
     for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
         ask(client, f"What am I allergic to? {number}", extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode})
