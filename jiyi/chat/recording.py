@@ -55,25 +55,28 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, str, str], list[bytes]] = OrderedDict()
+        self._said: OrderedDict[tuple[str, ...], list[bytes]] = OrderedDict()
         self._lock = Lock()
 
-    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[JsonObject]:
-        """Events of the messages of people and of the agent, oldest first.
+    def events(
+        self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message], user_id: str | None = None
+    ) -> list[JsonObject]:
+        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it is.
 
         Raises:
             InvalidEvent: with a sentence per wrong field.
         """
         recorded = recordable(messages)
         digests = [_digest(message) for message in recorded]
-        before = self._before((group_id, agent_id, session_id), digests)
+        session = (group_id, agent_id, session_id, *([] if user_id is None else [user_id]))
+        before = self._before(session, digests)
         now = datetime.now(UTC)
         return [
-            turn_event(group_id, agent_id, session_id, message, _event_id(group_id, agent_id, session_id, digest, number), now)
+            turn_event(session, message, _event_id(session, digest, number), now)
             for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
         ]
 
-    def _before(self, session: tuple[str, str, str], digests: list[bytes]) -> list[bytes]:
+    def _before(self, session: tuple[str, ...], digests: list[bytes]) -> list[bytes]:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
             turns = self._said.pop(session, [])
@@ -109,15 +112,16 @@ def recordable(messages: Iterable[Message]) -> list[Message]:
     return [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
 
 
-def turn_event(group_id: str, agent_id: str, session_id: str, message: Message, event_id: UUID, now: datetime) -> JsonObject:
-    """The event of one message, cut to what an event may hold.
+def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: datetime) -> JsonObject:
+    """The event of one message, cut to what an event may hold; ``session``: group, agent, session, and perhaps the user.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
     """
+    group_id, agent_id, session_id, *user = session
     text = message.text
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
-    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
+    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit], "user_id": next(iter(user), None)}
     if len(text) > limit:
         payload["provenance"] = {"truncated_from": len(text)}
     try:
@@ -136,8 +140,8 @@ def turn_event(group_id: str, agent_id: str, session_id: str, message: Message, 
     return event.model_dump(mode="json", exclude_none=True)
 
 
-def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, number: int) -> UUID:
-    return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
+def _event_id(session: tuple[str, ...], digest: bytes, number: int) -> UUID:
+    return uuid5(TURNS, "\x00".join((*session, str(number), digest.hex())))
 
 
 def with_text(message: Mapping[str, Any]) -> JsonObject:

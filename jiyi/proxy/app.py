@@ -185,8 +185,7 @@ class Proxy:
 
     def _conversation(self, request: Request, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
-        metadata = body.get("metadata")
-        in_body = body.get("user") or (metadata.get("user_id") if isinstance(metadata, dict) else None)
+        in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
         user = _named(request, USER_HEADERS) or (in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None)
         agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
         return Conversation(agent, user, _named(request, SESSION_HEADERS))

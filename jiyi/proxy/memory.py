@@ -126,6 +126,7 @@ class KeyMemory:
                     injected = await self._asking.conversations.inject(
                         conversation.agent_id,
                         asked[-1][: limits.MAX_FOCAL_CHARS],
+                        user_id=conversation.user_id,
                         session_id=session,
                         max_tokens=self._max_tokens,
                         split=True,
@@ -156,13 +157,15 @@ class KeyMemory:
         for exchange in _exchanges(conversation, said):
             self._sessions[exchange] = session
         _keep(self._sessions, KEPT_SESSIONS)
+        user = () if conversation.user_id is None else (conversation.user_id,)
+        whose = (self._telling.group, conversation.agent_id, session, *user)
         before, now = "", datetime.now(UTC)
         try:
             for message in recordable(messages_of(said)):
                 event_id = uuid5(TURNS, conversation.digest(session, before, message.role, message.text.strip()))
                 before = message.text.strip()
                 if event_id not in self._told:
-                    self._outbox.put(turn_event(self._telling.group, conversation.agent_id, session, message, event_id, now))
+                    self._outbox.put(turn_event(whose, message, event_id, now))
                     self._told[event_id] = None
         except InvalidEvent as error:
             log.warning("what was said is not remembered: %s", error)

@@ -196,6 +196,16 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
         ask(client, "hello", extra_headers={"X-Jiyi-Memory": "maybe"})
 
 
+def test_what_one_user_says_is_not_told_to_another(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+    client, question = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied()), "What am I allergic to?"
+    ask(client, "I am allergic to shrimp.", user="zoe")
+    with Client(group) as jiyi:
+        poll(lambda: jiyi.conversations.context("mia", question, user_id="zoe").context, lambda text: "shrimp" in text, PATIENCE)
+    for headers, shown in (({"X-Jiyi-User": "ben"}, False), ({"X-OpenWebUI-User-Id": "zoe"}, True), ({}, False)):
+        ask(client, question, extra_headers=headers)
+        assert ("shrimp" in json.dumps(upstream.last)) is shown, headers
+
+
 def test_a_service_that_is_away_costs_no_answer_and_turns_arrive_later(
     proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str, tmp_path: Path
 ) -> None:
