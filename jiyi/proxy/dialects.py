@@ -68,8 +68,9 @@ class Dialect(Protocol):
 def messages_of(body: Mapping[str, Any]) -> Messages:
     """The messages of a request; empty if it has none in the form of the API."""
     messages = body.get("messages")
-    whole = isinstance(messages, list) and all(isinstance(message, dict) for message in messages)
-    return messages if whole else []  # type: ignore[return-value] – checked just now
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return []
+    return messages
 
 
 def said(body: Mapping[str, Any]) -> Messages:
@@ -132,7 +133,7 @@ class Anthropic:
     def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
         result: JsonObject = {**body, "messages": _recalling(messages_of(body), remembered.recalled)}
         if remembered.stable:
-            system = body.get("system") or []
+            system: Any = body.get("system") or []
             blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)
             block: JsonObject = {"type": "text", "text": remembered.stable}
             marks = _cache_marks(body)

@@ -171,11 +171,11 @@ def test_streams_pass_byte_for_byte_and_so_do_refusals(
 
 def test_what_a_stream_said_before_it_broke_off_is_recorded(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
     headers = {"authorization": f"Bearer {api_key(group, 'publish', 'read')}", "x-jiyi-session": "s", "x-jiyi-agent": "晓雨"}
-    headers = {name: value.encode() for name, value in headers.items()}
+    encoded = {name.encode(): value.encode() for name, value in headers.items()}
     upstream.answer, upstream.break_after = "The first half is heard. " * 8, 1_500
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "tell me a story"}]}
     with pytest.raises(httpx2.HTTPError):
-        httpx2.post(f"{proxied()}/chat/completions", json=body, headers=headers)
+        httpx2.post(f"{proxied()}/chat/completions", json=body, headers=encoded)
     told = turns(group, "晓雨", 2)
     assert "tell me a story" in told
     assert any(text.startswith("The first half") for text in told)

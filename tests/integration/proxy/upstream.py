@@ -52,7 +52,7 @@ class Upstream:
             return "".join(lines).encode()
         message = _message("")
         message["content"] = []
-        told = [
+        told: list[dict[str, Any]] = [
             {"type": "message_start", "message": message},
             {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
             *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}} for piece in pieces),
