@@ -16,9 +16,10 @@ from jiyi.cli.shell import NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
+from jiyi.protocol.conversations import AnyKind
 from jiyi.protocol.recall import RetrievalRecords
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
-from jiyi.settings import Mode
+from jiyi.settings import Mode, RelevanceMode
 
 #: Cells of a bar where there is room, and where there is not.
 WIDE_BAR, NARROW_BAR = 20, 14
@@ -35,12 +36,17 @@ def retrieve(
     focal: Annotated[list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = 10,
     mode: Annotated[Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)] = None,
+    relevance: Annotated[RelevanceMode | None, typer.Option(help="How relevance is measured.", rich_help_panel=SCORING)] = None,
     recency_w: Annotated[float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)] = None,
     relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)] = None,
     importance_w: Annotated[float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)] = None,
     decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
+    kinds: Annotated[
+        list[AnyKind] | None,
+        typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
     after: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
@@ -63,6 +69,7 @@ def retrieve(
     """The memories that matter most for a text, with what each score is made of."""
     filters = given(
         types=types,
+        kinds=kinds,
         session_id=session,
         created_after=after,
         created_before=before,
@@ -73,6 +80,7 @@ def retrieve(
     )
     options = given(
         mode=mode,
+        relevance=relevance,
         recency_w=recency_w,
         relevance_w=relevance_w,
         importance_w=importance_w,

@@ -11,8 +11,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from jiyi.protocol.base import NodeType
-from jiyi.protocol.conversations import Kind
-from jiyi.protocol.recall import AnyKind
+from jiyi.protocol.conversations import AnyKind, Kind
 from jiyi.protocol.retrieval import DialogueMessage, Filters
 from jiyi.protocol.tier_questions import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
@@ -122,6 +121,7 @@ class ListArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.ListMemories`."""
 
     types: Sequence[NodeType]
+    kinds: Sequence[AnyKind]
     words: str
     keyword: str | None
     session_id: str | None

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import DEFAULT_PAGE, JsonObject, Keyword, Moment, Name, NodeType, Number, PageSize, Position, Request, TimeAndId
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
 #: Characters that a text search may have.
@@ -134,6 +134,7 @@ class AgentPage(BaseModel):
 class MemoriesQuery(Cursor):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
     type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
         "", description="Only memories with all of these words, or with this text in their description."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -23,17 +23,13 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
 from jiyi.protocol.retrieval import FocalText
 
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
 MAX_PLACE_CHARS = 100
-
-AnyKind = Literal["memory", Kind]
-#: Memories as such, and everything that was taken from conversations but for the turns themselves, which repeat what is in it.
-CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
 
 
 class MemoryRequest(Request):
@@ -47,6 +43,7 @@ class ListMemories(Request):
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
     types: list[NodeType] = Field([], description="Only these types.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
@@ -128,9 +125,7 @@ class RecallRequest(Request):
     agent_id: Name
     query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
     max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field(
-        [*CONTEXT_KINDS], description="Which memories: `memory` is what was observed, the others what was taken from conversations."
-    )
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")

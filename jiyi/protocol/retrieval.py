@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from jiyi.protocol import limits
 from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
@@ -118,9 +118,7 @@ class Filters(BaseModel, frozen=True, extra="forbid"):
     min_similarity: float | None = Field(
         None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
     )
-    kinds: Annotated[list[Kind | Literal["memory"]], Field(min_length=1)] = Field(
-        ["memory"], description="Of these kinds: `memory` is all that was not taken from conversations, the others are theirs."
-    )
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
@@ -297,6 +295,8 @@ class Debug(BaseModel):
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
+    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name (``kinds.session``).
+    left_out: dict[str, int] = {}
 
 
 class FocalAnswer(BaseModel):

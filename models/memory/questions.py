@@ -90,6 +90,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         words=request.q,
         agent_id=request.agent_id,
         types=request.type,
+        kinds=request.kinds,
         session_id=request.session_id,
         created_from=request.created_after,
         created_to=request.created_before,

@@ -178,6 +178,12 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
     return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
+def archived_count(connection: Connection, group_id: str, agent_id: str) -> int:
+    """How many archived memories an agent has."""
+    archived = select(func.count()).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
+    return int(connection.execute(archived).scalar_one())
+
+
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
     """Agents with archived memories: how many, and why. Most first."""
     return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
@@ -200,6 +206,7 @@ class MemoryFilter:
     words: str = ""
     agent_id: str | None = None
     types: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     session_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
@@ -240,6 +247,8 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.agent_id == wanted.agent_id
     if wanted.types:
         yield node.type.in_(wanted.types)
+    if wanted.kinds:
+        yield func.coalesce(node.kind, "memory").in_(wanted.kinds)
     if wanted.session_id is not None:
         yield node.session_id == wanted.session_id
     if wanted.created_from is not None:
@@ -268,6 +277,7 @@ def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[
         words=request.words,
         agent_id=request.agent_id,
         types=request.types,
+        kinds=request.kinds,
         session_id=request.session_id,
         created_from=request.created_after,
         created_to=request.created_before,

@@ -122,7 +122,7 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
     with _index(connection, question, agent) as index:
         rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
         if not rows.size:  # before the focal vectors are looked at, as the original does
-            return Search(nothing=no_candidates(question, index))
+            return Search(nothing=no_candidates(connection, question, index))
         if question.missing:
             return Search()
         results = best_of(question, index, rows)
@@ -222,7 +222,7 @@ def _result(rows: Rows, ranked: Ranked, relevance: Relevance | None, debug: Debu
     if total.size:
         scores = {"total_candidates": int(total.size), "min_score": float(total.min()), "max_score": float(total.max())}
         debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, probability=likely or {})
+    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, int(rows.size), probability=likely or {})
 
 
 def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]) -> Result:

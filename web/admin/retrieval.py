@@ -14,10 +14,12 @@ from flask_babel import gettext, lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
+from engine.retrieval import left_out
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
@@ -28,11 +30,13 @@ from web.actions import caller
 from web.admin import frame, inputs
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
+from web.show import translated
 
 playground_pages = Pages("playground", __name__, Page("memory", lazy_gettext("Retrieval"), "playground.page"))
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 MODES: tuple[str, ...] = get_args(Mode)
 RELEVANCES: tuple[str, ...] = get_args(RelevanceMode)
 #: Settings that a side may have of its own.
@@ -45,7 +49,7 @@ SLIDER_WEIGHT = 5.0
 SLIDER_DECAY = 0.8
 #: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
-FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
+FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
 
 
 @page(
@@ -53,6 +57,8 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
     "/playground",
     "playground.html",
     types=NODE_TYPES,
+    kinds=ALL_KINDS,
+    usual_kinds=CONTEXT_KINDS,
     modes=MODES,
     other_relevance=OTHER_RELEVANCE,
     relevances=RELEVANCES,
@@ -135,6 +141,8 @@ def _filters() -> Context:
     given: Context = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     if "type" in given:
         given["type"] = inputs.choices("type", NODE_TYPES)
+    if "kind" in given:
+        given["kind"] = inputs.choices("kind", ALL_KINDS)
     return given
 
 
@@ -155,6 +163,7 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[
 def _request(group: str, agent: str, focal: str, settings: Context) -> RetrievalRequest:
     filters = {
         "types": inputs.choices("type", NODE_TYPES) or ["event", "thought"],
+        "kinds": inputs.choices("kind", ALL_KINDS) or [*CONTEXT_KINDS],
         "created_after": inputs.moment("from"),
         "created_before": inputs.moment("to", end=True),
         "session_id": asked("session"),
@@ -202,7 +211,7 @@ PARTS = ("recency", "relevance", "importance")
 #: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
 RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
 #: What a row shows of a memory besides.
-SHOWN = {"node_id", "agent_id", "type", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
+SHOWN = {"node_id", "agent_id", "type", "kind", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
 #: A bar never fills its line quite, so that its end is seen.
 FULL = 98.0
 
@@ -220,6 +229,7 @@ def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
+        "left_out": [translated(sentence) for sentence in left_out.sentences(group.debug.left_out)],
         # Setting × gain, which is the same for all memories of an answer.
         "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
         "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],
