@@ -13,6 +13,7 @@ REASONS = {
     "include_superseded": Translatable("%(count)s superseded (include_superseded)"),
     "include_archived": Translatable("%(count)s archived (include_archived)"),
     "include_expired": Translatable("%(count)s expired (include_expired)"),
+    "as_of": Translatable("%(count)s not known yet (as_of)"),
     "created_after": Translatable("%(count)s from before created_after"),
     "created_before": Translatable("%(count)s not from before created_before"),
     "session_id": Translatable("%(count)s of no or another session (session_id)"),

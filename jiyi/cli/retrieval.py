@@ -47,6 +47,9 @@ def retrieve(
         list[AnyKind] | None,
         typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
     ] = None,
+    as_of: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS)
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
     after: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
@@ -86,6 +89,7 @@ def retrieve(
         importance_w=importance_w,
         recency_decay=decay,
         now=now,
+        as_of=as_of,
         diversity=diversity,
         min_probability=min_probability,
     )

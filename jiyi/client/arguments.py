@@ -102,6 +102,7 @@ class RetrievalArguments(TypedDict, total=False):
     neighbours: bool
     newer_first: bool
     now: Moment | None
+    as_of: Moment | None
     touch: bool
     vectors: Sequence[VectorLike] | None
     embedding_model: str | None
@@ -114,6 +115,7 @@ class RecallArguments(TypedDict, total=False):
     kinds: Sequence[AnyKind]
     session_id: str | None
     now: Moment | None
+    as_of: Moment | None
     touch: bool
 
 
@@ -129,6 +131,7 @@ class ListArguments(TypedDict, total=False):
     created_before: Moment | None
     include_superseded: bool
     include_archived: bool
+    as_of: Moment | None
 
 
 class UpdateArguments(TypedDict, total=False):

@@ -14,7 +14,21 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import DEFAULT_PAGE, JsonObject, Keyword, Moment, Name, NodeType, Number, PageSize, Position, Request, TimeAndId
+from jiyi.protocol.base import (
+    AS_OF_DESCRIPTION,
+    DEFAULT_PAGE,
+    AsOf,
+    JsonObject,
+    Keyword,
+    Moment,
+    Name,
+    NodeType,
+    Number,
+    PageSize,
+    Position,
+    Request,
+    TimeAndId,
+)
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
@@ -143,6 +157,7 @@ class MemoriesQuery(Cursor):
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
+    as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 
 class Memory(MemoryFields):

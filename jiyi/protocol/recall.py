@@ -10,8 +10,10 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
 from jiyi.protocol.base import (
+    AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
     POIGNANCY,
+    AsOf,
     Description,
     Keyword,
     Moment,
@@ -25,7 +27,7 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
-from jiyi.protocol.retrieval import FocalText
+from jiyi.protocol.retrieval import Answer, FocalText
 
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
@@ -51,6 +53,7 @@ class ListMemories(Request):
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     include_superseded: bool = Field(False, description="Older versions of what was updated or contradicted, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
+    as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
     after: Annotated[str, Field(max_length=MAX_PLACE_CHARS)] = Field("", description="`next` of the page before.")
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
 
@@ -128,6 +131,7 @@ class RecallRequest(Request):
     kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
 
 
@@ -180,6 +184,22 @@ class RetrievalRecord(BaseModel):
     found: list[int]
     #: For each focal text, best first.
     results: list[list[ReturnedMemory]]
+
+
+class AgainRequest(Request):
+    """Which retrieval is to be asked again?"""
+
+    retrieval_id: UUID = Field(description="Of a retrieval of late.")
+
+
+class AskedAgain(BaseModel):
+    """A past retrieval, asked again of what was known then and of what is known now."""
+
+    record: RetrievalRecord
+    then: Answer
+    now: Answer
+    same: bool = Field(description="Whether `then` has the memories that were returned, less what was erased since.")
+    notes: list[str] = Field(description="What could not be asked as it was.")
 
 
 class RetrievalRecords(BaseModel):

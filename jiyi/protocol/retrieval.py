@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, Keyword, Name, NodeType, all_storable
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
@@ -170,6 +170,7 @@ class Question(BaseModel, frozen=True, extra="forbid"):
         "never in the mode `stanford`.",
     )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
     vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
     embedding_model: Name | None = Field(None, description="The model that made the vectors.")

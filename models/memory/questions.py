@@ -96,6 +96,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         created_to=request.created_before,
         keyword=request.keyword or "",
         archived=request.archived,
+        as_of=request.as_of,
     )
     memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None

@@ -178,10 +178,11 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
     return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
-def archived_count(connection: Connection, group_id: str, agent_id: str) -> int:
-    """How many archived memories an agent has."""
-    archived = select(func.count()).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
-    return int(connection.execute(archived).scalar_one())
+def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None) -> tuple[int, int]:
+    """How many of an agent's memories are archived, by ``as_of`` if that is given, and how many were stored only after it."""
+    agent = select(func.count()).where(*_agent(group_id, agent_id))
+    archived = connection.execute(agent.where(MemoryNode.archived_at.is_not(None), happened(MemoryNode.archived_at, as_of))).scalar_one()
+    return archived, 0 if as_of is None else connection.execute(agent.where(MemoryNode.stored_at > as_of)).scalar_one()
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
@@ -215,6 +216,8 @@ class MemoryFilter:
     archived: Archived = "without"
     #: Also what newer memories superseded.
     superseded: bool = True
+    #: What was known then.
+    as_of: datetime | None = None
     without_vector: bool = False
 
 
@@ -241,7 +244,7 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
     return fetch(connection, row, statement.order_by(*order))
 
 
-def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901 – one case after another, each simple
+def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901, PLR0912 – one case after another, each simple
     node = MemoryNode
     if wanted.agent_id is not None:
         yield node.agent_id == wanted.agent_id
@@ -259,16 +262,24 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.poignancy >= wanted.importance
     if wanted.keyword:
         yield node.keywords_lower.contains([wanted.keyword.lower()])
+    if wanted.as_of is not None:
+        yield node.stored_at <= wanted.as_of
     if wanted.archived != "with":
-        yield node.archived_at.is_(None) if wanted.archived == "without" else node.archived_at.is_not(None)
+        archived = happened(node.archived_at, wanted.as_of)
+        yield ~archived if wanted.archived == "without" else archived
     if not wanted.superseded:
-        yield node.superseded_at.is_(None)
+        yield ~happened(func.coalesce(node.superseded_since, node.superseded_at), wanted.as_of)
     if wanted.without_vector:
         yield node.embedding_model.is_(None)
     if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
         as_typed = node.description.ilike(ilike_pattern(words))
         terms = list(dict.fromkeys(tokens(words)))
         yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(terms), as_typed) if terms else as_typed
+
+
+def happened(at: ColumnElement[datetime | None], as_of: datetime | None) -> ColumnElement[bool]:
+    """Whether something has happened, by ``as_of`` if that is given."""
+    return at.is_not(None) if as_of is None else func.coalesce(at <= as_of, False)
 
 
 def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[list[Memory], str | None]:
@@ -284,6 +295,7 @@ def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[
         keyword=request.keyword or "",
         archived="with" if request.include_archived else "without",
         superseded=request.include_superseded,
+        as_of=request.as_of,
     )
     rows = search(connection, Memory, group_id, wanted, _place_of(request), request.limit)
     if len(rows) < request.limit:

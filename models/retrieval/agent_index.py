@@ -35,7 +35,7 @@ from models.memory.agents import AgentRecord, Identity
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
 from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
-from models.retrieval.index_rows import KINDS, TYPES, IndexRows
+from models.retrieval.index_rows import KINDS, TYPES, IndexRows, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
 ROW_BYTES = 170
@@ -179,11 +179,20 @@ class AgentIndex:
             self._horizon = seen.oldest_running
         self._read_accesses(connection)
 
-    def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
-        """Take in some of the agent's rows, once, as they are now."""
+    def load(self, connection: Connection, node_ids: Sequence[UUID], past: Past | None = None) -> None:
+        """Take in some of the agent's rows, once, as they are now or were."""
         key = self.key
-        self._take([index_rows.named_rows(connection, key.group_id, key.agent_id, key.model, node_ids)])
-        self._read_accesses(connection)
+        self._take([index_rows.named_rows(connection, key.group_id, key.agent_id, key.model, node_ids, past)])
+        if past is None:
+            self._read_accesses(connection)
+
+    def load_past(self, connection: Connection, expected: int, past: Past) -> None:
+        """Take in, once, all rows that were there at a time of the past, as they were."""
+        key = self.key
+        self.columns.reserve(expected)
+        self._take(
+            index_rows.all_rows(connection, key.group_id, key.agent_id, key.model, archived=key.archived, expected=expected, past=past)
+        )
 
     def _read_all(self, connection: Connection, expected: int) -> None:
         """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
@@ -465,6 +474,8 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
             known.move_to_end(row)
             # The database hears of accesses later than the index.
             fields[row] = described.fields | {"last_accessed": times[at]}
+            if not index.columns["superseded"][row]:  # at the time that was asked about
+                fields[row] |= {"superseded_by": None, "superseded_at": None}
             shown[row] = described.shown
     while len(known) > CACHED:
         known.popitem(last=False)

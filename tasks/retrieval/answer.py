@@ -20,7 +20,7 @@ from engine.retrieval.ranking import Component, Order, Ranked
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
-from models.memory.reads import archived_count
+from models.memory.reads import counted
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
@@ -131,8 +131,9 @@ def no_candidates(connection: Connection, question: ParsedQuestion, index: Agent
     """The answer that there is nothing to choose from, and what the filters leave out; of a large agent that is not counted."""
     request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
     left_out = index.left_out(request.filters, mode=question.weights.mode, now=question.now) if index.complete else {}
-    if not request.filters.include_archived and (archived := archived_count(connection, request.group_id, request.agent_id)):
-        left_out["include_archived"] = archived
+    archived, unknown = counted(connection, request.group_id, request.agent_id, request.as_of)
+    left_out |= {"include_archived": 0 if request.filters.include_archived else archived, "as_of": unknown}
+    left_out = {name: count for name, count in left_out.items() if count}
     return whole_answer([nothing_found(text, NO_CANDIDATES, debug, left_out=left_out) for text in request.texts])
 
 

@@ -85,7 +85,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         if agent is None:
             return _unknown_agent(connection, request)
         question = parse(request, agent)
-        search = Search() if question.missing and agent.large else _search(connection, question, agent)
+        search = Search() if question.missing and (agent.large or question.past) else _search(connection, question, agent)
     if question.missing and search.nothing is None:  # an embedder may take its time: no connection and no lock waits for it
         question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
@@ -102,7 +102,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     index_cache.report()
     value = whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
     touched = [fields["node_id"] for fields in nodes.values()]
-    if not request.touch or not touched:
+    if not request.touch or request.as_of is not None or not touched:
         return value
     at = question.now.timestamp()
     return Answered(
@@ -141,6 +141,11 @@ def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord)
         yield likely_best(connection, question, agent)
         return
     key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, request.filters.include_archived)
+    if (past := question.past) is not None:  # kept for nobody else
+        index = AgentIndex(key)
+        index.load_past(connection, agent.node_count, past)
+        yield index
+        return
     index = index_cache.index_of(key)
     with index.lock:
         index.reset_if_stale(agent.identity)
@@ -154,7 +159,7 @@ def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRe
     request = question.request
     key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions)
     sought = list(_sought(question))
-    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k)
+    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k, question.past)
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:

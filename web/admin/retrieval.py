@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, get_args
+from uuid import UUID
 
 from flask import Response, render_template, request, url_for
 from flask_babel import gettext, lazy_gettext
@@ -28,6 +29,7 @@ from models.memory.agents import agent_names, agent_row
 from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
+from web.admin.acting import perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
 from web.show import translated
@@ -49,7 +51,7 @@ SLIDER_WEIGHT = 5.0
 SLIDER_DECAY = 0.8
 #: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
-FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
+FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now", "as_of")
 
 
 @page(
@@ -172,9 +174,8 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "include_archived": asked("archived") is not None,
         "include_expired": asked("expired") is not None,
     }
-    return RetrievalRequest(
-        group_id=group, agent_id=agent, focal_texts=[focal], now=inputs.moment("now"), touch=False, filters=filters, **settings
-    )
+    times = {name: inputs.moment(name) for name in ("now", "as_of")}
+    return RetrievalRequest(group_id=group, agent_id=agent, focal_texts=[focal], **times, touch=False, filters=filters, **settings)
 
 
 def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context) -> str:
@@ -295,3 +296,22 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
     return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
+
+
+@page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again")
+def asked_again(retrieval_id: UUID) -> Context:
+    """A past retrieval, asked of what was known then and of what is known now, side by side."""
+    again = perform(records.ask_again, retrieval_id=retrieval_id)
+    sides = {"a": Reading(again.then), "b": Reading(again.now)}
+    lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
+    compared(lists)
+    for side, title in (("a", gettext("As known then")), ("b", gettext("As known now"))):
+        lists[side] |= {"address": {}, "title": title}
+    return {
+        "record": again.record,
+        "same": again.same,
+        "notes": again.notes,
+        "found": lists,
+        "focal": again.record.focal_texts[0],
+        "agent": again.record.agent_id,
+    }
