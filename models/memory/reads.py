@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow
@@ -277,7 +277,7 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(terms), as_typed) if terms else as_typed
 
 
-def happened(at: ColumnElement[datetime | None], as_of: datetime | None) -> ColumnElement[bool]:
+def happened(at: ColumnElement[datetime | None] | InstrumentedAttribute[datetime | None], as_of: datetime | None) -> ColumnElement[bool]:
     """Whether something has happened, by ``as_of`` if that is given."""
     return at.is_not(None) if as_of is None else func.coalesce(at <= as_of, False)
 
