@@ -271,6 +271,12 @@ class Settings(BaseSettings):
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
+    extract_least_importance: float = Field(
+        3.0,
+        ge=1,
+        le=10,
+        description="Less important memories, 1 to 10, are dropped at extraction. The rules give 3 at least, LLMs what they judge.",
+    )
     change_precision: float = Field(
         0.9,
         ge=0.8,

@@ -12,6 +12,7 @@ from engine.subjects import Subject
 from jiyi.protocol.actions import TABLE, Declaration
 from models.accounts import actions as accounts
 from models.conversations import actions as conversations
+from models.conversations import experience_actions as experiences
 from models.db.actions import REGISTERED, Action, Context
 from models.erasure import actions as erasure
 from models.memory import archive
@@ -23,7 +24,7 @@ from models.retrieval import records
 
 #: The modules whose import registers the actions: one a subject, and those of the optional subjects that are on.
 MODULES = (
-    *(accounts, conversations, erasure, archive, memory_questions, operations, queue, reflection, records),
+    *(accounts, conversations, experiences, erasure, archive, memory_questions, operations, queue, reflection, records),
     *(import_module(module) for subject in subjects.on() for module in subject.models),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import CALENDAR, EMPTY, FIRST_PERSON, NUMBERS, Attribute, attribute_of, person_in
@@ -32,6 +33,7 @@ from jiyi.protocol.conversations import (
     MAX_EXPERIENCES,
     MAX_MEMORIES,
     MAX_STEPS,
+    Category,
     CombinedExtraction,
     ExtractedExperience,
     ExtractedMemory,
@@ -39,6 +41,7 @@ from jiyi.protocol.conversations import (
     Message,
     Outcome,
 )
+from jiyi.text.sections import first, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, is_filler, stem, telling
 
@@ -173,11 +176,13 @@ def _memory(attribute: Attribute | None, group: list[Statement], message: Messag
     if asked := group[0].asked:
         told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
     content = f"{who}：{told}" if chinese else f"{who}: {told}"
-    category = attribute.category if attribute is not None else "user_preference" if lasting else "user_fact"
+    preference = lasting if attribute is None else attribute.category == "user_preference"
+    says = None if attribute is not None else first(unions("engine.conversations", "cues.txt", "says:"), text)
+    category = cast("Category", says or ("user_preference" if preference else "user_fact"))
     poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
     return ExtractedMemory(
         content=content[:MAX_CONTENT_CHARS],
-        type="preference" if category == "user_preference" else "knowledge",
+        type="preference" if preference else "knowledge",
         category=category,
         keywords=keywords(text, KEYWORDS),
         importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 from uuid import UUID, uuid5
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+from uuid6 import uuid7
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import attribute_of
@@ -22,7 +24,9 @@ from engine.rules import triples
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import (
+    MAX_CONTENT_CHARS,
     MAX_STEPS,
     OUTCOMES,
     PROFILE_ENTRIES,
@@ -41,8 +45,8 @@ from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, content_digest, is_filler, language_of, normalise, stem, tokens
 
-#: Less important memories, and less certain experiences, are dropped.
-LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6
+#: Less certain experiences are dropped.
+LEAST_CONFIDENCE = 0.6
 #: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing new.
 SAME_WORDS = 0.85
 
@@ -66,11 +70,11 @@ class Source:
     fallback: bool = False
 
 
-def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str]) -> CombinedExtraction:
-    """Without what matters little, is uncertain, or only repeats what was put before the answer."""
+def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str], least_importance: float) -> CombinedExtraction:
+    """Without what matters less, is uncertain, or only repeats what was put before the answer."""
     repeated = [set(tokens(text)) for text in injected]
     memories = [
-        memory for memory in extraction.memories if memory.importance >= LEAST_IMPORTANCE and not _repeats(memory.content, repeated)
+        memory for memory in extraction.memories if memory.importance >= least_importance and not _repeats(memory.content, repeated)
     ]
     experiences = [experience for experience in extraction.experiences if experience.confidence >= LEAST_CONFIDENCE]
     return extraction.model_copy(update={"memories": memories, "experiences": experiences})
@@ -119,27 +123,26 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
     )
 
 
-def experience_event(merged: StoredExperience, told: ExtractedExperience, source: Source, before: Sequence[UUID] = ()) -> MemoryObserved:
-    """An experience as the event of its memory, at the address of its problem; ``before``: turns that told of it earlier."""
-    turns = sorted(set(told.turns))
-    evidence = list(dict.fromkeys([*before, *(source.turn_ids[turn] for turn in turns)]))
-    key = pattern_hash(merged.pain_pattern).hex()
+def experience_event(
+    experience: StoredExperience, name: tuple[str, str], evidence: Sequence[UUID], at: datetime, provenance: JsonMapping
+) -> MemoryObserved:
+    """An experience of (group, agent) as the event of its memory, at the address of its problem."""
     event = wire.build(
         {
             "type": "memory.observed",
-            "event_id": memory_id(evidence, text_of(merged)),
-            "occurred_at": said_at(source.messages, turns),
-            "group_id": source.group_id,
-            "agent_id": source.agent_id,
+            "event_id": memory_id(evidence, text_of(experience)) if evidence else uuid7(),
+            "occurred_at": at,
+            "group_id": name[0],
+            "agent_id": name[1],
             "payload": {
                 "node_type": "event",
-                "description": text_of(merged),
-                "keywords": merged.tools_used,
-                "poignancy": EXPERIENCE_IMPORTANCE[merged.outcome],
+                "description": text_of(experience),
+                "keywords": experience.tools_used,
+                "poignancy": EXPERIENCE_IMPORTANCE[experience.outcome],
                 "evidence": evidence,
-                "provenance": {"session": source.session_id, "llm": source.llm, "prompt": source.prompt, "outcome": merged.outcome},
+                "provenance": {**provenance, "outcome": experience.outcome},
                 "kind": "experience",
-                "uri": uri_of(source.agent_id, "experience", key),
+                "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern).hex()),
             },
         }
     )
@@ -196,10 +199,10 @@ def pattern_hash(pain_pattern: str) -> bytes:
     return content_digest(pain_pattern)
 
 
-def merged(known: StoredExperience | None, told: ExtractedExperience) -> StoredExperience:
+def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
     """All steps of both in the order in which they came, the better outcome; told again, it was used again."""
     if known is None:
-        return StoredExperience(**told.model_dump(include=StoredExperience.model_fields.keys() & ExtractedExperience.model_fields.keys()))
+        return StoredExperience(**told.model_dump(include=set(_TOLD)))
     return StoredExperience(
         pain_pattern=known.pain_pattern,
         context=told.context or known.context,
@@ -224,6 +227,34 @@ def text_of(experience: StoredExperience) -> str:
     return " | ".join(parts)
 
 
+def experience_of(description: str, given: JsonMapping, before: StoredExperience | None = None) -> StoredExperience:
+    """The experience that a memory tells, however it came: its text as :func:`text_of` writes it, or any text, which is then the problem.
+
+    Fields that were given with it count before those of the text. A correction (``before``: what it replaces) is its text, which changes
+    what it says; the rest stays. How it ended counts as partial where nothing says so.
+    """
+    problem, *parts = description.split(" | ")
+    labels = next((labels for labels in _LABELS.values() if any(part.startswith(labels["outcome"]) for part in parts)), _LABELS["en"])
+    told = {name: part.removeprefix(labels[name]) for part in parts for name in _PARTS if part.startswith(labels[name])}
+    says: dict[str, object] = {"pain_pattern": " ".join(problem.split())[:MAX_CONTENT_CHARS]}
+    if "context" in told:
+        says["context"] = told["context"]
+    if "steps" in told:
+        says["solution_steps"] = [step for step in _STEP_NUMBER.split(told["steps"]) if step]
+    if outcome := next((outcome for outcome in OUTCOMES if told.get("outcome") == labels[outcome]), None):
+        says["outcome"] = outcome
+    if before is not None:
+        return before.model_copy(update=says)
+    with suppress(ValidationError):
+        fields = {name: given[name] for name in _TOLD if name in given}
+        return StoredExperience.model_validate({"confidence": LEAST_CONFIDENCE} | says | fields, strict=True)
+    return StoredExperience.model_validate({"confidence": LEAST_CONFIDENCE} | says)
+
+
+_PARTS = ("context", "steps", "outcome")
+_STEP_NUMBER = re.compile(r"(?:^|; )\d+\. ")
+#: What is told of an experience: all but how often it was used.
+_TOLD = tuple(name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields)
 _LABELS: dict[Language, dict[str, str]] = {
     "en": {
         "context": "Context: ",

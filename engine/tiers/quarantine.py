@@ -213,6 +213,10 @@ def _cosine(one: Float32 | None, other: Float32 | None) -> float:
 NAMESPACE = UUID("6f0f7f0e-3b1d-5c5e-9a57-6a1f0c6b7d21")
 
 
+#: Keywords of a piece.
+PIECE_KEYWORDS = 5
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedPiece:
     """A piece to be stored."""
@@ -245,6 +249,7 @@ def plan(
     for number, piece in enumerate(pieces):
         content_hash = content_digest(piece.text)
         said = {
+            "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS],
             **(metadata or {}),
             "source": "promotion",
             "promoted_at": promoted_at.isoformat(),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import Lock, Thread
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, Threshold, Urgency
+from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, CompactMessages, Threshold, Urgency
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
+
+log = logging.getLogger(__name__)
 
 #: Tool outputs longer than this are cut, and to how many characters.
 LONG_OUTPUT_CHARS, CUT_OUTPUT_CHARS = 2_000, 500
@@ -158,7 +161,7 @@ class CompactionStage:
     Args:
         limits: when, and how much stays.
         flush: called before messages are left out: records what was said.
-        summarise: makes summaries, if not the rules.
+        ask: has the service compact the same conversation, in the background: its LLM's summary then takes the place of the rules'.
         clock: monotonic seconds.
     """
 
@@ -169,10 +172,10 @@ class CompactionStage:
         limits: CompactionLimits | None = None,
         *,
         flush: Callable[[Exchange], object] | None = None,
-        summarise: Summarise | None = None,
+        ask: Callable[[CompactMessages], Compacted] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits, self._flush, self._summarise, self._clock = limits or CompactionLimits(), flush, summarise, clock
+        self._limits, self._flush, self._ask, self._clock = limits or CompactionLimits(), flush, ask, clock
         self._cached: OrderedDict[tuple[str, str | None], _Cached] = OrderedDict()
         self._lock = Lock()
 
@@ -194,14 +197,31 @@ class CompactionStage:
         if self._flush is not None:
             self._flush(exchange)
         left = exchange.chat if known is None else _without(exchange.chat, known.summarised)
-        done = compact(left, self._limits, "" if known is None else known.summary, force=True, summarise=self._summarise)
+        previous = "" if known is None else known.summary
+        done = compact(left, self._limits, previous, force=True)
         before = 0 if known is None else known.summarised
+        cached = _Cached(done.summary, before + done.summarised, len(exchange.chat), self._clock())
         with self._lock:
-            self._cached[key] = _Cached(done.summary, before + done.summarised, len(exchange.chat), self._clock())
+            self._cached[key] = cached
             self._cached.move_to_end(key)
             while len(self._cached) > SESSIONS:
                 self._cached.popitem(last=False)
+        if self._ask is not None and done.summarised:
+            request = CompactMessages(messages=list(left), limits=self._limits, previous_summary=previous, force=True)
+            Thread(target=self._improve, args=(self._ask, request, key, cached), name="jiyi-summary", daemon=True).start()
         return replace(exchange, chat=tuple(done.messages))
+
+    def _improve(
+        self, ask: Callable[[CompactMessages], Compacted], request: CompactMessages, key: tuple[str, str | None], cached: _Cached
+    ) -> None:
+        try:
+            better = ask(request)
+        except Exception as error:  # noqa: BLE001 – the summary by rules stays
+            log.info("the summary by rules stays: %s", error)
+            return
+        with self._lock:
+            if better.mode == "llm" and self._cached.get(key) is cached:
+                self._cached[key] = replace(cached, summary=better.summary)
 
     def _is_fresh(self, known: _Cached, messages: int) -> bool:
         waited = self._clock() - known.at >= self._limits.cooldown_seconds

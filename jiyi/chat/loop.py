@@ -23,7 +23,8 @@ from jiyi.chat.compaction import CompactionStage
 from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import HintStage, ScheduleStage, TrajectoryStage
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
-from jiyi.protocol.conversations import BUDGET, ChatMessage, CompactionLimits, Format, InjectedContext, Message
+from jiyi.errors import JiyiError
+from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectedContext, Message
 from jiyi.protocol.trajectories import StepType
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: Longest that a call waits, in seconds; and of that for the hint, which comes first and matters least.
 SECONDS, HINT_SECONDS = 1.0, 0.25
+#: Longest that the service may take for a summary, which nobody waits for.
+SUMMARY_SECONDS = 60.0
 
 
 class ConversationLoop:
@@ -68,7 +71,8 @@ class ConversationLoop:
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group, retrieved=self._retrieved)
-        compaction = CompactionStage(limits, flush=self._flush)
+        self._client = client
+        compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
         grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz)] if growth else []
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
@@ -90,8 +94,13 @@ class ConversationLoop:
         return self._memory.injected
 
     def readiness(self) -> dict[str, str]:
-        """Each stage with what it is not connected to; empty texts for those that are ready."""
-        return self.chain.readiness()
+        """Each stage with what it is not connected to; empty texts for those that are ready. Asks the service, for a second at most."""
+        missing = self.chain.readiness()
+        try:
+            self._client.command("conversations.init", timeout=self._seconds)
+        except JiyiError as error:
+            missing["memory"] = f"the service: {error}"
+        return missing
 
     def before_completion(self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None) -> str:
         """The prompt with what is remembered; as it was if nothing is, or the service does not answer in time."""
@@ -144,6 +153,9 @@ class ConversationLoop:
         """Record what was said before it is left out, and have the steps so far compressed."""
         self._memory.after(exchange)
         self._steps.compacted(exchange)
+
+    def _compacted(self, request: CompactMessages) -> Compacted:
+        return self._client.command("conversations.compact", timeout=SUMMARY_SECONDS, **dict(request))  # type: ignore[no-any-return]
 
     def _retrieved(self) -> str:
         injected = self._memory.injected

@@ -15,7 +15,19 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from jiyi.protocol import appointments, artifacts, conversations, growth, identity, knowledge, memory, operations, recall, stores
+from jiyi.protocol import (
+    appointments,
+    artifacts,
+    conversations,
+    experiences,
+    growth,
+    identity,
+    knowledge,
+    memory,
+    operations,
+    recall,
+    stores,
+)
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
 from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, ListPeople, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
@@ -181,6 +193,20 @@ _ROWS = (
     By meaning and by words, among those of the address's agent only. Needs a worker that answers.
     """,
     ),
+    read("experiences.list", experiences.ListExperiences, experiences.Experiences),
+    read("experiences.get", experiences.ExperienceId, experiences.Experience),
+    read(
+        "experiences.find",
+        experiences.FindExperiences,
+        experiences.Experiences,
+        doc="""Find experiences of problems like one.
+
+    By meaning and by words, the best first, with what was done, how it ended and how often it was used. Needs a worker that answers.
+    """,
+    ),
+    change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
+    change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
+    change("experiences.delete", experiences.ExperienceId, commands.Deletion, scope="admin"),
     change("resources.add", commands.AddResource, commands.StoredMemory, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, commands.Entries),
     read("resources.list", commands.ResourceUri, commands.Resources),

@@ -379,7 +379,9 @@ class AlertState(BaseModel):
     content: str
     urgency: Urgency
     source: str
-    channel: Channel
+    channel: Channel = Field(description="Who shows it: the admin (`ui`), a program at the user's desk, or all.")
+    target_type: TargetType | None = Field(None, description="Of a schedule's, what whoever gets it is to start; None: it only reminds.")
+    target_id: str | None = None
     timestamp: datetime
     deliver_at: datetime
     delivered_at: datetime | None
@@ -418,6 +420,7 @@ class ListAlerts(Request):
 
     agent_id: Name | None = None
     everything: bool = False
+    channel: Channel | None = Field(None, description="For who shows this channel: its own, and those for all.")
     after: UUID | None = None
     limit: PageSize = DEFAULT_PAGE
 

@@ -67,10 +67,11 @@ class MemoryEntry(BaseModel):
 
 
 class Entries(BaseModel):
-    """Memories; ``next`` is what to pass on as ``after`` for the following page."""
+    """Memories; ``next`` is what to pass on as ``after`` for the following page, and ``next_agent`` as ``after_agent``."""
 
     memories: list[MemoryEntry]
     next: int | None = None
+    next_agent: str | None = Field(None, description="Of an export of all agents: whose memories the page ended with.")
 
 
 class MemoryEntryInput(Request):
@@ -143,8 +144,9 @@ class MemoryStats(BaseModel):
 class ExportMemories(Request):
     """The next page of an agent's memories, or of all agents', in the order in which they came."""
 
-    agent_id: Name
+    agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
     after: int = Field(0, ge=0, le=2**63 - 1)  # what PostgreSQL takes as a number
+    after_agent: Name | None = Field(None, description="Of all agents': `next_agent` of the page before.")
     limit: PageSize = DEFAULT_PAGE
 
 

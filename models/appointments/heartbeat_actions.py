@@ -126,7 +126,13 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
     Those that were delivered and not acknowledged, reminders among them; or everything.
     """
     rows = heartbeats.alert_page(
-        context.connection, context.group_id, request.agent_id, everything=request.everything, after=request.after, limit=request.limit
+        context.connection,
+        context.group_id,
+        request.agent_id,
+        everything=request.everything,
+        after=request.after,
+        limit=request.limit,
+        channel=request.channel,
     )
     return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
@@ -234,15 +240,20 @@ def _parts(numbers: JsonMapping) -> dict[str, JsonObject]:
 
 # A group of None: all that the scope may see.
 _GROUP = text("""
-    WITH asked AS (SELECT CAST(:group AS text) AS group_id, CAST(:agent AS text) AS agent_id)
+    WITH asked AS (SELECT CAST(:group AS text) AS group_id, CAST(:agent AS text) AS agent_id), its AS (
+        SELECT a.agent_key AS id FROM agents a, asked WHERE a.group_id = asked.group_id AND a.agent_id = asked.agent_id
+        UNION ALL SELECT n.node_id FROM memory_nodes n, asked WHERE n.group_id = asked.group_id AND n.agent_id = asked.agent_id
+    )
     SELECT
         (SELECT coalesce(sum(a.node_count), 0) FROM agents a, asked
             WHERE (asked.group_id IS NULL OR a.group_id = asked.group_id) AND (asked.agent_id IS NULL OR a.agent_id = asked.agent_id))
             AS memory_nodes,
         (SELECT count(*) FROM pending_work p, asked
-            WHERE (asked.group_id IS NULL OR p.group_id = asked.group_id) AND p.due_at <= :now) AS memory_overdue,
+            WHERE (asked.group_id IS NULL OR p.group_id = asked.group_id) AND p.due_at <= :now
+            AND (asked.agent_id IS NULL OR p.subject_id IN (SELECT id FROM its))) AS memory_overdue,
         (SELECT count(*) FROM dead_letters d, asked
-            WHERE (asked.group_id IS NULL OR d.group_id = asked.group_id) AND d.state = 'open') AS memory_dead_letters,
+            WHERE (asked.group_id IS NULL OR d.group_id = asked.group_id) AND d.state = 'open'
+            AND (asked.agent_id IS NULL OR d.subject_id IN (SELECT id FROM its))) AS memory_dead_letters,
         (SELECT count(*) FROM heartbeats h, asked WHERE h.enabled
             AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL OR h.agent_id = asked.agent_id))
             AS heartbeat_enabled,

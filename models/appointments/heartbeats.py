@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
-from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TickState, Urgency, zone_of
+from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency, zone_of
 from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
@@ -212,6 +212,8 @@ class NewAlert:
     #: Not before: in quiet hours it waits.
     deliver_at: datetime
     subject: str = ""
+    target_type: TargetType | None = None
+    target_id: str | None = None
     alert_id: UUID = field(default_factory=uuid7)
 
 
@@ -229,9 +231,7 @@ def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: 
 
 def publish_delivered(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
     """Tell those who watch of what was delivered just now."""
-    stream.publish_all(
-        _news(group_id, alert.alert_id, alert.agent_id, alert.source, alert.urgency) for alert in alerts if alert.deliver_at <= now
-    )
+    stream.publish_all(_news(group_id, alert) for alert in alerts if alert.deliver_at <= now)
 
 
 def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:
@@ -240,17 +240,26 @@ def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.Ne
     Also those that were made while a clock was ahead: when their quiet hours end was told by that clock.
     """
     rows = connection.execute(_DELIVER, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).all()
-    return [_news(row.group_id, row.alert_id, row.agent_id, row.source, row.urgency) for row in rows]
+    return [_news(row.group_id, row) for row in rows]
 
 
 def alert_page(
-    connection: Connection, group_id: str, agent_id: str | None, *, everything: bool, after: UUID | None, limit: int
+    connection: Connection,
+    group_id: str,
+    agent_id: str | None,
+    *,
+    everything: bool,
+    after: UUID | None,
+    limit: int,
+    channel: Channel | None = None,
 ) -> list[AlertState]:
-    """Alerts that were delivered and not acknowledged, or all, the newest first."""
+    """Alerts that were delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
     query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(Alert.group_id == group_id)
     query = query.order_by(Alert.alert_id.desc()).limit(limit)
     if agent_id is not None:
         query = query.where(Alert.agent_id == agent_id)
+    if channel is not None:
+        query = query.where(Alert.channel.in_((channel, "all")))
     if not everything:
         query = query.where(Alert.acknowledged_at.is_(None), Alert.delivered_at.is_not(None))
     if after is not None:
@@ -269,8 +278,10 @@ def subjects_since(connection: Connection, name: AgentName, since: datetime) -> 
     return {(row.source, row.subject) for row in connection.execute(select(Alert.source, Alert.subject).where(*whose))}
 
 
-def _news(group_id: str, alert_id: UUID, agent_id: str, source: str, urgency: str) -> stream.News:
-    return group_id, "alert.delivered", {"id": str(alert_id), "agent": agent_id, "source": source, "urgency": urgency}
+def _news(group_id: str, alert: NewAlert | Row[Any]) -> stream.News:
+    told = {"id": str(alert.alert_id), "agent": alert.agent_id, "source": alert.source, "urgency": alert.urgency, "channel": alert.channel}
+    target = {"target_type": alert.target_type, "target_id": alert.target_id}
+    return group_id, "alert.delivered", told | {name: value for name, value in target.items() if value is not None}
 
 
 _SET_RIGHT = text("""
@@ -322,7 +333,7 @@ _DELIVER = text("""
         ORDER BY deliver_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
     UPDATE alerts a SET delivered_at = :now FROM due WHERE a.alert_id = due.alert_id
-    RETURNING a.alert_id, a.group_id, a.agent_id, a.source, a.urgency
+    RETURNING a.*
 """)
 _FORGET = text("DELETE FROM alerts WHERE group_id = :group AND agent_id = ANY(:agents) AND acknowledged_at < :before")
 _ACKNOWLEDGE = text("""

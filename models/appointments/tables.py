@@ -137,6 +137,9 @@ class Alert(Base):
     content: Mapped[str] = mapped_column(Text)
     urgency: Mapped[str] = mapped_column(Text)
     channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    #: Of a schedule's: for whom it is, where it is no reminder.
+    target_type: Mapped[str | None] = mapped_column(Text)
+    target_id: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     #: Not before: in quiet hours alerts wait.
     deliver_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)

@@ -116,12 +116,11 @@ def stats(context: Context, request: Nothing) -> MemoryStats:
 
 @action("conversations.export")
 def export(context: Context, request: ExportMemories) -> Entries:
-    """Export an agent's memories of conversations.
+    """Export memories of conversations: an agent's, or all agents'.
 
     Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
     """
-    memories, following = entries.page(context.connection, context.group_id, request.agent_id, request.after, request.limit)
-    return Entries(memories=memories, next=following)
+    return entries.page(context.connection, context.group_id, request)
 
 
 @action("conversations.import")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 from pydantic import BaseModel
-from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
@@ -17,7 +17,17 @@ from uuid6 import uuid7
 from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversation_commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
+from jiyi.protocol.conversation_commands import (
+    GREP_SECONDS,
+    Entries,
+    ExportMemories,
+    Level,
+    MemoryEntry,
+    MemoryStats,
+    Resource,
+    ResourceText,
+    StoredMemory,
+)
 from jiyi.protocol.conversations import Kind, MemoryUri, parse_uri, uri_of
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.words import content_digest
@@ -44,8 +54,8 @@ _NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit
 _ONE = _SELECT.where(_N.node_id == bindparam("id"))
 _SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
 _PAGE = (
-    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after", type_=BigInteger))
-    .order_by(_N.node_count)
+    _SELECT.where(tuple_(_N.agent_id, _N.node_count) > tuple_(bindparam("agent"), bindparam("after", type_=BigInteger)))
+    .order_by(_N.agent_id, _N.node_count)
     .limit(bindparam("limit"))
 )
 _IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
@@ -89,10 +99,14 @@ def memories(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
-def page(connection: Connection, group_id: str, agent_id: str, after: int, limit: int) -> tuple[list[MemoryEntry], int | None]:
-    """The agent's memories in the order in which they came, and where the page ends (None: at the end)."""
-    rows = connection.execute(_PAGE, {"group": group_id, "agent": agent_id, "after": after, "limit": limit}).all()
-    return _entries(rows), rows[-1].node_count if len(rows) == limit else None
+def page(connection: Connection, group_id: str, request: ExportMemories) -> Entries:
+    """The next memories of an agent, or of all agents in the order of their names, in the order in which they came."""
+    of_agent = [] if request.agent_id is None else [_N.agent_id == request.agent_id]
+    after = {"agent": request.agent_id or request.after_agent or "", "after": request.after}
+    rows = connection.execute(_PAGE.where(*of_agent), {"group": group_id, **after, "limit": request.limit}).all()
+    last = rows[-1] if len(rows) == request.limit else None
+    next_agent = None if last is None or request.agent_id is not None else last.agent_id
+    return Entries(memories=_entries(rows), next=None if last is None else last.node_count, next_agent=next_agent)
 
 
 def below(connection: Connection, group_id: str, uri: str, limit: int) -> list[MemoryEntry]:

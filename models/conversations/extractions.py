@@ -9,19 +9,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, select, text
+from sqlalchemy import Connection, Row, text
 
-from engine.conversations.memories import Source, StoredExperience, event_of, experience_event, merged, pattern_hash, text_of, waves
+from engine.conversations.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
-from models.conversations import follow_ups, injections
+from models.conversations import experiences, follow_ups, injections
 from models.conversations.follow_ups import Extraction
-from models.conversations.tables import Experience
-from models.db.rows import columns, upsert
-from models.memory.agents import AgentName, bind_name, lock_agents
+from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
-from models.memory.tables import MemoryNode
 
 log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
@@ -32,19 +29,6 @@ KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 FACTS_COMPARED = 5_000
 #: Memories injected lately, which are not to be told again.
 INJECTED = 100
-_FIELDS = columns(StoredExperience, Experience)
-_OF_AGENT = (Experience.group_id == bindparam("group"), Experience.agent_id == bindparam("agent"))
-_MEMORY_OF_AGENT = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
-_FIND = select(Experience.node_id, *_FIELDS).where(*_OF_AGENT, Experience.pattern_hash == bindparam("hash")).with_for_update()
-_ALL = select(*_FIELDS).where(*_OF_AGENT).order_by(Experience.reuse_count.desc(), Experience.updated_at.desc()).limit(bindparam("limit"))
-_AT = (
-    select(MemoryNode.node_id)
-    .where(*_MEMORY_OF_AGENT, MemoryNode.uri == bindparam("uri"), MemoryNode.description == bindparam("content"))
-    .where(MemoryNode.superseded_at.is_(None))
-    .limit(1)
-)
-_TURNS = select(MemoryNode.filling).where(*_MEMORY_OF_AGENT, MemoryNode.node_id == bindparam("id"))
-_SAVE = upsert(Experience, "node_id", "updated_at", *StoredExperience.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +100,12 @@ def supersede_same_attribute(connection: Connection, name: AgentName, node_id: U
     connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
 
-def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID, *, turns: bool = True) -> None:
-    """The memories are no longer so, as the newer one says; nor (``turns``) is what was said of them.
-
-    What was said later than it stays; without ``turns`` (the newer one holds all that the older one did) that makes no difference.
-    """
+def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID) -> None:
+    """The memories are no longer so, as the newer one says, nor is what was said of them; what was said later than it stays."""
     ids = [older for older in old if older != node_id]
     if ids:
-        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id, "whenever": not turns})
-        if turns:
-            connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
+        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
+        connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
 
 def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
@@ -148,43 +128,6 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
     return sessions
 
 
-def keep(connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime) -> Stored:
-    """Store it, or merge it with what is known of the same problem; the memory that said less is superseded.
-
-    Call it under the agent's lock.
-    """
-    key = pattern_hash(told.pain_pattern)
-    row = connection.execute(_FIND, bind_name(name) | {"hash": key}).one_or_none()
-    known = None if row is None else StoredExperience.model_validate(row, from_attributes=True)
-    experience = merged(known, told)
-    before = [] if row is None else _turns(connection, name, row.node_id)
-    event = experience_event(experience, told, source, before)
-    stored = store(connection, [event])
-    node_id = _in_force(connection, name, event.payload.uri, text_of(experience)) or event.event_id
-    if row is not None and row.node_id != node_id:
-        supersede(connection, name, [row.node_id], node_id, turns=False)
-    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
-    connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": now, "updated_at": now})
-    return stored
-
-
-def of_agent(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
-    """The agent's experiences, the most used first."""
-    rows = connection.execute(_ALL, bind_name(name) | {"limit": limit})
-    return [StoredExperience.model_validate(row, from_attributes=True) for row in rows]
-
-
-def _turns(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
-    """The turns that a memory rests on."""
-    filling = connection.execute(_TURNS, bind_name(name) | {"id": node_id}).scalar_one_or_none()
-    return [UUID(turn) for turn in filling or ()]
-
-
-def _in_force(connection: Connection, name: AgentName, uri: str | None, content: str) -> UUID | None:
-    node_id: UUID | None = connection.execute(_AT, bind_name(name) | {"uri": uri, "content": content}).scalar_one_or_none()
-    return node_id
-
-
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """What one session's turns told, and ids of the facts that were known when it was asked."""
@@ -205,7 +148,7 @@ def store_extracted(
     for session in extracted:
         _keep_memories(connection, name, session, stored, now)
         for experience in session.extraction.experiences:
-            stored.add(keep(connection, name, experience, session.source, now))
+            stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
         injections.update_profile(connection, name, session.extraction.profile_signals, now)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
     done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
@@ -294,7 +237,7 @@ _SUPERSEDE = text("""
     FROM memory_nodes m WHERE n.group_id = :group AND n.agent_id = :agent
       AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL
-      AND (:whenever OR n.created_at <= m.created_at OR n.created_at > clock_timestamp())
+      AND (n.created_at <= m.created_at OR n.created_at > clock_timestamp())
 """)
 # A turn that the newer memory rests on, too, says what holds.
 _TURNS_OF_SUPERSEDED = text("""

@@ -30,9 +30,12 @@ _FIND = select(*columns(Profile, UserProfile)).where(
 _SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
-def most_important(connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int) -> list[Candidate]:
-    """What is in force by importance, then by recency: for who asks what is known of them at all."""
-    rows = connection.execute(_IMPORTANT, {"group": name[0], "agent": name[1], "kinds": list(kinds), "limit": limit})
+def most_important(
+    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None
+) -> list[Candidate]:
+    """What is in force by importance, then by recency, but for what was said in this session: for who asks what is known of them at all."""
+    whose = {"group": name[0], "agent": name[1], "session": session_id}
+    rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
         for row in rows
@@ -97,6 +100,7 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
 _IMPORTANT = text("""
     SELECT node_id, kind, description, created_at, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
+      AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)
 _KEYWORDS = text("SELECT keywords FROM industry_keywords WHERE group_id = :group ORDER BY industry")

@@ -13,11 +13,11 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.orm import aliased
 from uuid6 import uuid7
 
-from engine.conversations.memories import Source, pattern_hash
+from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.pains import Offer, most_alike
-from jiyi.protocol.conversations import ExtractedExperience, Message, uri_of
+from jiyi.protocol.conversations import uri_of
 from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
-from models.conversations import extractions
+from models.conversations import experiences, extractions
 from models.conversations.extractions import StoredTurn
 from models.db.base import EMPTY_LIST
 from models.db.rows import columns, equal_if_given, fetch, fetch_one
@@ -210,19 +210,10 @@ def confirm_proposal(
         return None
     reports = quotes(connection, name[0], pain.pain_id, 1)
     evidence = list(turns) or [report.source_id for report in reports] or [proposal.proposal_id]
-    experience = ExtractedExperience(
-        pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED, turns=list(range(len(evidence)))
-    )
-    source = Source(
-        group_id=name[0],
-        agent_id=name[1],
-        session_id=reports[0].session_id or "" if reports else "",
-        messages=[Message(role="user", text=pain.summary, at=now)] * len(evidence),
-        turn_ids=evidence,
-        llm=proposal.made_by,
-        prompt=BY_CONFIRMATION,
-    )
-    stored = extractions.keep(connection, name, experience, source, now)
+    experience = StoredExperience(pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED)
+    session = reports[0].session_id or "" if reports else ""
+    provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
+    stored = experiences.keep(connection, name, experience, evidence=evidence, at=now, provenance=provenance, now=now)
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
     stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")

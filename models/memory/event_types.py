@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from sqlalchemy import Connection
 
@@ -55,6 +56,8 @@ class StoredBatch:
     connection: Connection
     agents: Mapping[AgentName, AgentRow]
     events: Sequence[Event]
+    #: (group_id, agent_id, node_id) of the new nodes; who stores more in the same transaction adds them.
+    nodes: list[tuple[str, str, UUID]]
     #: Large agents → the tokens of their new nodes.
     terms: Mapping[AgentName, Sequence[Sequence[str]]]
 

@@ -177,7 +177,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         raise CollisionError(str(error)) from None
     result.owed.update({kind: len(subjects) for kind, subjects in rows.owed.items()})
     result.nodes = rows.node_names
-    done = StoredBatch(connection, agents, fresh, rows.terms)
+    done = StoredBatch(connection, agents, fresh, result.nodes, rows.terms)
     result.configured = list({(event.group_id, event.agent_id) for event in done.of_type(AgentConfigured)})
     for follow_up in follow_ups:
         for owed in follow_up(done):

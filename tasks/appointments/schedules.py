@@ -87,6 +87,8 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
         content=schedule.natural_description,
         urgency="high",
         channel="all",
+        target_type=None if schedule.target_type == "reminder" else schedule.target_type,
+        target_id=schedule.target_id,
         deliver_at=now,
     )
 

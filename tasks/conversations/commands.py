@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
@@ -23,60 +24,88 @@ from jiyi.protocol.conversation_commands import (
     ExtractMessages,
     Fact,
     FindOptions,
+    MemoryEntry,
     SearchOptions,
     SessionMemories,
 )
 from jiyi.protocol.conversations import KINDS, ChatMessage, Compacted, CompactMessages, ExtractedMemory, Kind, parse_uri, uri_of
+from jiyi.protocol.experiences import Experiences, FindExperiences
 from jiyi.protocol.providers import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
-from models.conversations import actions, entries
+from models.conversations import actions, entries, experiences
+from models.conversations.experience_actions import find_experiences
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
+from tasks.memory import access
 from tasks.operations.reembedding import step as reembedding_step
 from tasks.retrieval.retrieve import retrieve
 
-#: Of so many times the wanted memories those are taken that the command asks for.
-POOL_FACTOR = 5
+#: So many times as many memories are looked at when too few of those are wanted.
+POOL_FACTOR = 10
 #: Keywords of a piece of a text.
 PIECE_KEYWORDS = 5
 
 
 @implements(actions.search)
 def search(actor: Actor, request: SearchOptions) -> Entries:
-    """Safe to repeat because it only reads."""
+    """Safe to repeat because accesses only move forward."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
-    pool = request.limit if request.min_importance is None else request.limit * POOL_FACTOR
-    retrieved = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
     least = request.min_importance or 0
-    kept = [entry for entry in retrieved.memories if (entry.importance or 0) >= least]
-    return Entries(memories=kept[: request.limit])
+    matches = _matches(
+        actor.group_id, request.agent_id, request.query, kinds, request.limit, lambda entry: (entry.importance or 0) >= least
+    )
+    return Entries(memories=matches)
 
 
 @implements(actions.find)
 def find(actor: Actor, request: FindOptions) -> Entries:
-    """Safe to repeat because it only reads."""
+    """Safe to repeat because accesses only move forward."""
     place = parse_uri(request.scope)
     kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
-    pool = request.limit * POOL_FACTOR if place.path else request.limit
-    retrieved = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
-    below = [entry for entry in retrieved.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
-    return Entries(memories=below[: request.limit])
+
+    def below(entry: MemoryEntry) -> bool:
+        return parse_uri(entry.uri).path[: len(place.path)] == place.path
+
+    return Entries(memories=_matches(actor.group_id, place.agent_id, request.query, kinds, request.limit, below))
 
 
-def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> Entries:
+@implements(find_experiences)
+def find_experiences_like(actor: Actor, request: FindExperiences) -> Experiences:
+    """Safe to repeat because accesses only move forward."""
+    found = _matches(actor.group_id, request.agent_id, request.problem, ["experience"], request.limit, lambda _entry: True)
+    with unit_of_work() as connection:
+        return Experiences(rows=experiences.shown(connection, actor.group_id, [entry.id for entry in found]))
+
+
+def _matches(
+    group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int, wanted: Callable[[MemoryEntry], bool]
+) -> list[MemoryEntry]:
+    """The best of an agent's memories in force that are wanted, as many as there are up to ``limit``; they count as accessed."""
+    pool = limit
+    while True:
+        retrieved = _retrieved(group_id, agent_id, query, kinds, pool)
+        matches = [entry for entry in retrieved if wanted(entry)][:limit]
+        if len(matches) == limit or len(retrieved) < pool:
+            break
+        pool *= POOL_FACTOR
+    access.note(group_id, agent_id, [entry.id for entry in matches], datetime.now(UTC).timestamp())
+    return matches
+
+
+def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> list[MemoryEntry]:
     """Memories in force of one agent, the best first."""
-    request = RetrievalRequest(
+    request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=group_id, agent_id=agent_id, focal_texts=[query], top_k=limit, touch=False, filters=Filters(kinds=list(kinds))
     )
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
     with unit_of_work() as connection:
-        return Entries(memories=entries.memories(connection, group_id, [node.node_id for node in answer.retrieved_nodes]))
+        return entries.memories(connection, group_id, [node.node_id for node in answer.retrieved_nodes])
 
 
 @implements(actions.extract_session_memories)

@@ -103,7 +103,8 @@ def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) 
     extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback)
-    return Extracted(source, worth_keeping(extraction, look.injected), [fact.node_id for fact in look.known])
+    kept = worth_keeping(extraction, look.injected, get_settings().extract_least_importance)
+    return Extracted(source, kept, [fact.node_id for fact in look.known])
 
 
 def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:

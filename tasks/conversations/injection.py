@@ -74,7 +74,7 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
-            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP)
+            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id)
         retrieved = _retrieved(name, request, analysis, now)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
@@ -83,7 +83,7 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, n
     retrieved = _retrieved(name, request, analysis, now)
     if analysis.weak_identity and len(retrieved) < FEW_RESULTS:
         with unit_of_work() as connection:
-            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP)
+            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id)
     return _once(retrieved)
 
 

@@ -19,7 +19,7 @@ from jiyi.protocol.conversations import Message
 from jiyi.protocol.growth import FoundPains, KnownSolution
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
-from models.conversations import extractions
+from models.conversations import experiences, extractions
 from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
@@ -165,7 +165,7 @@ def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution 
     if pain is None:
         return None
     name = (group_id, pain.agent_id)
-    known = extractions.of_agent(connection, name, EXPERIENCES_SHOWN)
+    known = experiences.most_used(connection, name, EXPERIENCES_SHOWN)
     advice = [step for answer in pains.answers_after(connection, name, pain_id) for step in advice_in(answer)]
     return Solution(
         agent_id=pain.agent_id,

@@ -71,7 +71,7 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
-    waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN)
+    waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui")
     return {**listing, "heartbeats": [_heartbeat(row, now) for row in listing["heartbeats"]], "alerts": waiting}
 
 

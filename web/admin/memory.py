@@ -15,7 +15,7 @@ from engine.text import keywords
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
-from models.conversations import entries
+from models.conversations import entries, experiences
 from models.conversations.injections import find_profile
 from models.db.bounded_reads import attempt, from_database
 from models.memory import agents as stored_agents
@@ -37,7 +37,7 @@ MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
-FILTERS = ("q", "agent", "type", "kind", "session", "from", "to", "importance", "keyword", "archived", "vector")
+FILTERS = ("q", "agent", "type", "kind", "session", "from", "to", "importance", "keyword", "archived", "versions", "vector")
 
 
 @memory_pages.get("/memories")
@@ -92,6 +92,7 @@ def _wanted() -> MemoryFilter:
         importance=inputs.decimal("importance", 0, 10),
         keyword=asked("keyword") or "",
         archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
+        superseded=inputs.choice("versions", ("with",)) is not None,
         without_vector=inputs.choice("vector", ("without",)) is not None,
     )
 
@@ -236,10 +237,13 @@ def conversation(connection: Connection, group: str, agent: str) -> Context | No
     if stored_agents.agent_row(connection, group, agent) is None:
         return None
     injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
+    kinds = {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS}
+    told = experiences.shown(connection, group, [row.node_id for row in kinds["experience"]])
     injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
-        "kinds": {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS},
+        "kinds": kinds,
+        "experiences": {str(row.id): row for row in told},
         "profile": find_profile(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": {str(entry.id): entry for entry in injected},

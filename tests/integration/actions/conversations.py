@@ -7,7 +7,9 @@ from typing import Any
 from sqlalchemy import text
 
 from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, MemoryId, ResourceUri
+from jiyi.protocol.experiences import ExperienceId, TellExperience, UpdateExperience
 from models.conversations import actions
+from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.actions.cases import Case
@@ -26,6 +28,11 @@ def memories(group: str, _made: Any) -> list[Any]:
         return sorted(map(tuple, connection.execute(_MEMORIES, {"group": group})), key=str)
 
 
+def told(group: str) -> str:
+    """The id of an experience."""
+    return str(experiences.store_experience.perform(Actor(group, "test"), TellExperience.model_validate(_TOLD)).id)
+
+
 def _adding(action: Any, fields: dict[str, Any], rest: str | None = None) -> Case:
     return Case(
         action=action,
@@ -37,6 +44,7 @@ def _adding(action: Any, fields: dict[str, Any], rest: str | None = None) -> Cas
 
 
 _ENTRY = {"agent_id": "小伴", "content": SAID, "category": "allergy", "importance": 9}
+_TOLD = {"agent_id": "小伴", "pain_pattern": "釉面开裂", "solution_steps": ["慢慢降温"], "outcome": "success"}
 _IMPORT = {"memories": [{"agent_id": "小伴", "memory_type": "knowledge", "uri": URI, "content": SAID}]}
 _TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", "text": SAID}]}
 _RESOURCE = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
@@ -46,6 +54,9 @@ CASES = (
     _adding(actions.import_memories, _IMPORT),
     _adding(actions.add_resource, _RESOURCE),
     _adding(actions.extract_and_store, _TALK),
+    _adding(experiences.store_experience, _TOLD),
+    Case(action=experiences.update_experience, prepare=told, request=lambda made: UpdateExperience(id=made, outcome="partial")),
+    Case(action=experiences.delete_experience, prepare=told, request=lambda made: ExperienceId(id=made)),
     Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made)),
     Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴")),
     Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
@@ -134,6 +135,23 @@ def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> No
     assert (result.tick.checks.get("corrections"), result.alerts) == (1, [])
 
 
+def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
+    say(group, "Hello there.", start=datetime.now(UTC))
+    configure(group, enabled=True, quiet_hours=None, proactivity="autonomous", channel="desktop")
+    long_ago = datetime.now(UTC) - timedelta(hours=3)
+    with unit_of_work() as connection:
+        for statement in _TROUBLES:
+            connection.execute(statement, {"group": group, "at": long_ago, "id": uuid7()})
+    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    assert result.tick.checks == {"tasks": 1, "memory": 2, "pain": 1}
+    assert sorted(alert.source for alert in result.alerts) == ["memory", "memory", "pain", "tasks"]
+    assert {alert.source for alert in alerts(group, channel="desktop")} == {"memory", "pain", "schedule", "tasks"}
+    assert {alert.source for alert in alerts(group, channel="ui")} == {"schedule"}, "that is for all"
+    health = heartbeat_actions.health_snapshot
+    assert health.perform(me(group), HealthRequest(agent_id="helper")).memory["dead_letters"] == 1
+    assert health.perform(me(group), HealthRequest(agent_id="nobody")).memory == {"nodes": 0, "overdue": 0, "dead_letters": 0}
+
+
 def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
     say(group, "Hello there.")
     assert not heartbeat_actions.get_heartbeat.perform(me(group), AGENT).enabled
@@ -152,5 +170,21 @@ def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:
     assert heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat["enabled"] == 0
 
 
+_TROUBLES = (
+    text("""
+        INSERT INTO alerts (alert_id, group_id, agent_id, source, title, content, urgency, channel, deliver_at, delivered_at)
+        VALUES (:id, :group, 'helper', 'schedule', 'tea', 'tea', 'high', 'all', :at, :at)
+    """),
+    text("""
+        INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, state)
+        SELECT :id, 'embed', node_id, group_id, 'no answer', 'open' FROM memory_nodes WHERE group_id = :group AND :at IS NOT NULL
+    """),
+    text("UPDATE memory_nodes SET stored_at = :at WHERE group_id = :group AND :id IS NOT NULL"),
+    text("""
+        INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, occurrence_count, confidence, status,
+            first_seen, last_seen)
+        VALUES (:id, :group, 'helper', 'helper', 'the kiln never gets hot', 'fault', 'high', 1, 0.5, 'open', :at, :at)
+    """),
+)
 _NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'heartbeat' AND group_id = :group")
 _DUE = text("UPDATE heartbeats SET next_tick_at = :due, owed_for = NULL WHERE group_id = :group")

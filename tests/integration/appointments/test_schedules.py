@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from threading import Barrier, Thread
 from typing import Any
@@ -11,7 +12,16 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ListAlerts, ListRuns, ListSchedules, ParseSchedule, ScheduleId
+from jiyi.protocol.appointments import (
+    AcknowledgeAlerts,
+    CreateSchedule,
+    ListAlerts,
+    ListRuns,
+    ListSchedules,
+    ParseSchedule,
+    ScheduleId,
+    Target,
+)
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.schedules import FIRE
 from models.db.actions import Actor
@@ -118,6 +128,16 @@ def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
     assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 1
     assert alerts(group) == []
     assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 0
+
+
+def test_zc_92_an_alert_says_what_its_schedule_is_to_start(group: str) -> None:
+    due(create(group, "10分钟后提醒我关火", target=Target(type="workflow", id="weekly-report")))
+    scan()
+    assert fire() == 1
+    [alert] = alerts(group)
+    assert (alert.target_type, alert.target_id) == ("workflow", "weekly-report")
+    [news] = [news for news in stream.read(group, "0") if news.kind == "alert.delivered"]
+    assert {"target_type": "workflow", "target_id": "weekly-report"}.items() <= json.loads(news.data).items()
 
 
 @pytest.mark.parametrize(("said", "hours", "skipped"), [("每10分钟提醒我喝水", 3, False), ("10分钟后提醒我关火", 25, True)])

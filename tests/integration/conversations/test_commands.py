@@ -51,6 +51,7 @@ from jiyi.protocol.providers import EmbedderReport
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.memory import access
 from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
@@ -109,6 +110,22 @@ def test_search_finds_by_words_type_and_importance(group: str) -> None:
     assert len(found(limit=1)) == 1
 
 
+def test_filters_come_before_the_limit_and_what_is_found_counts_as_accessed(group: str) -> None:
+    for number in range(30):
+        add(group, f"Peanuts, peanuts, peanuts: {number}.", f"agent://helper/knowledge/other/{number}")
+    done = actions.store_memory.perform(
+        me(group), MemoryEntryInput(agent_id="helper", content="Something about peanuts.", category="rare", importance=9)
+    )
+    best = worker.search(me(group), SearchOptions(agent_id="helper", query="peanuts", min_importance=8, limit=1))
+    assert [entry.id for entry in best.memories] == [done.id]
+    below = worker.find(me(group), FindOptions(query="peanuts", scope="agent://helper/knowledge/rare", limit=1))
+    assert [entry.id for entry in below.memories] == [done.id]
+    access.flush()
+    with unit_of_work() as connection:
+        count = text("SELECT access_count FROM node_access WHERE group_id = :g AND node_id = :id")
+        assert connection.execute(count, {"g": group, "id": done.id}).scalar_one() == 2
+
+
 def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
     assert actions.delete.perform(me(group), MemoryId(id=done.id)).count == 1
@@ -143,6 +160,13 @@ def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
         PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields) - {"id"}))
         for entry in (*page.memories, *rest.memories)
     ]
+    add(group, "fact of another", "agent://zoe/knowledge/food")
+    everything: list[str] = []
+    page = actions.export.perform(me(group), ExportMemories(limit=2))
+    while page.next is not None:
+        everything += [entry.content for entry in page.memories]
+        page = actions.export.perform(me(group), ExportMemories(limit=2, after=page.next, after_agent=page.next_agent))
+    assert [*everything, *(entry.content for entry in page.memories)] == ["fact 0", "fact 1", "fact 2", "fact of another"]
     other = me(f"{group}-other")
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
@@ -259,6 +283,7 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     assert (row["injection_id"], len(row["reasons"])) == (found.injection_id, len(found.memories))
     say(group, "I like tea.", session_id="s3")  # the conversation that goes on is not repeated
     assert "tea" not in injection.build(me(group), ContextRequest(agent_id="helper", query="tea?", session_id="s3")).context
+    assert injection.build(me(group), ContextRequest(agent_id="helper", query="my tea?", session_id="s1")).context.count("tea") == 1
     for query in ("What do I like?", "x", ""):
         nothing = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
         assert (nothing.prompt, nothing.memories, nothing.injection_id) == ("Be kind.", [], None)

@@ -13,7 +13,7 @@ from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import ArtifactKind, ArtifactState
 from jiyi.protocol.conversations import ExtractedExperience, Message
-from models.conversations import extractions
+from models.conversations import experiences
 from models.db.connection import unit_of_work
 from models.growth.artifacts import artifact_page
 from models.growth.evolution import WEIGH
@@ -71,7 +71,7 @@ def experienced(
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             source = Source(group, agent_id, f"s{time}", [Message(role="user", text=pain, at=at)], [uuid4()], "rules", "extraction@1")
-            extractions.keep(connection, (group, agent_id), told, source, at)
+            experiences.keep_extracted(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
 

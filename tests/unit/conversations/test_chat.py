@@ -16,7 +16,7 @@ from jiyi.chat.loop import ConversationLoop, GuardStage, MemoryStage
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
-from jiyi.errors import InvalidEvent
+from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.appointments import AskedSchedules
 from jiyi.protocol.conversations import InjectedContext, Message
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
@@ -60,6 +60,17 @@ def test_a_stage_that_fails_or_hangs_is_left_out() -> None:
     assert chain.readiness() == {"a": "everything", "b": ""}
     slow = Chain([Note("slow", 1, calls, waits=0.5)])
     assert slow.before(Exchange("x", "p", deadline=time.monotonic() + 0.05)).system_prompt == "p"
+
+
+def test_a_service_that_does_not_answer_is_not_ready() -> None:
+    def dead(*_: Any, **__: Any) -> None:
+        raise BrokerUnavailable("nobody listens at redis://10.0.0.1")
+
+    client: Any = SimpleNamespace(conversations=Memories(""), growth=None, group="g", command=lambda *_, **__: None)
+    with ConversationLoop(client, growth=False) as loop:
+        assert set(loop.readiness().values()) == {""}
+        client.command = dead
+        assert "nobody listens" in loop.readiness()["memory"]
 
 
 class Memories:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Event, Timer
+
 import pytest
 
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import PREVIOUS, CompactionStage, by_rules, check, compact, conversation_tokens
-from jiyi.protocol.conversations import ChatMessage, CompactionLimits
+from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, CompactMessages
 
 SMALL = CompactionLimits(soft_tokens=300, hard_tokens=600, reserve_tokens=100, keep_recent=4, summary_max_tokens=100)
 
@@ -78,6 +80,25 @@ def test_a_call_and_its_result_are_never_parted(after: int) -> None:
 
 
 # The stage
+
+
+def test_a_summary_by_the_services_llm_takes_the_place_of_the_rules() -> None:
+    asked: list[CompactMessages] = []
+    answered = Event()
+
+    def service(request: CompactMessages) -> Compacted:
+        asked.append(request)
+        done = compact(request.messages, request.limits, summarise=lambda _messages, _previous, _most: "They agreed on blue glaze.")
+        Timer(0, answered.set).start()
+        return done
+
+    stage = CompactionStage(SMALL, ask=service)
+    first = stage.before(exchange(talk(10))).chat
+    assert "Message number 0." in (first[0].content or ""), "nobody waits for an LLM"
+    assert answered.wait(10)
+    while "blue glaze" not in (stage.before(exchange(talk(12))).chat[0].content or ""):
+        pass
+    assert (len(asked), asked[0].force, len(asked[0].messages)) == (1, True, 10)
 
 
 def exchange(messages: list[ChatMessage]) -> Exchange:

@@ -37,6 +37,22 @@ def told(*texts: str, known: list[KnownFact] | None = None, language: Language =
 
 
 @pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("I have to hand in the kiln report by Friday at the pottery school", "task"),
+        ("我要在周五前交窑炉报告给学校", "task"),
+        ("I learned the hard way that thick glaze cracks in my kiln", "agent_lesson"),
+        ("上次釉太厚裂了，下次要先试烧一块小样", "agent_lesson"),
+        ("I usually glaze my pots early in the morning before breakfast", "agent_pattern"),
+        ("我通常早上先给陶罐上釉再吃早饭", "agent_pattern"),
+        ("I bought three bags of porcelain clay in Jingdezhen", "user_fact"),
+    ],
+)
+def test_zc_19_tasks_lessons_and_habits_have_their_categories(text: str, category: str) -> None:
+    assert category in [memory.category for memory in told(text).memories]
+
+
+@pytest.mark.parametrize(
     ("text", "name", "subject", "single"),
     [
         ("My name is Anna", "name", "user", True),

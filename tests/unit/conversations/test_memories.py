@@ -83,7 +83,7 @@ def test_the_unimportant_the_unsure_and_what_was_injected_are_dropped(
     importance: float, confidence: float, injected: str, kept: tuple[int, int]
 ) -> None:
     lived = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
-    found = worth_keeping(CombinedExtraction(memories=[memory(importance=importance)], experiences=[lived]), [injected])
+    found = worth_keeping(CombinedExtraction(memories=[memory(importance=importance)], experiences=[lived]), [injected], 3)
     assert (len(found.memories), len(found.experiences)) == kept
 
 

@@ -27,6 +27,23 @@ def test_a_value_is_taken_kept_and_replaced(name: str) -> None:
     assert merge_profile(other, signals(**{name: VALUES[name]})) == known
 
 
+@pytest.mark.parametrize(
+    ("text", "industry"),
+    [
+        ("我在一家诊所上班", "healthcare"),
+        ("医疗行业的排班很乱", "healthcare"),
+        ("I run a small clinic in Leeds", "healthcare"),
+        ("虾让我进医院了", None),
+        ("It put me in hospital.", None),
+        ("我们车间的产线停了", "manufacturing"),
+        ("I teach at a primary school", "education"),
+        ("我喜欢游泳", None),
+    ],
+)
+def test_the_industry_follows_from_what_users_say_of_their_work(text: str, industry: str | None) -> None:
+    assert profile_signals([Message(role="user", text=text)]).industry == industry
+
+
 @pytest.mark.parametrize("name", MANY)
 def test_lists_grow_at_their_head_and_an_entry_that_comes_again_moves_there(name: str) -> None:
     known = merge_profile(Profile(), signals(**{name: ["one"]}))

@@ -29,6 +29,7 @@ def test_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
     planned = plan(LONG, group_id="g", promoted_at=NOW, entry_ids=[entry], metadata={"node_id": "judge", "source": "forged"})
     assert len(planned) > 3
     assert planned[1].metadata == {
+        "keywords": ["托马斯", "kiln", "held", "times", "窑温"],
         "node_id": "judge",
         "source": "promotion",
         "promoted_at": "2026-03-02T09:00:00+00:00",

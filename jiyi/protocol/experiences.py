@@ -1,0 +1,103 @@
+"""Experiences: a problem, what was done about it and how that ended; requests and answers of the actions on them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import BaseModel, Field, model_validator
+
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
+from jiyi.protocol.retrieval import FocalText
+
+MAX_FOUND = 100
+Steps = Annotated[list[Content], Field(max_length=MAX_STEPS)]
+Tools = Annotated[list[Word], Field(max_length=PROFILE_ENTRIES)]
+Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS)]
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class Experience(BaseModel):
+    """A problem, what was done about it, how that ended, and how often that was used since."""
+
+    id: UUID = Field(description="Of the memory that tells it.")
+    agent_id: str
+    pain_pattern: str = Field(description="The problem.")
+    context: str
+    solution_steps: list[str]
+    outcome: Outcome
+    confidence: float
+    reuse_count: int = Field(description="How often it was told again, or put before an answer.")
+    tools_used: list[str]
+    industry_context: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class TellExperience(Request):
+    """An experience; of a problem that is known it is merged with what is known."""
+
+    agent_id: Name
+    pain_pattern: Content = Field(description="The problem: the same words are the same problem.")
+    context: Context = ""
+    solution_steps: Steps = Field([])
+    outcome: Outcome
+    confidence: Confidence = 0.8
+    tools_used: Tools = Field([])
+    industry_context: Word | None = None
+
+
+class ExperienceId(Request):
+    """Which experience."""
+
+    id: UUID
+
+
+class ListExperiences(Request):
+    """The next page of an agent's experiences."""
+
+    agent_id: Name
+    words: str | None = Field(None, max_length=MAX_CONTENT_CHARS, description="Words that the problem has.")
+    outcome: Outcome | None = None
+    after: UUID | None = Field(None, description="`next` of the page before.")
+    limit: PageSize = DEFAULT_PAGE
+
+
+class Experiences(BaseModel):
+    """Experiences; ``next`` is what to give as ``after`` for the following page, None at the end."""
+
+    rows: list[Experience]
+    next: UUID | None = None
+
+
+class FindExperiences(Request):
+    """What is to be solved: experiences of problems like it are looked for."""
+
+    agent_id: Name
+    problem: Annotated[FocalText, Field(max_length=8_000)]
+    limit: int = Field(10, ge=1, le=MAX_FOUND)
+
+
+class UpdateExperience(Request):
+    """What an experience says from now on; what is not given stays as it was."""
+
+    id: UUID
+    pain_pattern: Content | None = None
+    context: Context | None = None
+    solution_steps: Steps | None = None
+    outcome: Outcome | None = None
+    confidence: Confidence | None = None
+    tools_used: Tools | None = None
+    industry_context: Word | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.changes:
+            raise ValueError("id: give what is to change as well, such as solution_steps or outcome")
+        return self
+
+    @property
+    def changes(self) -> dict[str, object]:
+        return {name: value for name in self.model_fields_set - {"id"} if (value := getattr(self, name)) is not None}

@@ -1,0 +1,102 @@
+"""What can be done with experiences: tell, list, get, find, update and delete them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from engine.conversations.memories import StoredExperience, text_of
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.conversation_commands import Deletion
+from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.experiences import Experience, ExperienceId, Experiences, ListExperiences, TellExperience, UpdateExperience
+from jiyi.protocol.recall import UpdateMemory
+from models.conversations import experiences, follow_ups, versions
+from models.conversations.actions import erase, finish
+from models.conversations.follow_ups import Extraction
+from models.db.actions import Context, action, by_worker
+from models.memory.agents import lock_agents
+
+find_experiences = by_worker("experiences.find")
+
+
+@action("experiences.list")
+def list_experiences(context: Context, request: ListExperiences) -> Experiences:
+    """List an agent's experiences.
+
+    The newest first, each with the problem, what was done, how it ended and how often it was used since.
+    """
+    rows = experiences.page(context.connection, context.group_id, request)
+    more = len(rows) > request.limit
+    return Experiences(rows=rows[: request.limit], next=rows[request.limit - 1].id if more else None)
+
+
+@action("experiences.get")
+def get_experience(context: Context, request: ExperienceId) -> Experience:
+    """Get an experience.
+
+    By the id of the memory in force that tells it.
+    """
+    return _known(context, request.id)
+
+
+@action("experiences.store")
+def store_experience(context: Context, request: TellExperience) -> Experience:
+    """Store an experience: a problem, what was done about it, how that ended.
+
+    Of a problem that is known it is merged with what is known: all steps of both, the better outcome; and it counts as used again.
+    """
+    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
+    agent = lock_agents(context.connection, [name])[name]
+    told = StoredExperience(**request.model_dump(exclude={"agent_id"}))
+    stored = experiences.keep(context.connection, name, told, evidence=[], at=now, provenance={"told_by": context.actor.name}, now=now)
+    row = experiences.find(context.connection, name, told.pain_pattern)
+    assert row is not None, "it was stored in this transaction"
+    context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
+    grown = Extraction(name, agent.agent_key, turns=0, memories=len(stored.nodes), experiences=1)
+    stored.owed.update(follow_ups.extracted(context.connection, grown))
+    finish(context, stored)
+    return _known(context, row.node_id)
+
+
+@action("experiences.update")
+def update_experience(context: Context, request: UpdateExperience) -> Experience:
+    """Change what an experience says.
+
+    The memory that tells it gets a newer version, as memory.update gives it; how often it was used stays. A problem that another
+    experience has is refused.
+    """
+    connection, now = context.connection, datetime.now(UTC)
+    name = (context.group_id, _known(context, request.id).agent_id)
+    lock_agents(connection, [name])
+    old = _known(context, request.id)
+    new = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)) | request.changes)
+    other = experiences.find(connection, name, new.pain_pattern)
+    if other is not None and other.node_id != old.id:
+        raise InvalidRequest([f"pain_pattern: is the problem of the experience {other.node_id}; update that one, or delete it first"])
+    node_id = old.id
+    if (description := text_of(new)) != text_of(StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))):
+        done, stored = versions.update(connection, context.group_id, UpdateMemory(node_id=old.id, description=description), now)
+        node_id = done.node_id
+        finish(context, stored)
+    experiences.rename(connection, name, node_id, new, now)
+    context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
+    return _known(context, node_id)
+
+
+@action("experiences.delete")
+def delete_experience(context: Context, request: ExperienceId) -> Deletion:
+    """Erase an experience with its earlier versions.
+
+    For good, with what was concluded from it; a job does it. The turns that told it stay. Nothing happens if there is none of that id.
+    """
+    known = experiences.shown(context.connection, context.group_id, [request.id])
+    ids = experiences.versions_of(context.connection, context.group_id, request.id) if known else []
+    return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), str(request.id))
+
+
+def _known(context: Context, node_id: UUID) -> Experience:
+    known = experiences.shown(context.connection, context.group_id, [node_id])
+    if not known:
+        raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; experiences.list has those there are")
+    return known[0]

@@ -1,0 +1,215 @@
+"""Experiences: a problem, what was done about it, how that ended. One row and one memory in force for each problem, however it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, bindparam, select, text, tuple_
+
+from engine.conversations.memories import Source, StoredExperience, experience_event, experience_of, merged, pattern_hash, said_at
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.conversations import ExtractedExperience
+from jiyi.protocol.events import MemoryObserved
+from jiyi.protocol.experiences import Experience as ExperienceState
+from jiyi.protocol.experiences import ListExperiences
+from models.conversations import follow_ups
+from models.conversations.follow_ups import Extraction
+from models.conversations.tables import Experience
+from models.conversations.versions import REPLACES
+from models.db.rows import columns, equal_if_given, fetch, has_words, upsert
+from models.memory.agents import AgentName, bind_name
+from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.inbox import Stored, store
+from models.memory.tables import MemoryNode
+
+_E = Experience
+_OF_AGENT = (_E.group_id == bindparam("group"), _E.agent_id == bindparam("agent"))
+_FIELDS = columns(StoredExperience, _E)
+_FIND = select(_E.node_id, _E.created_at, *_FIELDS).where(*_OF_AGENT)
+_BY_PROBLEM = _FIND.where(_E.pattern_hash == bindparam("hash")).with_for_update()
+_BY_NODE = _FIND.where(_E.node_id == bindparam("id")).with_for_update()
+_MOST_USED = select(*_FIELDS).where(*_OF_AGENT).order_by(_E.reuse_count.desc(), _E.updated_at.desc()).limit(bindparam("limit"))
+_SHOWN = select(*columns(ExperienceState, _E, id=_E.node_id)).where(_E.group_id == bindparam("group"))
+_SAVE = upsert(_E, "node_id", "created_at", "updated_at", *StoredExperience.model_fields)
+_MEMORY = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
+_AT = (
+    select(MemoryNode.node_id)
+    .where(*_MEMORY, MemoryNode.uri == bindparam("uri"), MemoryNode.description == bindparam("content"))
+    .where(MemoryNode.superseded_at.is_(None))
+    .limit(1)
+)
+_EVIDENCE = select(MemoryNode.filling).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
+
+
+def keep(
+    connection: Connection,
+    name: AgentName,
+    told: ExtractedExperience | StoredExperience,
+    *,
+    evidence: Sequence[UUID],
+    at: datetime,
+    provenance: JsonMapping,
+    now: datetime,
+) -> Stored:
+    """Store it, or merge it with what is known of the same problem; the memory that said less is superseded.
+
+    Call it under the agent's lock.
+    """
+    row = find(connection, name, told.pain_pattern)
+    experience = merged(None if row is None else _stored(row), told)
+    before = [] if row is None else _evidence(connection, name, row.node_id)
+    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance)
+    there = {"uri": event.payload.uri, "content": event.payload.description}
+    node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
+    save(connection, name, node_id, experience, now if row is None else row.created_at, now)  # first: so it is known where it came from
+    stored = store(connection, [event])
+    if row is not None:
+        _supersede(connection, name, row.node_id, node_id)
+    return stored
+
+
+def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime) -> Stored:
+    """Store what turns told, as :func:`keep` does."""
+    turns = sorted(set(told.turns))
+    provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
+    evidence = [source.turn_ids[turn] for turn in turns]
+    return keep(connection, name, told, evidence=evidence, at=said_at(source.messages, turns), provenance=provenance, now=now)
+
+
+@after_events
+def keep_observed(batch: StoredBatch) -> list[Owed]:
+    """Give memories of experiences that did not come by :func:`keep` (observed, stored at an address, imported, corrected) their rows."""
+    observed = [event for event in batch.of_type(MemoryObserved) if event.payload.kind == "experience"]
+    if not observed:
+        return []
+    new = {(group_id, node_id) for group_id, _, node_id in batch.nodes}
+    owed: list[Owed] = []
+    for event in observed:
+        name = (event.group_id, event.agent_id)
+        if (event.group_id, event.event_id) not in new or _of_node(batch.connection, name, event.event_id) is not None:
+            continue
+        stored = _observed(batch.connection, name, event)
+        batch.nodes.extend(stored.nodes)
+        told = Extraction(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
+        owed += [Owed(kind, count) for kind, count in (stored.owed + follow_ups.extracted(batch.connection, told)).items()]
+        owed += [Owed(kind, due=due) for kind, due in stored.due.items()]
+    return owed
+
+
+def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> Stored:
+    """A corrected one replaces what its older version said; one of a problem that is known is merged with that."""
+    now, older = datetime.now(UTC), event.payload.provenance.get(REPLACES)
+    replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
+    before = None if replaced is None else _stored(replaced)
+    told = experience_of(event.payload.description, event.payload.provenance, before)
+    known = find(connection, name, told.pain_pattern)
+    if replaced is not None and (known is None or known.node_id == replaced.node_id):
+        _remove(connection, name, replaced.node_id)
+        save(connection, name, event.event_id, told, replaced.created_at, now)
+    elif known is None:
+        save(connection, name, event.event_id, told, now, now)
+    else:
+        if replaced is not None:
+            _remove(connection, name, replaced.node_id)
+        stored = keep(connection, name, told, evidence=[event.event_id], at=event.occurred_at, provenance=event.payload.provenance, now=now)
+        row = find(connection, name, told.pain_pattern)
+        assert row is not None, "keep() has saved it"
+        _supersede(connection, name, event.event_id, row.node_id)
+        return stored
+    return Stored()
+
+
+def save(
+    connection: Connection, name: AgentName, node_id: UUID, experience: StoredExperience, created_at: datetime, updated_at: datetime
+) -> None:
+    """Save the row of a problem, whose memory in force is ``node_id``."""
+    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": pattern_hash(experience.pain_pattern), "node_id": node_id}
+    connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": created_at, "updated_at": updated_at})
+
+
+def rename(connection: Connection, name: AgentName, node_id: UUID, experience: StoredExperience, now: datetime) -> None:
+    """What the experience of a memory says from now on, its problem too."""
+    row = _of_node(connection, name, node_id)
+    assert row is not None, "under the agent's lock it stays"
+    _remove(connection, name, node_id)
+    save(connection, name, node_id, experience, row.created_at, now)
+
+
+def find(connection: Connection, name: AgentName, problem: str) -> Row[Any] | None:
+    """The experience of a problem, locked."""
+    return connection.execute(_BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem)}).one_or_none()
+
+
+def most_used(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
+    """The agent's experiences, the most used first."""
+    return [_stored(row) for row in connection.execute(_MOST_USED, bind_name(name) | {"limit": limit})]
+
+
+def shown(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[ExperienceState]:
+    """Those of the memories that tell experiences, in the order given."""
+    by_id = {row.id: row for row in fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
+
+
+def page(connection: Connection, group_id: str, request: ListExperiences) -> list[ExperienceState]:
+    """The next experiences, and one more if there is, the newest first.
+
+    Raises:
+        InvalidRequest: ``after`` is no place of this list.
+    """
+    statement = _SHOWN.where(_E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or ""))
+    statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
+    if request.after is not None:
+        last = next(iter(shown(connection, group_id, [request.after])), None)
+        if last is None:
+            raise InvalidRequest(["after: is no place of this list; give `next` of the page before, or begin anew without it"])
+        statement = statement.where(tuple_(_E.created_at, _E.node_id) < (last.created_at, last.id))
+    newest = statement.order_by(_E.created_at.desc(), _E.node_id.desc()).limit(request.limit + 1)
+    return fetch(connection, ExperienceState, newest, group=group_id)
+
+
+def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UUID]:
+    """The memory in force with those that it superseded, and those that these did."""
+    return list(connection.execute(_VERSIONS, {"group": group_id, "id": node_id}).scalars())
+
+
+def _stored(row: Row[Any]) -> StoredExperience:
+    return StoredExperience.model_validate(row, from_attributes=True)
+
+
+def _of_node(connection: Connection, name: AgentName, node_id: UUID) -> Row[Any] | None:
+    return connection.execute(_BY_NODE, bind_name(name) | {"id": node_id}).one_or_none()
+
+
+def _evidence(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
+    """What a memory rests on: the turns that told it; else itself."""
+    filling = connection.execute(_EVIDENCE, bind_name(name) | {"id": node_id}).scalar_one_or_none()
+    return [UUID(turn) for turn in filling or ()] or ([] if filling is None else [node_id])
+
+
+def _supersede(connection: Connection, name: AgentName, older: UUID, newer: UUID) -> None:
+    if older != newer:
+        connection.execute(_SUPERSEDE, bind_name(name) | {"older": older, "newer": newer})
+
+
+def _remove(connection: Connection, name: AgentName, node_id: UUID) -> None:
+    connection.execute(_REMOVE, bind_name(name) | {"id": node_id})
+
+
+_SUPERSEDE = text("""
+    UPDATE memory_nodes o SET superseded_by = n.node_id, superseded_at = n.created_at, changed_xid = pg_current_xact_id()
+    FROM memory_nodes n WHERE o.group_id = :group AND o.agent_id = :agent AND o.node_id = :older AND o.superseded_at IS NULL
+      AND n.group_id = o.group_id AND n.node_id = :newer
+""")
+_VERSIONS = text("""
+    WITH RECURSIVE versions AS (
+        SELECT CAST(:id AS uuid) AS node_id
+        UNION SELECT n.node_id FROM versions v JOIN memory_nodes n
+            ON n.group_id = :group AND n.superseded_by = v.node_id AND n.kind = 'experience'
+    ) SELECT node_id FROM versions LIMIT 1000
+""")
+_REMOVE = text("DELETE FROM experiences WHERE group_id = :group AND agent_id = :agent AND node_id = :id")
