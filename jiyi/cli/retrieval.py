@@ -12,11 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import MemoryKind, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.conversations import AnyKind
 from jiyi.protocol.recall import RetrievalRecords
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode, RelevanceMode
@@ -44,7 +43,7 @@ def retrieve(
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
     kinds: Annotated[
-        list[AnyKind] | None,
+        list[MemoryKind] | None,
         typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
     ] = None,
     as_of: Annotated[

@@ -37,12 +37,14 @@ OWN_DATABASE = 6
 
 
 @pytest.fixture(autouse=True)
-def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _alone(database: Stack, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("tasks.memory.access.current_app.send_task", lambda *_args, **_options: None)
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         index_cache.forget_all()
         yield
+    with unit_of_work() as connection:  # older than any that are kept
+        connection.execute(text("DELETE FROM retrievals WHERE group_id = :g"), {"g": group})
 
 
 def remember(group: str, *texts: str, **fields: Any) -> list[UUID]:
@@ -99,7 +101,7 @@ def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: 
         if number % 40 == 15:
             change = UpdateMemory(node_id=first[number // 40], description=f"Mia sold the {thing} number {number}")
             ACTIONS["memory.update"].perform(Actor(group), change)
-        ask(group, f"where is the {thing} {number}?", top_k=10, touch=number % 5 == 0)
+        ask(group, f"where is the {thing} {number}?", top_k=10, touch=number % 20 == 0)
     assert records.flush() == RETRIEVALS
     a_month_passes(group)
     for node_id in first[5:15]:
@@ -108,17 +110,15 @@ def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: 
     remember(group, *(f"where is the {thing} now? {n}" for thing in THINGS for n in range(10)))
     for thing in THINGS:
         ask(group, thing)  # touches
-    page, same, in_order, changed = None, 0, 0, 0
+    page, same, changed = None, 0, 0
     while page is None or page.next:
         page = records.list_retrievals.perform(Actor(group), RetrievalsQuery(agent_id="mia", before=page and page.next, limit=100))
         for row in page.rows:
             again = ask_again(Actor(group), AgainRequest(retrieval_id=row.retrieval_id))
             ids = [node.node_id for node in again.then.retrieved_nodes]
-            same += again.same
-            in_order += ids == [memory.node_id for memory in row.results[0]]
+            same += again.same and ids == [memory.node_id for memory in row.results[0]]
             changed += set(ids) != {node.node_id for node in again.now.retrieved_nodes}
     assert (same, changed) == (RETRIEVALS, RETRIEVALS)
-    assert in_order > RETRIEVALS * 0.8, "of memories that were accessed more than 20 times since the earlier accesses are not known"
 
 
 def test_what_was_superseded_archived_or_expired_since_was_known_then(group: str) -> None:
