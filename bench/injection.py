@@ -14,6 +14,9 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
     share of the questions that have at least one turn of their evidence in the context
 ``changed_right``
     of the questions about what has changed: what holds today is there, and what does not is left out or marked as earlier
+``cache_share``, ``cache_share_single``
+    each session talked anew, its prompts as a chat program sends them: share of their tokens that a provider's prompt cache has from the
+    prompt before; with what stays the same apart, and with one block in the system prompt
 ``unmarked``
     of the questions about what has not: a turn of their evidence is there, and not marked as earlier
 """
@@ -41,6 +44,7 @@ from bench.support.quality import Agent, settle
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
 from jiyi import Client
+from jiyi.chat import shapes
 from jiyi.chat.loop import ConversationLoop
 from jiyi.polling import poll
 from jiyi.text.budget import estimate_tokens
@@ -48,6 +52,8 @@ from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 
 BUDGETS = (500, 1_000, 2_000)
+#: What a chat program's own prompt is, where sessions are talked anew.
+SYSTEM = "You are a kind companion who remembers what people told you."
 #: Share of a turn's tokens that a line must have.
 SHOWN = 0.8
 #: Seconds that a call may take here: the figures are about what is found, not about a machine under load.
@@ -145,6 +151,28 @@ def _today(lines: Sequence[str]) -> list[Counter[str]]:
     return [Counter(tokens(line)) for line in lines if not EARLIER.search(line)]
 
 
+def replay(loop: ConversationLoop, talk: Talk, *, split: bool) -> Iterator[tuple[float, int]]:
+    """Each session's cache share and tokens, as the first speaker talks and a model answers with what the other said."""
+    for session_id, messages in talk.sessions.items():
+        first = messages[0].get("name", messages[0]["role"])
+        chat: list[dict[str, Any]] = []
+        prompts: list[list[dict[str, Any]]] = []
+        for message in messages:
+            asks = message.get("name", message["role"]) == first
+            chat.append({"role": "user" if asks else "assistant", "content": message["content"]})
+            if asks:
+                ready = loop.before(talk.agent_id, SYSTEM, message["content"], session_id=session_id, messages=chat, split=split)
+                prompts.append(shapes.openai(ready))
+        if len(prompts) > 1:
+            yield shapes.cache_share(prompts), sum(estimate_tokens(str(prompt)) for prompt in prompts[1:])
+
+
+def cached(loop: ConversationLoop, talks: Sequence[Talk], *, split: bool) -> float:
+    """The mean over all sessions, each by its tokens."""
+    shares = [share for talk in talks for share in replay(loop, talk, split=split)]
+    return round(sum(share * tokens for share, tokens in shares) / max(1, sum(tokens for _, tokens in shares)), DECIMALS)
+
+
 def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
     with ConversationLoop(client, seconds=PATIENCE) as loop:
         for talk in track(talks, description="remembering", console=console):
@@ -171,7 +199,8 @@ def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console)
             with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
                 asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
                 answers = [answer for talk in asked for answer in ask(loop, talk)]
-            figures[str(budget)] = _figures(answers, budget)
+                shares = {"cache_share": cached(loop, talks, split=True), "cache_share_single": cached(loop, talks, split=False)}
+            figures[str(budget)] = _figures(answers, budget) | shares
     return figures
 
 

@@ -64,7 +64,7 @@ GROWTH = Subject(
     name="growth",
     tables=("models.growth.tables", "models.appointments.tables"),
     always=("models.growth.erasure",),
-    handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review"),
+    handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review", "models.growth.prompts"),
     models=(
         *("models.growth.artifacts", "models.growth.trajectories", "models.growth.identity_actions", "models.growth.pain_actions"),
         *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
+from jiyi.chat import shapes
 from jiyi.chat.loop import ConversationLoop
 from jiyi.text.budget import estimate_tokens
 
@@ -122,6 +123,89 @@ def _settle(client: Client, scene: Scene) -> None:
         time.sleep(PAUSE)
 
 
+#: What goes wrong, what helps, and that it did: told often enough it is a skill.
+BUILD = (
+    ("user", "The nightly build keeps failing on CI."),
+    ("assistant", "Try this:\n1. Clear the cache of the runner.\n2. Pin numpy to the last version that worked.\n3. Start the build again."),
+    ("user", "That fixed it, thanks!"),
+)
+#: The session after somebody has accepted the skill: what the user says, and what the model answers.
+AGAIN = (
+    ("The nightly build fails on CI again.", "Clear the cache of the runner first, then pin numpy."),
+    ("I cleared it. What was the second step?", "Pin numpy to the last version that worked."),
+    ("That fixed it, thanks!", "Glad to hear it."),
+)
+REMINDERS = ("Remind me every day at 9 to water the ferns", "Move the ferns to 10 o'clock", "Cancel the ferns, please")
+MENDER, BUDGET = "mender", 1_000
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned in two sessions and used in the third, and what its prompts cost."""
+
+    skill: str
+    #: Whether a line of the skill's steps was in the prompt of session 3.
+    in_prompt: bool
+    trust_before: float
+    trust_after: float
+    #: Share of each prompt's tokens that a provider's cache has from the one before.
+    cache_share: float
+    #: Most tokens that were put into a prompt, of so many allowed.
+    tokens_max: int
+    budget: int
+    #: What the user was told of a reminder that was made, moved and cancelled, and how many are left.
+    reminders: list[str | None]
+    reminders_left: int
+
+
+def learn(client: Client) -> Learned:
+    """Two sessions of the same trouble, a skill that somebody accepts, and a third session that uses it."""
+    with ConversationLoop(client, max_tokens=BUDGET) as loop:
+        for number in (1, 2):
+            for part in (1, 2):
+                at = datetime.now(UTC) - timedelta(days=10 - 2 * number - part)
+                told = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(BUILD)]
+                loop.after_completion(MENDER, told, f"session-{number}-{part}")
+                loop.flush()
+                client.end_session(MENDER, f"session-{number}-{part}")
+        skill = _poll(lambda: client.command("skills.list", agent_id=MENDER, status="pending").rows)[0]
+        client.command("skills.accept", id=skill.id, reason="it helped")
+        client.command("skills.enable", id=skill.id)
+        chat: list[Message] = []
+        prompts, tokens, shown = [], [], False
+        for said, answer in AGAIN:
+            chat.append({"role": "user", "content": said})
+            ready = loop.before(MENDER, SYSTEM, said, session_id="session-3", messages=chat, split=True)
+            prompts.append(shapes.openai(ready))
+            tokens.append(0 if loop.injected is None else loop.injected.tokens)
+            shown = shown or "Clear the cache of the runner." in str(ready.recalled)
+            chat.append({"role": "assistant", "content": answer})
+            loop.after_completion(MENDER, chat, "session-3")
+        loop.flush()
+        client.end_session(MENDER, "session-3")
+        trusted = _poll(lambda: [row for row in [client.command("skills.get", id=skill.id)] if row.votes])[0]
+        replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
+    left = client.command("appointments.list", agent_id=MENDER).schedules
+    return Learned(
+        skill.name,
+        shown,
+        skill.trust_score or 0.5,
+        trusted.trust_score,
+        round(shapes.cache_share(prompts), 3),
+        max(tokens),
+        BUDGET,
+        replies,
+        sum(schedule.state != "ended" for schedule in left),
+    )
+
+
+def _poll(look: Callable[[], list[Any]]) -> list[Any]:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+    return found
+
+
 def run(client: Client) -> dict[str, list[Shown]]:
     """Both scenes."""
     with ConversationLoop(client) as loop:
@@ -133,10 +217,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with service(), Client(f"companion-{uuid4().hex[:8]}") as client:
-        found = run(client)
+        found, learned = run(client), learn(client)
     if arguments.json:
-        print(json.dumps({name: [asdict(one) for one in shown] for name, shown in found.items()}, ensure_ascii=False))  # noqa: T201
+        scenes = {name: [asdict(one) for one in shown] for name, shown in found.items()}
+        print(json.dumps({**scenes, "learned": asdict(learned)}, ensure_ascii=False))  # noqa: T201
         return
+    print(learned)  # noqa: T201
     for shown in found.values():
         for one in shown:
             print(f"\n> {one.question}  ({one.tokens} tokens, {'answered' if one.answered else 'not answered'})\n{one.prompt}")  # noqa: T201

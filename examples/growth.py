@@ -3,7 +3,7 @@
     python -m examples.growth [--json]
 
 The days pass as fast as the service works them off; what is said carries its own day. No LLM is needed. The appointments of these days
-are kept by the same functions as the service's, with a clock of their own.
+run in a database of their own, hour by hour, and what is told of them is counted in its tables.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from datetime import time as clock_time
 from typing import Any
 from uuid import uuid4
 
-from engine.appointments.schedule import Facts, Timing, findings, firing, is_quiet, loud_from, to_tell
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments import zone_of
+from workers.fast_clock import keep_time
 
-AGENT, DAYS, TZ = "helper", 30, "Asia/Shanghai"
+AGENT, DAYS = "helper", 30
 #: Seconds that one kind of thing may take to grow, and between two looks.
 PATIENCE, PAUSE = 120.0, 0.3
-QUIET = (clock_time(22), clock_time(8))
-TICK = timedelta(minutes=30)
 DAY = timedelta(days=1)
 
 Message = dict[str, Any]
@@ -145,45 +141,19 @@ def mend(client: Client) -> dict[str, Any]:
 
 def change_and_go_back(client: Client) -> dict[str, Any]:
     """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
-    for text in ("I am helpful and brief.", "I am a pirate."):
-        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="tried out").model_dump()
+    for soul in ("I am helpful and brief.", "I am a pirate."):
+        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
         client.command("identity.approve", proposal_id=proposed["proposal_id"])
     client.command("identity.rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
     now = client.command("identity.get", agent_id=AGENT, file="SOUL").model_dump()
     return {"identity": {"version": now["version"], "content": now["content"], "rolled_back": now["content"] == "I am helpful and brief."}}
 
 
-def keep_time(begun: datetime) -> dict[str, Any]:
-    """The appointments and alerts of the days: 每天早上9点, and a look around every half hour, by two beats at once."""
-    zone, timing = zone_of(TZ), Timing("cron", "0 9 * * *", None, None, TZ)
-    due, fired, alerts = timing.after(begun), [], []
-    told: dict[tuple[str, str], datetime] = {}
-    now, end = begun, begun + DAYS * DAY
-    while now < end:
-        now += TICK
-        for _beat in range(2):
-            run = None if due is None else firing(timing, due, now)
-            if run is not None:
-                fired.append(run.due_at)
-                due = run.next_run_at
-        lately = {key for key, at in told.items() if now - at < DAY}
-        facts = Facts(last_interaction_at=begun, pains=("the weekly report is late",))
-        for one in to_tell(findings(facts, now), "standard", 5, lately):
-            told[one.source, one.subject] = now
-            alerts.append(loud_from(now, QUIET, zone))
-    return {
-        "runs": len(fired),
-        "fired_twice": len(fired) - len(set(fired)),
-        "alerts": len(alerts),
-        "alerts_in_quiet_hours": sum(is_quiet(at, QUIET, zone) for at in alerts),
-    }
-
-
 def run(client: Client) -> dict[str, Any]:
     """All thirty days."""
     begun = datetime.now(UTC).replace(microsecond=0) - (DAYS + 1) * DAY
     live(client, begun)
-    return {"days": DAYS, **learn(client), **mend(client), **change_and_go_back(client), **keep_time(begun)}
+    return {"days": DAYS, **learn(client), **mend(client), **change_and_go_back(client), **keep_time(begun, DAYS)}
 
 
 def main() -> None:

@@ -222,6 +222,11 @@ class Settings(BaseSettings):
     web_search: WebSearchEngine = Field(
         "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
     )
+    private_hosts: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9_.:, \-]*$",
+        description="Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although their addresses are private, as `mem0:8000`, or `mem0` for any port.",
+    )
     web_search_base_url: str = Field(
         "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
     )

@@ -8,6 +8,7 @@ A heartbeat: what an agent looks after at each tick, what it says of it, and the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
@@ -169,6 +170,8 @@ class Facts:
     #: Problems that were not solved, the latest first.
     pains: tuple[str, ...] = ()
     corrections: dict[str, int] = field(default_factory=dict)
+    #: What the agent's file HEARTBEAT lists.
+    checklist: tuple[str, ...] = ()
     language: Language = "en"
 
 
@@ -185,7 +188,7 @@ class Finding:
 
 def findings(facts: Facts, now: datetime) -> list[Finding]:
     """Everything that the checks find, the most urgent first."""
-    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_idle(facts, now)]
+    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_checklist(facts), *_idle(facts, now)]
     return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
 
 
@@ -228,6 +231,22 @@ def _corrections(facts: Facts) -> Iterable[Finding]:
             zh = facts.language == "zh"
             content = f"用户已 {count} 次纠正：{kind}。" if zh else f"The user corrected {kind} {count} times."
             yield Finding("corrections", kind, "多次纠正" if zh else "Corrected several times", content, "medium")
+
+
+def _checklist(facts: Facts) -> Iterable[Finding]:
+    for item in facts.checklist:
+        yield Finding("checklist", item, "要照看的事" if facts.language == "zh" else "To look after", item, "medium")
+
+
+#: Items of a list that are looked at, and characters of each.
+MAX_ITEMS, MAX_ITEM_CHARS = 20, 300
+_ITEM = re.compile(r"^\s{0,9}(?:[-*•]|\d{1,3}[.)、])\s{1,9}(?:\[(?P<done>[ xX])\]\s{1,9})?(?P<text>\S.*)$", re.MULTILINE)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The items of the Markdown lists of a text, without those that are ticked off."""
+    items = (match["text"].strip()[:MAX_ITEM_CHARS] for match in _ITEM.finditer(text) if (match["done"] or " ") == " ")
+    return tuple(dict.fromkeys(items))[:MAX_ITEMS]
 
 
 def _idle(facts: Facts, now: datetime) -> Iterable[Finding]:

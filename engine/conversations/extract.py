@@ -207,6 +207,7 @@ _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)
 _TOOL = re.compile(
     r"(?<!error )(?<!code )(?<!fault )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
 )
+_FIRST_WORD = re.compile(r"(?:^|(?<=[.!?;:] ))\W{0,9}[A-Za-z]+\b")
 _NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
 
 
@@ -269,7 +270,8 @@ def _outcome(sentence: str) -> Outcome | None:
 
 def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
     steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
-    tools = list(dict.fromkeys(word for word in _TOOL.findall(" ".join([problem.text, *steps])) if word not in _NO_TOOL))[:5]
+    named = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])  # a step begins with what is done, not with a tool
+    tools = list(dict.fromkeys(word for word in _TOOL.findall(named) if word not in _NO_TOOL))[:5]
     return ExtractedExperience(
         pain_pattern=problem.text,
         context="",

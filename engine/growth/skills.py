@@ -9,10 +9,12 @@ from datetime import datetime
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, pattern_hash
+from engine.text.keywords import words_of
 from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.identity import override_in
-from jiyi.text.prompting import one_line
-from jiyi.text.words import Language, content_digest, language_of, tokens
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import one_line, quoted, quoted_to_tokens
+from jiyi.text.words import Language, beginning, content_digest, language_of, stem, tokens
 
 #: Share of all words of two wordings that both have, from which on they say the same.
 SAME_WORDS = 0.6
@@ -237,3 +239,48 @@ def next_status(known: PriorDecision | None, report: protocol.GateReport, eviden
     if not report.passed:
         return "refused" if known is None else known.status
     return "accepted" if auto_mode and (known is None or known.status == "refused") else "pending"
+
+
+#: Share of the words of a message, or of a trigger, that the other has where the message fits the trigger; and so many at least.
+FITS, LEAST_FITTING = 0.5, 2
+#: Triggers of a skill that its line in the index names, and tokens of each.
+NAMED_TRIGGERS, TRIGGER_TOKENS = 3, 20
+_TITLE: dict[Language, str] = {"en": "## Skill: ", "zh": "## 技能："}
+_OF_EVIDENCE = re.compile(rf"^#{{1,6}} (?:{'|'.join(words['evidence'] for words in _WORDS.values())})\s*$(?:.|\n)*", re.MULTILINE)
+
+
+def fit(triggers: Iterable[str], message: str) -> float:
+    """How well a message fits the best of a skill's triggers: 0 where it does not, else up to 1."""
+    said = _words(message)
+    best = 0.0
+    for trigger in triggers:
+        wanted = _words(trigger)
+        shared, fewer = len(wanted & said), min(len(wanted), len(said))
+        if shared >= LEAST_FITTING and shared >= FITS * fewer:
+            best = max(best, shared / fewer)
+    return best
+
+
+def _words(text: str) -> set[str]:
+    """The words of a text that name something, by their stems."""
+    return set(map(stem, words_of(beginning(text))))
+
+
+def index_line(name: str, triggers: Sequence[str]) -> str:
+    """A skill in the list of those that there are: its name, and when it helps."""
+    return f"- {quoted(name)}: {', '.join(quoted_to_tokens(trigger, TRIGGER_TOKENS) for trigger in triggers[:NAMED_TRIGGERS])}"
+
+
+def told(name: str, body: str, most: int) -> str:
+    """A skill's text for a prompt, line by line, within so many tokens; empty if nothing of it fits."""
+    heading = _TITLE[language_of(body)] + quoted(name)
+    room = most - estimate_tokens(heading)
+    lines = []
+    for line in _OF_EVIDENCE.sub("", body).splitlines()[1:]:
+        if line.strip():
+            written = quoted(line)
+            room -= estimate_tokens(written)
+            if room < 0:
+                break
+            lines.append(written)
+    return "\n".join([heading, *lines]) if lines else ""

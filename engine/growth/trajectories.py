@@ -5,10 +5,13 @@ Workflows: chains of tools that worked several times, as YAML that can be run.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -17,7 +20,7 @@ from engine.growth.skills import shorten
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.chat.pipelines import to_yaml
 from jiyi.protocol import artifacts as protocol
-from jiyi.protocol.trajectories import Completion, Link, RequestType, Satisfaction, Step, in_order
+from jiyi.protocol.trajectories import CUT, Completion, Link, RequestType, Satisfaction, Step, in_order
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of, normalise, text_digest
 
@@ -26,6 +29,8 @@ Judge = Callable[[Sequence[str]], Satisfaction | None]
 
 #: Links of a chain: more say nothing more.
 MAX_LINKS = 100
+#: Steps of what was put into a prompt.
+BEFORE = ("retrieval", "skill")
 #: Latest user messages that tell whether the user is satisfied.
 JUDGED = 3
 
@@ -33,6 +38,7 @@ _QUESTION = re.compile(
     r"[?？]|^\s{0,9}(?:who|what|when|where|why|how|which|is|are|do|does|did|can|could)\b|[吗呢]\s{0,9}$|什么|怎么|为什么|多少|哪",
     re.IGNORECASE,
 )
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(
     r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?", re.IGNORECASE
 )
@@ -66,7 +72,7 @@ def compress(steps: Iterable[Step], judge: Judge) -> Trajectory | None:
         return None
     asked = [step.input for step in ordered if step.step_type == "user_request" and step.input]
     satisfaction = judge(asked[-JUDGED:])
-    tools = list(dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type != "retrieval"))
+    tools = list(dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type not in BEFORE))
     return Trajectory(
         request_type=classify(asked[0] if asked else "", tools=bool(tools)),
         request=asked[0] if asked else "",
@@ -99,7 +105,7 @@ def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Compl
     if satisfaction == "negative":
         return "partial" if last else "failed"
     requested = max((place for place, step in enumerate(ordered) if step.step_type == "user_request"), default=-1)
-    if all(step.step_type in ("user_request", "retrieval", "tool_call") for step in ordered[requested:]):
+    if all(step.step_type in ("user_request", "tool_call", *BEFORE) for step in ordered[requested:]):
         thanked = satisfaction == "positive" and requested > 0
         return "success" if thanked and all(last.values()) else "abandoned"
     return "success" if all(last.values()) else "partial"
@@ -117,6 +123,20 @@ def chain(ordered: Sequence[Step]) -> list[Link]:
         else:
             links.append(_link(step))
     return links
+
+
+def skills_used(steps: Iterable[Step]) -> list[UUID]:
+    """The skills that were in the prompts."""
+    named = (step.tool for step in steps if step.step_type == "skill" and step.tool is not None and _ID.fullmatch(step.tool))
+    return [UUID(skill_id) for skill_id in dict.fromkeys(named)]
+
+
+def verdict(trajectory: Trajectory) -> protocol.Sentiment:
+    """What a conversation says of a skill that was in its prompts. An answer alone says nothing: a tool worked, or the user was content."""
+    if trajectory.outcome == "failed" or trajectory.satisfaction == "negative":
+        return "negative"
+    shown = trajectory.tools_used or trajectory.satisfaction == "positive"
+    return "positive" if trajectory.outcome == "success" and shown else "neutral"
 
 
 def _link(step: Step) -> Link:
@@ -217,8 +237,7 @@ def draft_workflow(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> 
     name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
     triggers = [shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]]
     steps = [
-        {"tool": tool, "inputs": {"input": given} if given else {}, "on_error": "stop"}
-        for tool, given in zip(pattern.common_steps, inputs, strict=True)
+        {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"} for tool, given in zip(pattern.common_steps, inputs, strict=True)
     ]
     about = f"{pattern.total_reuse} 次成功的工具链：{name}" if zh else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
     return protocol.SkillCandidate(
@@ -229,6 +248,17 @@ def draft_workflow(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> 
         body=to_yaml({"name": name, "triggers": triggers, "steps": steps})[: protocol.MAX_BODY_CHARS],
         confidence=pattern.confidence,
     )
+
+
+def _as_arguments(given: str) -> dict[str, Any]:
+    """A step's input by the names of its function's arguments, where it was told as JSON; none where it was cut."""
+    if given.endswith(CUT):
+        return {}
+    with suppress(ValueError):
+        arguments = json.loads(given)
+        if isinstance(arguments, dict):
+            return arguments
+    return {"input": given} if given else {}
 
 
 def runs_of(pattern: protocol.Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:

@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from jiyi.errors import SettingsError
 from jiyi.protocol.providers import ALIASES, PRESETS, Preset
+from jiyi.settings import get_settings
 
 Purpose = Literal["embeddings", "chat", "rerank"]
 
@@ -158,15 +159,18 @@ def is_public(address: str) -> bool:
 
 
 def public_address(host: str, port: int) -> str:
-    """A public address of the host.
+    """A public address of the host; any, if the operator has named it in ``JIYI_PRIVATE_HOSTS``.
 
     Raises:
         PrivateAddress: one of its addresses is not public.
         OSError: it cannot be looked up.
     """
     addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if not addresses or not all(map(is_public, addresses)):
-        raise PrivateAddress(f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]})")
+    allowed = {name.strip().lower() for name in get_settings().private_hosts.split(",")} & {host.lower(), f"{host}:{port}".lower()}
+    if not addresses or not (allowed or all(map(is_public, addresses))):
+        raise PrivateAddress(
+            f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]}); an operator may name it in JIYI_PRIVATE_HOSTS"
+        )
     return addresses[0]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
@@ -37,6 +37,12 @@ class Exchange:
     messages: tuple[Message, ...] = ()
     #: The messages as the model gets them, with calls of tools and their results.
     chat: tuple[ChatMessage, ...] = ()
+    #: What is put before the user's message instead of into the system prompt; None: the prompt is one text.
+    recalled: str | None = None
+    #: What was recalled for the user's earlier messages, by their numbers.
+    earlier: Mapping[int, str] = field(default_factory=dict)
+    #: The conversation was compacted just now.
+    compacted: bool = False
     #: What a stage has to say to the user of what was asked for; the prompt says it, too.
     reply: str | None = None
     #: Tokens that may still be put into the prompt; None: no bound.
@@ -54,9 +60,13 @@ class Exchange:
         return self.room is None or estimate_tokens(text) <= self.room
 
     def told(self, text: str) -> Exchange:
-        """With a paragraph at the end of the prompt, cut to the room that is left."""
+        """With a paragraph at the end of the prompt, or before the user's message, cut to the room that is left."""
         fitting = text if self.room is None else cut_to_tokens(text, self.room)
-        return self.prompted(f"{self.system_prompt}\n\n{fitting}".strip(), fitting) if fitting else self
+        if not fitting:
+            return self
+        if self.recalled is None:
+            return self.prompted(f"{self.system_prompt}\n\n{fitting}".strip(), fitting)
+        return replace(self.prompted(self.system_prompt, fitting), recalled=f"{self.recalled}\n\n{fitting}".strip())
 
     def prompted(self, system_prompt: str, added: str) -> Exchange:
         """With a prompt to which a text was added, which takes room."""

@@ -209,7 +209,7 @@ class CompactionStage:
         if self._ask is not None and done.summarised:
             request = CompactMessages(messages=list(left), limits=self._limits, previous_summary=previous, force=True)
             Thread(target=self._improve, args=(self._ask, request, key, cached), name="jiyi-summary", daemon=True).start()
-        return replace(exchange, chat=tuple(done.messages))
+        return replace(exchange, chat=tuple(done.messages), compacted=True)
 
     def _improve(
         self, ask: Callable[[CompactMessages], Compacted], request: CompactMessages, key: tuple[str, str | None], cached: _Cached

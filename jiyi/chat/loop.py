@@ -18,12 +18,16 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from jiyi.chat import shapes
 from jiyi.chat.chain import Chain, Exchange, Stage
 from jiyi.chat.compaction import CompactionStage
+from jiyi.chat.pipelines import Tool
 from jiyi.chat.recording import Recorder, messages_of, with_text
-from jiyi.chat.steps import HintStage, ScheduleStage, TrajectoryStage
+from jiyi.chat.steps import HintStage, ScheduleStage, SkillStage, TrajectoryStage
+from jiyi.chat.workflows import LOOKED_AT, WorkflowTools
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.errors import JiyiError
+from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectedContext, Message
 from jiyi.protocol.trajectories import StepType
 
@@ -48,7 +52,8 @@ class ConversationLoop:
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
         tz: the users' time zone, for appointments they ask for; the agent's unless given.
-        growth: whether hints at skills, recorded steps and appointments belong to it; False where the service has growth switched off.
+        growth: whether skills, identity files, recorded steps and appointments belong to it; False where the service has growth off.
+        functions: the program's functions by the names of their tools; enabled workflows of these are offered by :meth:`tools`.
         stages: more stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -64,17 +69,25 @@ class ConversationLoop:
         limits: CompactionLimits | None = None,
         tz: str | None = None,
         growth: bool = True,
+        functions: Mapping[str, Tool] | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
-        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template)
+        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template, grown=growth)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group, retrieved=self._retrieved)
+        self._workflows = WorkflowTools(
+            lambda agent_id: client.command("workflows.list", agent_id=agent_id, status="accepted", limit=LOOKED_AT).rows,
+            functions or {},
+            self._outbox.put,
+            client.group,
+        )
         self._client = client
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz)] if growth else []
+        skills = SkillStage(self._steps.step, lambda: self._memory.injected.skills if self._memory.injected else ())
+        grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz), skills] if growth else []
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
@@ -114,10 +127,15 @@ class ConversationLoop:
         *,
         session_id: str | None = None,
         messages: Sequence[Mapping[str, Any] | Message] = (),
+        split: bool = False,
     ) -> Exchange:
-        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are."""
-        until = time.monotonic() + self._seconds
-        exchange = Exchange(agent_id, system_prompt, user_input, session_id, room=self._max_tokens, deadline=until)
+        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are.
+
+        With ``split`` the system prompt stays the same through the session, and what is recalled now stands before the user's message:
+        :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
+        """
+        until, recalled = time.monotonic() + self._seconds, "" if split else None
+        exchange = Exchange(agent_id, system_prompt, user_input, session_id, recalled=recalled, room=self._max_tokens, deadline=until)
         try:
             dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
             return self.chain.before(replace(exchange, messages=dialogue, chat=chat))
@@ -148,6 +166,18 @@ class ConversationLoop:
         except Exception as error:
             log.exception("a step is not recorded")
             self._outbox.fail("refused", 1, f"a step is not recorded: {error}")
+
+    def tools(self, agent_id: str) -> list[JsonObject]:
+        """The agent's enabled workflows as functions that a model can call: those for all of whose tools ``functions`` has one."""
+        return self._workflows.schemas(agent_id)
+
+    def call(self, agent_id: str, name: str, arguments: str | JsonMapping) -> JsonObject:
+        """Run a workflow that the model calls, with ``functions``; its success, or failure, counts into its trust.
+
+        Raises:
+            InvalidRequest: no such workflow is enabled, or the arguments are wrong: nothing was run.
+        """
+        return self._workflows.call(agent_id, name, arguments)
 
     def _flush(self, exchange: Exchange) -> None:
         """Record what was said before it is left out, and have the steps so far compressed."""
@@ -197,6 +227,10 @@ class Injecting(Protocol):
         max_tokens: int,
         format: Format,  # noqa: A002 – the field's name
         template: str | None,
+        grown: bool,
+        split: bool,
+        turn: int | None,
+        renew: bool,
         timeout: float | None,
     ) -> InjectedContext: ...
 
@@ -207,9 +241,16 @@ class MemoryStage:
     name, priority = "memory", 150
 
     def __init__(
-        self, injecting: Injecting | None, outbox: Outbox | None, group_id: str, *, form: Format = "markdown", template: str | None = None
+        self,
+        injecting: Injecting | None,
+        outbox: Outbox | None,
+        group_id: str,
+        *,
+        form: Format = "markdown",
+        template: str | None = None,
+        grown: bool = True,
     ) -> None:
-        self._injecting, self._outbox, self._group_id = injecting, outbox, group_id
+        self._injecting, self._outbox, self._group_id, self._grown = injecting, outbox, group_id, grown
         self._form, self._template = form, template
         self._recorder = Recorder()
         #: What was injected last, for who wants to show it.
@@ -222,7 +263,8 @@ class MemoryStage:
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
         most = BUDGET if exchange.room is None else exchange.room
-        if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
+        split = exchange.recalled is not None
+        if self._injecting is None or most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
             return exchange
         injected = self._injecting.inject(
             exchange.agent_id,
@@ -232,10 +274,19 @@ class MemoryStage:
             max_tokens=most,
             format=self._form,
             template=self._template,
+            grown=self._grown,
+            split=split,
+            turn=shapes.turn_of(exchange) if split else None,
+            renew=exchange.compacted,
             timeout=max(exchange.left, 0.01),
         )
         self.injected = injected
-        return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
+        if not split:
+            return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
+        recalled = "\n\n".join(filter(None, [injected.recalled, exchange.recalled]))
+        left = None if exchange.room is None else max(exchange.room - injected.tokens, 0)
+        earlier = {block.turn: block.text for block in injected.earlier}
+        return replace(exchange, system_prompt=injected.stable, recalled=recalled, earlier=earlier, room=left)
 
     def after(self, exchange: Exchange) -> Exchange:
         if self._outbox is None or exchange.session_id is None:

@@ -21,7 +21,7 @@ from jiyi.chat.chain import Exchange
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
 from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import ChatMessage, Message
+from jiyi.protocol.conversations import ChatMessage, InjectedSkill, Message
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
@@ -225,6 +225,32 @@ class TrajectoryStage:
             return
         for event in events:
             self._put(event)
+
+
+class SkillStage:
+    """Tells of the skills that memory has put into the prompt (priority 200), so that what comes of the answer counts for or against them.
+
+    Args:
+        step: records a step: of an agent, of a session, what it is, with ``tool`` and ``input``.
+        used: the skills in the prompt at hand.
+    """
+
+    name, priority = "skills", 200
+
+    def __init__(self, step: Callable[..., None], used: Callable[[], Sequence[InjectedSkill]]) -> None:
+        self._step, self._used = step, used
+
+    def missing(self) -> str:
+        return ""
+
+    def before(self, exchange: Exchange) -> Exchange:
+        if exchange.session_id is not None:
+            for skill in self._used():
+                self._step(exchange.agent_id, exchange.session_id, "skill", tool=str(skill.id), input=skill.name)
+        return exchange
+
+    def after(self, exchange: Exchange) -> Exchange:
+        return exchange
 
 
 #: Tokens of a hint at most.

@@ -17,7 +17,7 @@ from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.recall import RetrievalRecords
-from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
+from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode, RelevanceMode
 
 #: Cells of a bar where there is room, and where there is not.
@@ -33,9 +33,9 @@ def retrieve(
     client: Client,
     agent: Annotated[str, typer.Argument(help="Whose memories.")],
     focal: Annotated[list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")],
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = 10,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = DEFAULT_TOP_K,
     mode: Annotated[Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)] = None,
-    relevance: Annotated[RelevanceMode | None, typer.Option(help="How relevance is measured.", rich_help_panel=SCORING)] = None,
+    relevance: Annotated[RelevanceMode | None, typer.Option(help="By meaning, by words, or both.", rich_help_panel=SCORING)] = None,
     recency_w: Annotated[float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)] = None,
     relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)] = None,
     importance_w: Annotated[float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)] = None,

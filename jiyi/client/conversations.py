@@ -26,6 +26,10 @@ class Conversations(Namespace[W]):
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
+        grown: bool = True,
+        split: bool = False,
+        turn: int | None = None,
+        renew: bool = False,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
         """The prompt with what is remembered; unchanged if nothing was found."""
@@ -38,6 +42,10 @@ class Conversations(Namespace[W]):
             max_tokens=max_tokens,
             format=format,
             template=template,
+            grown=grown,
+            split=split,
+            turn=turn,
+            renew=renew,
         )
         return self._inject("conversations.inject", request, timeout)
 

@@ -274,6 +274,8 @@ BUDGET, MAX_BUDGET = 2_000, 100_000
 #: Characters of a prompt of one's own, and of what the user says (more is not looked at).
 MAX_PROMPT_CHARS, MAX_INPUT_CHARS = 1_000_000, 400_000
 MAX_TEMPLATE_CHARS = 20_000
+#: Messages of a user in one session.
+MAX_TURN = 100_000
 
 
 class ContextRequest(Request):
@@ -292,12 +294,40 @@ class ContextRequest(Request):
     user_id: Name | None = Field(None, description="Whose profile is shown; the agent's own unless given.")
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
+    grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
+    split: bool = Field(
+        False,
+        description="Whether what stays the same through the session (`stable`: identity, skills, profile, preferences) is kept apart "
+        "from what is recalled for this message, so that a provider's prompt cache can keep it.",
+    )
+    turn: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_TURN,
+        description="With `split` and `session_id`: the number of this message among the user's. What was recalled for earlier ones "
+        "stays with them, comes back as `earlier`, and is not recalled again.",
+    )
+    renew: bool = Field(False, description="With `split`: make the session's stable part anew, since the conversation was compacted.")
 
 
 class InjectRequest(ContextRequest):
     """The same, with the prompt that it goes into."""
 
     base_prompt: str = Field("", max_length=MAX_PROMPT_CHARS)
+
+
+class RecalledEarlier(BaseModel):
+    """What was recalled for an earlier message of the session; it stands before that message, as it did then."""
+
+    turn: int
+    text: str
+
+
+class InjectedSkill(BaseModel):
+    """An enabled skill whose text is in the prompt, because the message fits it."""
+
+    id: UUID
+    name: str
 
 
 class InjectedMemory(BaseModel):
@@ -325,3 +355,10 @@ class InjectedContext(BaseModel):
     injection_id: UUID | None = None
     #: The prompt with the context; unchanged if there is none.
     prompt: str = ""
+    #: With ``split``: what stays the same through the session, with the program's own prompt where that was given.
+    stable: str = ""
+    #: What was recalled for this message.
+    recalled: str = ""
+    #: What was recalled for the session's earlier messages, oldest first.
+    earlier: list[RecalledEarlier] = []
+    skills: list[InjectedSkill] = []

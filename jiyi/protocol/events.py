@@ -198,7 +198,7 @@ class StepTaken(BaseModel, frozen=True, extra="ignore"):
     index: int = Field(
         ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
     )
-    step_type: StepType = Field(description="What it is: a request, a retrieval, a tool's call or result, or a generated text.")
+    step_type: StepType = Field(description="A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text.")
     tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
     input: Told = Field("", description="What it got.")
     output: Told = Field("", description="What it gave.")

@@ -100,7 +100,8 @@ class StepRows(BaseModel):
     rows: list[StepState]
 
 
-StepType = Literal["user_request", "retrieval", "tool_call", "tool_result", "generation"]
+#: ``skill``: the text of an enabled skill, whose id is ``tool``, was in the prompt.
+StepType = Literal["user_request", "retrieval", "skill", "tool_call", "tool_result", "generation"]
 
 #: Characters that are kept of what a step got, and of what it gave.
 SUMMARY_CHARS = 200

@@ -191,6 +191,9 @@ def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...]
     if not isinstance(given, list) or len(given) > MAX_ATTACHMENTS:
         raise ConfigError([f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments"])
     attached = tuple(checked(MemoryAttachmentConfig, one, f"{where}[{number}]") for number, one in enumerate(given))
+    names = [one.name for one in attached]
+    if twice := next((number for number, name in enumerate(names) if name in names[:number]), None):
+        raise ConfigError([f"{where}[{twice}].name: {names[twice]!r} is attached already; give it all its stages in one attachment"])
     return _text(node.get("id"), f"{path}.id"), attached, where
 
 

@@ -196,6 +196,9 @@ class BlackboardMemoryConfig(KeptConfig):
     """The latest that agents said, oldest first."""
 
     max_items: ItemLimit = Field(MAX_ITEMS, description="Items beyond which the oldest go.")
+    max_age_hours: float | None = Field(
+        None, gt=0, le=87_600, allow_inf_nan=False, description="Items older than this are not found, and go with the next that is noted."
+    )
 
 
 class FileSource(Config):

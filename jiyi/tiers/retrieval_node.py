@@ -119,6 +119,17 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
             return float(value[:-1]) / (24 if value[-1] == "h" else 1)
         return value
 
+    @property
+    def preview(self) -> str:
+        """What the node does, in a sentence of its language, for the panel of an editor."""
+        most, days = self.max_results, self.time_range_days
+        if self.language == "zh":
+            span = "全部" if days is None else f"最近 {days:g} 天"
+            return f"讲话前加入{span}的历史，最多 {most} 条" + ("，包括裁决。" if self.include_verdicts else "，不包括裁决。")
+        span = "" if days is None else f" of the last {days:g} days"
+        verdicts = "with verdicts" if self.include_verdicts else "without verdicts"
+        return f"Adds up to {most} entries of history{span} before the agent speaks, {verdicts}."
+
 
 #: Properties that are no part of every question.
 _OWN = {"same_session", "max_tokens", "language", "heading", "timeout", "search_type", "domains"}
@@ -233,6 +244,7 @@ def description(language: Language = "en") -> JsonObject:
         "inputs": [*QUERY_FIELDS, "group_id", "session_id", "agent_id"],
         "outputs": [CONTEXT_FIELD],
         "properties": NodeProperties.model_json_schema(),
+        "preview": NodeProperties(language=language).preview,
     }
 
 

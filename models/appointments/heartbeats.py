@@ -11,13 +11,14 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, insert, select, text, update
 from uuid6 import uuid7
 
-from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, loud_from, to_tell
+from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, listed, loud_from, to_tell
 from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency, zone_of
 from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch
+from models.growth.identity import current_file
 from models.memory.agents import AgentName
 from models.queue import stream
 
@@ -147,6 +148,7 @@ def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
         last_interaction_at=max(talked, default=None),
         pains=tuple(counts.pains or ()),
         corrections=_counts(row.corrections),
+        checklist=listed(current_file(connection, (row.group_id, row.agent_id), "HEARTBEAT").content),
         language=language_of(counts.last_turn or ""),
     )
 

@@ -94,6 +94,27 @@ class Injection(Base):
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
+class SessionPrompt(Base):
+    """What stays the same of a session's prompts, so that every process writes the same bytes, and what was recalled message by message."""
+
+    __tablename__ = "session_prompts"
+    __table_args__ = (_of_agent(), Index(None, "made_at"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: Empty: the agent's one user.
+    user_id: Mapped[str] = mapped_column(Text, primary_key=True, server_default=text("''"))
+    session_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    opening: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    body: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    #: What it states: it is made anew when one of these is withdrawn.
+    facts: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    node_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    #: What was recalled for each message: ``engine.conversations.stable.Recalled``.
+    recalled: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    made_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
 class IndustryKeywords(Base):
     """Words of a group's trade, with words of the same meaning."""
 

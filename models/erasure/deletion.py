@@ -80,6 +80,13 @@ SCRUBBED: tuple[Scrubbed, ...] = (
 SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
     ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
     (
+        "session_prompts",
+        "agent_id || '/' || session_id",
+        "user_id, session_id, opening, body, array_to_string(facts, ' '), recalled::text",
+        "group_id = :group",
+        "DELETE FROM session_prompts",
+    ),
+    (
         "retrievals",
         "retrieval_id::text",
         "array_to_string(focal_texts, ' '), options::text, asked_by",
@@ -289,6 +296,10 @@ _DELETE = {
     "experiences": text("DELETE FROM experiences WHERE group_id = :group AND node_id = ANY(:ids)"),
     "injections": text("DELETE FROM injections WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
     "retrievals": text("DELETE FROM retrievals WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
+    "session_prompts": text("""
+        DELETE FROM session_prompts p USING memory_nodes n
+        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.node_id = ANY(:ids)
+    """),
     "user_profiles": text("""
         DELETE FROM user_profiles p USING memory_nodes n
         WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -27,6 +27,8 @@ from jiyi.protocol.artifacts import (
     EvolutionRow,
     GateReport,
     Pattern,
+    Sentiment,
+    Signal,
     SkillCandidate,
     Status,
     Trust,
@@ -90,6 +92,15 @@ def count_vote(connection: Connection, name: AgentName, feedback_id: UUID, vote:
     return trust
 
 
+def count_outcome(connection: Connection, name: AgentName, trajectory_id: UUID, skill_ids: Sequence[UUID], sentiment: Sentiment) -> None:
+    """Count how a conversation ended as a vote on each of the agent's skills that were in its prompts."""
+    signal: Signal = "usage_count" if sentiment == "neutral" else "completion_rate"
+    for skill_id in sorted(skill_ids):
+        vote = Vote(artifact="skill", artifact_id=skill_id, sentiment=sentiment, signal=signal)
+        if lock_owner(connection, name[0], vote) == name:
+            count_vote(connection, name, uuid5(trajectory_id, str(skill_id)), vote, f"agent:{name[1]}", datetime.now(UTC))
+
+
 def note_ignored_vote(connection: Connection, name: AgentName, vote: Vote, by: str) -> None:
     """Note that a vote is on something that is not there."""
     event = EvolutionEvent(kind="feedback_ignored", agent_id=name[1], artifact=vote.artifact, artifact_id=vote.artifact_id)
@@ -106,6 +117,11 @@ def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperie
     """The agent's experiences with the memories that say them."""
     rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES})
     return [LivedExperience(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
+
+
+def tools_called(connection: Connection, name: AgentName) -> set[str]:
+    """Names of the tools that the agent has called, in lower case: what an experience names beside them is no tool."""
+    return set(connection.execute(_TOOLS_CALLED, bind_name(name)).scalars())
 
 
 def trajectories_of(connection: Connection, name: AgentName) -> list[TrajectoryRun]:
@@ -248,6 +264,9 @@ _TRAJECTORIES = text("""
     SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps, duration_ms,
         execution_chain, started_at, ended_at FROM trajectories
     WHERE group_id = :group AND agent_id = :agent AND cardinality(tools_used) > 0 ORDER BY trajectory_id DESC LIMIT :limit
+""")
+_TOOLS_CALLED = text("""
+    SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool WHERE group_id = :group AND agent_id = :agent
 """)
 _KNOWN = text("""
     SELECT artifact_id, pattern_hash, name, description, triggers, body, status, decided_evidence, evidence_count FROM artifacts

@@ -135,7 +135,9 @@ class BlackboardBackend:
         )
         ids = items.insert(context.connection, store, new, revision)
         assert ids is not None, "its key is new"
-        return WrittenItem(item_id=ids[1], dropped=items.trim(context.connection, store, store.config.max_items))
+        return WrittenItem(
+            item_id=ids[1], dropped=items.trim(context.connection, store, store.config.max_items, store.config.max_age_hours)
+        )
 
     def save(self, context: Context, store: StoreRecord) -> SavedStore:
         return saved_files.save_items(context, store)

@@ -85,9 +85,9 @@ def count(connection: Connection, store: StoreRecord) -> int:
     return int(connection.execute(_COUNT, _of(store)).scalar_one())
 
 
-def trim(connection: Connection, store: StoreRecord, most: int) -> int:
-    """The oldest beyond ``most`` go; returns how many. The store's row is locked."""
-    rows = connection.execute(_TRIM, {"group": store.group_id, "store": store.store_id, "most": most}).all()
+def trim(connection: Connection, store: StoreRecord, most: int, hours: float | None = None) -> int:
+    """The oldest beyond ``most`` go, and what is older than so many hours; returns how many. The store's row is locked."""
+    rows = connection.execute(_TRIM, {"group": store.group_id, "store": store.store_id, "most": most, "hours": hours}).all()
     if any(row.attachments for row in rows):
         _drop_unused(connection, store.store_id)
     return len(rows)
@@ -99,9 +99,12 @@ def clear(connection: Connection, store: StoreRecord) -> None:
     _drop_unused(connection, store.store_id)
 
 
-def latest(connection: Connection, store: StoreRecord, most: int, before: int | None = None) -> list[Row[Any]]:
-    """The newest items, newest first, from before a position."""
+def latest(
+    connection: Connection, store: StoreRecord, most: int, before: int | None = None, since: datetime | None = None
+) -> list[Row[Any]]:
+    """The newest items, newest first, from before a position, and not older than ``since``."""
     wanted = _ROWS if before is None else _ROWS.where(_I.position < before)
+    wanted = wanted if since is None else wanted.where(_I.created_at >= since)
     return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), _of(store)).all())
 
 
@@ -242,9 +245,9 @@ _INSERT = text("""
     ON CONFLICT DO NOTHING RETURNING key
 """).bindparams(*(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("input", "output", "metadata")))
 _TRIM = text("""
-    DELETE FROM store_items WHERE group_id = :group AND store_id = :store AND position <= (
+    DELETE FROM store_items WHERE group_id = :group AND store_id = :store AND (position <= (
         SELECT position FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC OFFSET :most LIMIT 1
-    ) RETURNING attachments
+    ) OR created_at < clock_timestamp() - CAST(:hours AS float8) * interval '1 hour') RETURNING attachments
 """)
 _COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")

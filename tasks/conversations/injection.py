@@ -7,16 +7,29 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import Connection
+
 from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
+from engine.conversations.stable import STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
 from jiyi.protocol import limits
-from jiyi.protocol.conversations import KINDS, ContextRequest, InjectedContext, InjectedMemory, InjectRequest, QueryAnalysis
+from jiyi.protocol.conversations import (
+    KINDS,
+    ContextRequest,
+    InjectedContext,
+    InjectedMemory,
+    InjectRequest,
+    QueryAnalysis,
+    RecalledEarlier,
+)
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
-from jiyi.text.words import language_of
-from models.conversations import injections
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import Language, language_of
+from models.conversations import injections, session_prompts
 from models.conversations.actions import build_context, inject_prompt
+from models.conversations.session_prompts import Fitting, Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.agents import AgentName
@@ -30,45 +43,92 @@ LEAST_QUERY_CHARS = 2
 LOOKED_AT = 80
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
+#: Tokens that the texts of skills may have.
+SKILL_TOKENS = 400
 #: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
 FEW_RESULTS, FILLED_UP = 3, 10
 
 
 @implements(build_context)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
-    """Safe to repeat because it only notes what was found."""
-    return _injected(actor.group_id, request)
+    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made first."""
+    return _injected(actor.group_id, request)[0]
 
 
 @implements(inject_prompt)
 def inject(actor: Actor, request: InjectRequest) -> InjectedContext:
-    """Safe to repeat because it only notes what was found."""
-    injected = _injected(actor.group_id, request)
-    prompt = "\n\n".join(part for part in (request.base_prompt, injected.context) if part)
-    return injected.model_copy(update={"prompt": prompt})
+    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made first."""
+    injected, stable = _injected(actor.group_id, request)
+    with_base = joined(stable.opening, request.base_prompt, stable.body)
+    return injected.model_copy(update={"stable": with_base, "prompt": joined(with_base, injected.recalled)})
 
 
-def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
+def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, Stable]:
     name = (group_id, request.agent_id)
     query = request.query.strip()
+    language = language_of(query)
     with unit_of_work() as connection:
         there = injections.agent_is_there(connection, name)
         keywords = injections.industry_keywords(connection, group_id) if there else {}
+        prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
+        room = request.max_tokens - prepared.tokens
+        if request.split and request.turn is not None:
+            room = recall_room(room)
+        searched = there and len(query) >= LEAST_QUERY_CHARS and prepared.same is None
+        asked = searched and _in_prose(request)
+        fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
     analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
-    if not there or len(query) < LEAST_QUERY_CHARS:
-        return InjectedContext(context="", tokens=0, intent=analysis.intent, memories=[])
-    now = request.now or datetime.now(UTC)
-    ranked = _ranked(name, request, analysis, now)
-    about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
-    style = Style(request.format, language_of(query), request.template, _profile(name, request, query) if about_user else ())
-    rendered = render(ranked, request.max_tokens, style)
+    rendered = _rendered(name, request, analysis, prepared, room - estimate_tokens(fitting.text)) if searched else Rendered("", 0, [])
+    recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
     injection_id = _note(name, request, analysis, rendered, ids) if request.note and ids else None
-    if request.note:
-        access.note(*name, ids, now.timestamp())
-    return InjectedContext(
-        context=rendered.text, tokens=rendered.tokens, intent=analysis.intent, memories=_memories(rendered), injection_id=injection_id
+    if searched and request.split and request.session_id is not None and request.turn is not None:
+        recalled = _kept(name, request, prepared, recalled, rendered)
+    injected = InjectedContext(
+        context=joined(prepared.stable.text, recalled),
+        tokens=prepared.tokens + estimate_tokens(recalled),
+        intent=analysis.intent,
+        memories=_memories(rendered),
+        injection_id=injection_id,
+        stable=prepared.stable.text,
+        recalled=recalled,
+        earlier=[RecalledEarlier(turn=block.turn, text=block.text) for block in prepared.earlier if block.text],
+        skills=fitting.skills,
     )
+    return injected, prepared.stable
+
+
+def _prepared(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
+    if request.split:
+        return session_prompts.prepare(connection, name, request, language)
+    if not _in_prose(request):
+        return Prepared(Stable())
+    return Prepared(session_prompts.grown(connection, name, int(request.max_tokens * STABLE_SHARE), language))
+
+
+def _in_prose(request: ContextRequest) -> bool:
+    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them."""
+    return request.grown and (request.split or request.format in ("markdown", "compact"))
+
+
+def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int) -> Rendered:
+    now = request.now or datetime.now(UTC)
+    shown = prepared.shown
+    ranked = [known for known in _ranked(name, request, analysis, now) if shown.isdisjoint((known.node_id, *known.turn_ids))]
+    about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
+    profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
+    rendered = render(ranked, room, Style(request.format, language_of(analysis.original), request.template, profile))
+    if request.note:
+        access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
+    return rendered
+
+
+def _kept(name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
+    assert request.turn is not None
+    node_ids = {str(node_id) for choice in rendered.shown for node_id in (choice.candidate.node_id, *choice.node_ids)}
+    block = Recalled(request.turn, digest_of(request.query), recalled, estimate_tokens(recalled), sorted(node_ids))
+    with unit_of_work() as connection:
+        return session_prompts.keep(connection, name, request, prepared, block).text
 
 
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:

@@ -13,7 +13,7 @@ from engine.growth import skills
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
-from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction
+from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction, skills_used, verdict
 from engine.growth.trajectories import compress as compress_steps
 from engine.heads.local import heads
 from engine.providers import llms
@@ -109,9 +109,14 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
 
 
 def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
+    called = evolution.tools_called(connection, name)
+    patterns = [
+        pattern.model_copy(update={"tools_used": [tool for tool in pattern.tools_used if tool.lower() in called]})
+        for pattern in aggregated(evolution.experiences_of(connection, name))
+    ]
     return [
         (pattern, skills.draft_skill(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
-        for pattern in aggregated(evolution.experiences_of(connection, name))
+        for pattern in patterns
     ]
 
 
@@ -182,7 +187,8 @@ def compress(batch: Batch) -> None:
             steps = trajectories.steps_of(connection, session, key, silent_since)
             trajectory = compress_steps(steps, judge)
             if trajectory is not None:
-                trajectories.store_trajectory(connection, session, steps, trajectory)
+                trajectory_id = trajectories.store_trajectory(connection, session, steps, trajectory)
+                evolution.count_outcome(connection, session.agent, trajectory_id, skills_used(steps), verdict(trajectory))
                 if trajectory.tools_used:
                     pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
                     composed = True

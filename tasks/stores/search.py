@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -57,8 +57,10 @@ def search(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
 
 def _latest(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     """A blackboard's latest ``top_k``, oldest first, whatever is asked."""
+    hours = store.config.max_age_hours
+    since = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
     with reading() as connection:
-        latest = items.latest(connection, store, request.top_k)
+        latest = items.latest(connection, store, request.top_k, since=since)
         return FoundStoreItems(hits=[Hit(item=items.item_of(connection, row)) for row in reversed(latest)])
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.providers.spec import PrivateAddress, is_public, public_address
+from engine.providers.spec import PrivateAddress, check_public, is_public, public_address
+from jiyi.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,15 @@ def test_an_address_that_leads_elsewhere_is_not_public(address: str, monkeypatch
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     with pytest.raises(PrivateAddress):
         public_address("memory.example.org", 443)
+
+
+@pytest.mark.parametrize(("hosts", "refused"), [("", True), ("other, mem0:9000", True), ("other, MEM0:8000", False), ("mem0", False)])
+def test_an_operator_may_let_stores_call_a_private_host(hosts: str, monkeypatch: pytest.MonkeyPatch, *, refused: bool) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, port, **_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", port))])
+    monkeypatch.setattr("engine.providers.spec.get_settings", lambda: Settings(_env_file=None, private_hosts=hosts))
+    problem = check_public("http://mem0:8000/v1")
+    assert (problem is not None) is refused
+    assert problem is None or "JIYI_PRIVATE_HOSTS" in problem
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2001:4860:4860::8888", "2606:4700:4700::1111"])

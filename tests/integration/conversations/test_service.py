@@ -21,6 +21,16 @@ def test_the_companion_remembers_what_only_its_first_session_told(client: Client
         assert all(one.tokens <= 2_100 for one in shown)
 
 
+def test_what_was_learned_in_two_sessions_is_used_in_the_third_and_counts(client: Client) -> None:
+    learned = companion.learn(client)
+    assert learned.in_prompt
+    assert learned.trust_after > learned.trust_before
+    assert learned.tokens_max <= learned.budget
+    assert learned.cache_share > 0.5
+    assert all(learned.reminders)
+    assert learned.reminders_left == 0
+
+
 def test_the_loop_neither_raises_nor_waits_when_nobody_answers(group: str) -> None:
     settings = get_settings().model_copy(
         update={"broker_url": "redis://127.0.0.1:1/0", "redis_url": "redis://127.0.0.1:1/0", "request_timeout": 0.4}

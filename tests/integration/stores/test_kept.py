@@ -45,6 +45,18 @@ def test_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
     assert embed() == 0
 
 
+def test_a_blackboard_forgets_what_is_older_than_it_keeps(kept: Kept) -> None:
+    kept.apply({**BOARD, "config": {"memory_path": "board.json", "max_age_hours": 2}})
+    kept.say("long ago", "board")
+    with unit_of_work() as connection:
+        connection.execute(
+            text("UPDATE store_items SET created_at = created_at - interval '3 hours' WHERE group_id = :g"), {"g": kept.group}
+        )
+    assert kept.found("whatever", "board") == []
+    assert kept.say("now", "board").dropped == 1
+    assert kept.found("whatever", "board") == ["now"]
+
+
 def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
     """In the original `auto` of a blackboard is a path, and saving fails."""
     mine, board = {"name": "notes", "type": "simple", "config": {}}, {**BOARD, "config": {"memory_path": "auto"}}

@@ -105,3 +105,12 @@ def test_a_step_that_hangs_is_left_behind() -> None:
 def test_what_is_no_workflow_is_refused_before_anything_runs(text: str, tools: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         pipelines.run(text, tools)
+
+
+def test_a_step_s_input_that_was_told_as_json_is_its_function_s_arguments() -> None:
+    runs = [ran(n, f"s{n}", "search", "mail") for n in range(3)]
+    for run in runs:
+        for link, given in zip(run.trajectory.execution_chain[1:3], ('{"query": "发票"}', "x" * 199 + "…"), strict=True):
+            object.__setattr__(link, "input", given)
+    [pattern] = chains(runs)
+    assert [step.inputs for step in from_yaml(draft_workflow(pattern, runs_of(pattern, runs)).body).steps] == [{"query": "发票"}, {}]

@@ -37,6 +37,11 @@ def test_a_graph_declares_stores_and_config_is_required() -> None:
         assert problem.startswith("memory[0].config: a memory store requires a config block")
 
 
+def test_a_node_names_each_store_once() -> None:
+    [problem] = problems(attached({"name": "notes", "retrieve_stage": ["gen"]}, {"name": "notes"}))
+    assert problem.startswith("nodes[0].config.memories[1].name: 'notes' is attached already")
+
+
 def test_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_TYPES", {})
 

@@ -100,6 +100,13 @@ def test_the_memory_behind_it_can_be_swapped() -> None:
     assert len(first.asked) == len(second.asked) == 1
 
 
+def test_an_editor_shows_what_the_node_does_in_a_sentence() -> None:
+    assert NodeProperties().preview == "讲话前加入最近 7 天的历史，最多 5 条，包括裁决。"
+    told = NodeProperties(language="en", max_results=3, time_range_days=None, include_verdicts=False).preview
+    assert told == "Adds up to 3 entries of history before the agent speaks, without verdicts."
+    assert description("zh")["preview"] == NodeProperties().preview
+
+
 def test_nothing_but_the_history_is_added() -> None:
     inputs = {"topic": "glaze", "group_id": "g", "nested": {"a": [1]}, "history_context": "old", 7: object()}
     before = copy.copy(inputs)

@@ -1,0 +1,179 @@
+"""What stays the same of a session's prompts, kept so that every process writes the same bytes, and what was recalled message by message.
+
+Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source` (texts that fit a message);
+``models.event_handlers`` lists their modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, func, select, text, update
+
+from engine.conversations.injection import HEADINGS, PROFILE
+from engine.conversations.stable import LEAST_RECALL, STABLE_SHARE, Line, Section, Stable, compose, profile_lines
+from jiyi.protocol.conversations import ContextRequest, InjectedSkill
+from jiyi.text.prompting import quoted
+from jiyi.text.words import Language, text_digest
+from models.conversations import injections
+from models.conversations.tables import SessionPrompt
+from models.memory.agents import AgentName
+from models.operations import numbers
+
+#: Preferences that are looked at, the most important: more than fit.
+PREFERENCES = 200
+#: Days after which a session's prompt is made anew.
+KEPT_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """What a subject has to say on a message."""
+
+    text: str = ""
+    skills: list[InjectedSkill] = field(default_factory=list)
+
+
+#: Gives sections of the stable part, in a language.
+StableSource = Callable[[Connection, AgentName, Language], list[Section]]
+#: Gives what fits a message, within so many tokens.
+RecalledSource = Callable[[Connection, AgentName, str, int], Fitting]
+_STABLE: list[StableSource] = []
+_RECALLED: list[RecalledSource] = []
+
+
+def stable_source(function: StableSource) -> StableSource:
+    """Have a function's sections put into the stable part."""
+    _STABLE.append(function)
+    return function
+
+
+def recalled_source(function: RecalledSource) -> RecalledSource:
+    """Have what a function finds for a message put into its prompt."""
+    _RECALLED.append(function)
+    return function
+
+
+def grown(connection: Connection, name: AgentName, most: int, language: Language) -> Stable:
+    """What other subjects have to say whatever the message is, within so many tokens."""
+    return compose(_grown(connection, name, language), most, language)
+
+
+def fitting(connection: Connection, name: AgentName, query: str, most: int) -> Fitting:
+    """What other subjects have to say on a message, within so many tokens."""
+    import_module("models.event_handlers")
+    return next((told for source in _RECALLED if (told := source(connection, name, query, most)).text), Fitting())
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What was recalled for one message of a session."""
+
+    turn: int
+    #: Of the message: another one in its place (an edited one, or an answer made anew) has its own memories.
+    digest: str
+    text: str
+    tokens: int
+    node_ids: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A session's stable part, what was recalled for earlier messages, and ``same``: for this one, if it was asked before."""
+
+    stable: Stable
+    earlier: list[Recalled] = field(default_factory=list)
+    same: Recalled | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.stable.tokens + sum(recalled.tokens for recalled in self.earlier)
+
+    @property
+    def shown(self) -> set[UUID]:
+        """Memories, and turns, that need not be recalled again."""
+        return {*self.stable.node_ids, *(UUID(node_id) for recalled in self.earlier for node_id in recalled.node_ids)}
+
+
+def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
+    """The session's prompt as it was; made anew where asked for, where something in it was withdrawn, and where it is over the budget.
+
+    The first of several processes makes it: the others wait for its transaction, and find it.
+    """
+    sections = _sections(connection, name, request, language)
+    most = int(request.max_tokens * STABLE_SHARE)
+    if request.session_id is None:
+        return Prepared(compose(sections, most, language))
+    whose = _whose(name, request)
+    connection.execute(_BEGIN, whose)
+    row = connection.execute(_LOCK, whose).one()
+    stable = Stable(row.opening, row.body, row.facts, row.node_ids)
+    in_force = {fact for section in sections for line in section.lines for fact in line.facts}
+    if row.made_at is None or request.renew or not in_force.issuperset(row.facts) or stable.tokens > most:
+        stable = compose(sections, most, language)
+        connection.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
+        return Prepared(stable)
+    return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
+
+
+def keep(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: Recalled) -> Recalled:
+    """Keep what was recalled for a message; gives what another process has kept for it meanwhile, if one has."""
+    whose = _whose(name, request)
+    row = connection.execute(_LOCK, whose).one_or_none()
+    if row is None:  # erased meanwhile
+        return recalled
+    known = next((entry for entry in row.recalled if (entry["turn"], entry["digest"]) == (recalled.turn, recalled.digest)), None)
+    if known is not None:
+        return Recalled(**known)
+    connection.execute(_CHANGE.values(recalled=[asdict(entry) for entry in (*prepared.earlier, recalled)]), whose)
+    return recalled
+
+
+def digest_of(query: str) -> str:
+    return text_digest(query).hex()[:32]
+
+
+def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequest) -> Prepared:
+    if request.turn is None:
+        return Prepared(stable)
+    digest = digest_of(request.query)
+    same = next((entry for entry in recalled if (entry.turn, entry.digest) == (request.turn, digest)), None)
+    earlier = Prepared(stable, [entry for entry in recalled if entry.turn < request.turn], same)
+    needed = LEAST_RECALL if same is None else same.tokens
+    return earlier if earlier.tokens + needed <= request.max_tokens else Prepared(stable)
+
+
+def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
+    sections = _grown(connection, name, language) if request.grown else []
+    profile = injections.find_profile(connection, name, request.user_id)
+    if profile is not None:
+        sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language)))
+    preferences = injections.most_important(connection, name, ["preference"], PREFERENCES)
+    lines = (Line(quoted(known.text), (f"memory:{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
+    return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines))]
+
+
+def _grown(connection: Connection, name: AgentName, language: Language) -> list[Section]:
+    import_module("models.event_handlers")
+    return [section for source in _STABLE for section in source(connection, name, language)]
+
+
+def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:
+    return {"group": name[0], "agent": name[1], "user": request.user_id or "", "session": request.session_id}
+
+
+_P = SessionPrompt
+_OF = (
+    *(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent")),
+    *(_P.user_id == bindparam("user"), _P.session_id == bindparam("session")),
+)
+_BEGIN = text("""
+    INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES (:group, :agent, :user, :session) ON CONFLICT DO NOTHING
+""")
+_LOCK = select(_P.opening, _P.body, _P.facts, _P.node_ids, _P.recalled, _P.made_at).where(*_OF).with_for_update()
+_CHANGE = update(_P).where(*_OF)
+numbers.prunes("session_prompts", "made_at < :before", KEPT_DAYS)

@@ -1,0 +1,104 @@
+"""A session's prompts: what stays the same, when it is made anew, what is recalled once, and never more than the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.protocol.conversations import InjectedContext, InjectRequest, ProfileSignals
+from models.conversations import injections
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from tasks.conversations import injection
+from tests.integration.conversations.talk import START, end_session, run, say
+from tests.integration.conversations.test_commands import add
+from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
+from tests.integration.erasure.test_erasure import erase
+from tests.integration.threads import Threads
+
+pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
+
+TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user is allergic to shrimp."
+
+
+def ask(group: str, query: str, turn: int | None = None, **fields: Any) -> InjectedContext:
+    asked = InjectRequest(agent_id="helper", query=query, base_prompt="Be kind.", split=True, turn=turn, **{"session_id": "s9", **fields})
+    return injection.inject(Actor(group, "test"), asked)
+
+
+def prefer(group: str, what: str, category: str) -> None:
+    add(group, what, f"agent://helper/preference/{category}")
+
+
+def kept(group: str) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(connection.execute(text("SELECT * FROM session_prompts WHERE group_id = :g"), {"g": group}).mappings())
+
+
+def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_withdrawn(group: str) -> None:
+    prefer(group, TEA, "tea")
+    add(group, SHRIMP)
+    with unit_of_work() as connection:
+        injections.update_profile(connection, (group, "helper"), ProfileSignals(role="potter", recent_topics=["rain"]), START)
+    first = ask(group, "Am I allergic to shrimp?", 1)
+    assert first.prompt == f"{first.stable}\n\n{first.recalled}"
+    assert first.stable.startswith("Be kind.\n\n")
+    assert ("potter" in first.stable, "green tea" in first.stable, "rain" in first.stable) == (True, True, False)
+    assert ("shrimp" in first.recalled, "green tea" in first.recalled) == (True, False)
+    prefer(group, "The user likes oat milk.", "milk")
+    again, second = ask(group, "Am I allergic to shrimp?", 1), ask(group, "Shrimp, you said? 虾？", 2)
+    assert (again.stable, again.recalled, again.earlier) == (first.stable, first.recalled, [])
+    assert second.stable == first.stable
+    assert [(block.turn, block.text) for block in second.earlier] == [(1, first.recalled)]
+    assert "allergic to shrimp" not in second.recalled
+    assert "oat milk" in ask(group, "And now?", 3, renew=True).stable
+    assert "oat milk" in ask(group, "And now?", 1, session_id="unknown").stable
+    with unit_of_work() as connection:
+        connection.execute(
+            text("UPDATE memory_nodes SET superseded_at = now() WHERE group_id = :g AND description = :tea"), {"g": group, "tea": TEA}
+        )
+    renewed = ask(group, "And what do I drink?", 4)
+    assert ("green tea" in renewed.stable, "oat milk" in renewed.stable, renewed.earlier) == (False, True, [])
+
+
+def test_nothing_is_split_unless_asked_for(group: str) -> None:
+    prefer(group, TEA, "tea")
+    plain = injection.inject(Actor(group, "test"), InjectRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."))
+    assert (plain.prompt, plain.stable) == (f"Be kind.\n\n{plain.context}", "Be kind.")
+    assert kept(group) == []
+
+
+@pytest.mark.parametrize("budget", [1, 30, 120, 400, 2_000])
+def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_session(group: str, budget: int) -> None:
+    for place in range(12):
+        prefer(group, f"The user likes tea number {place}, and 第{place}种茶。", f"tea{place}")
+        add(group, f"The user keeps kiln number {place} at {place} degrees.", f"agent://helper/knowledge/kiln{place}")
+    stable = {}
+    for turn in range(1, 9):
+        got = ask(group, f"How hot is kiln number {turn}?", turn, max_tokens=budget)
+        assert got.tokens <= budget
+        stable[got.stable] = turn
+    assert len(stable) == 1
+    assert ask(group, " ", 9, max_tokens=budget).stable in stable
+
+
+def test_processes_that_ask_at_once_get_the_same_bytes_and_sessions_of_one_user_their_own(group: str) -> None:
+    prefer(group, TEA, "tea")
+    add(group, SHRIMP)
+    with Threads(4) as pool:
+        answers = list(pool.map(lambda _: ask(group, "Am I allergic to shrimp?", 1), range(4)))
+    assert len({(answer.stable, answer.recalled) for answer in answers}) == 1
+    assert ask(group, "Am I allergic to shrimp?", 1, session_id="s10").recalled != ""
+    assert {row["session_id"] for row in kept(group)} == {"s9", "s10"}
+
+
+def test_an_erasure_takes_what_was_kept_of_sessions(group: str) -> None:
+    said = say(group, "I am allergic to peanuts.")
+    end_session(group)
+    run()
+    ask(group, "What am I allergic to?", 1)
+    assert "peanuts" in str(kept(group))
+    erase(group, node_ids=[said[0]])
+    assert kept(group) == []

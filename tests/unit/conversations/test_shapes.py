@@ -1,0 +1,81 @@
+"""An exchange in the forms of chat APIs, what of it stays the same, and what the stable part may take of a budget."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from engine.conversations.stable import Line, Section, compose, recall_room
+from jiyi.chat import shapes
+from jiyi.chat.chain import Exchange
+from jiyi.protocol.conversations import ChatMessage
+from jiyi.text.budget import estimate_tokens
+
+HISTORY = tuple(ChatMessage(role=role, content=text) for role, text in (("user", "hi"), ("assistant", "hello"), ("user", "我想喝茶")))
+READY = Exchange("a", "Be kind.", "我想喝茶", recalled="now", earlier={1: "then"}, chat=HISTORY)
+
+
+@pytest.mark.parametrize("exchange", [READY, replace(READY, chat=READY.chat[:2])])
+def test_what_was_recalled_stands_before_its_message_whether_the_last_is_among_the_others_or_not(exchange: Exchange) -> None:
+    assert [(message["role"], message["content"]) for message in shapes.openai(exchange)] == [
+        ("system", "Be kind."),
+        *[("system", "then"), ("user", "hi"), ("assistant", "hello"), ("system", "now"), ("user", "我想喝茶")],
+    ]
+    prefixed = [message["content"] for message in shapes.openai(exchange, prefixed=True)]
+    assert prefixed == ["Be kind.", "then\n\nhi", "hello", "now\n\n我想喝茶"]
+    ready = shapes.anthropic(exchange)
+    assert ready["system"] == [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
+    assert [(message["role"], [part["text"] for part in message["content"]]) for message in ready["messages"]] == [
+        ("user", ["then", "hi"]),
+        ("assistant", ["hello"]),
+        ("user", ["now", "我想喝茶"]),
+    ]
+    assert ready["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_the_same_words_twice_are_two_messages_and_a_tool_s_result_is_no_answer() -> None:
+    yes = (ChatMessage(role="user", content="yes"), ChatMessage(role="assistant", content="ok"))
+    assert shapes.turn_of(replace(READY, user_input="yes", chat=yes)) == 2
+    call = {"id": "c1", "function": {"name": "search", "arguments": '{"q": "tea"}'}}
+    called = (yes[0], ChatMessage(role="assistant", tool_calls=[call]), ChatMessage(role="tool", content="found", tool_call_id="c1"))
+    waiting = replace(READY, user_input="yes", chat=called, earlier={})
+    assert shapes.turn_of(waiting) == 1
+    asked, used, result = shapes.anthropic(waiting)["messages"]
+    assert [part["text"] for part in asked["content"]] == ["now", "yes"]
+    assert (used["content"][0]["name"], used["content"][0]["input"]) == ("search", {"q": "tea"})
+    assert (result["role"], result["content"][0]["tool_use_id"]) == ("user", "c1")
+
+
+def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
+    assert shapes.cache_share(["alone"]) == 1.0
+    assert shapes.cache_share(["one two three four", "five six seven eight"]) < 0.1
+    growing: list[Any] = [{"role": "user", "content": "water the ferns every morning " * 50}]
+    prompts = [growing[:], [*growing, {"role": "user", "content": "and the moss"}]]
+    assert shapes.cache_share(prompts) > 0.9
+
+
+def section(*texts: str, **fields: Any) -> Section:
+    return Section("## Likes", tuple(Line(text, (f"memory:{text}",), (uuid4(),)) for text in texts), **fields)
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, 20, 60, 500])
+def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: int) -> None:
+    soul = section("You are kind. " * 30, "You are brief.", end="</SOUL>", opens=True)
+    likes = section(*(json.dumps(f"likes tea number {place} 喜欢茶", ensure_ascii=False) for place in range(30)))
+    made = compose([soul, likes], most, "en")
+    assert made.tokens <= most
+    assert estimate_tokens(made.text) <= most
+    assert len(made.node_ids) == len(made.facts)
+    assert all(fact.removeprefix("memory:")[:15] in made.text for fact in made.facts)
+    if most == 60:
+        assert (made.opening.endswith("…\n</SOUL>"), made.body) == (True, "")
+    if most == 500:
+        assert made.body.startswith("What is remembered")
+
+
+def test_what_is_recalled_for_a_message_gets_less_the_less_is_left() -> None:
+    assert [recall_room(room) for room in (1_500, 300, 200, 40)] == [500, 100, 80, 40]
