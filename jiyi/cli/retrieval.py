@@ -50,6 +50,7 @@ def retrieve(
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS)
     ] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
+    user: Annotated[str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)] = None,
     after: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
     ] = None,
@@ -81,6 +82,7 @@ def retrieve(
         include_expired=expired,
     )
     options = given(
+        user_id=user,
         mode=mode,
         relevance=relevance,
         recency_w=recency_w,

@@ -18,6 +18,7 @@ from jiyi.protocol.base import (
     AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
     AsOf,
+    ForUser,
     JsonObject,
     Keyword,
     Moment,
@@ -28,6 +29,7 @@ from jiyi.protocol.base import (
     Position,
     Request,
     TimeAndId,
+    Visibility,
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
@@ -59,6 +61,8 @@ class MemoryFields(MemoryBrief):
     uri: str | None = Field(None, description="Its address, if it has a kind.")
     superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
     superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
+    user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
+    visibility: Visibility | None = Field(None, description="Who is told it; null: the user whom it comes from, or all if that is nobody.")
 
 
 class MemoryStatement(MemoryFields):
@@ -72,7 +76,7 @@ class MemoryStatement(MemoryFields):
     provenance: dict[str, Any]
 
 
-class NodesQuery(Request):
+class NodesQuery(Request, ForUser):
     """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name
@@ -145,7 +149,7 @@ class AgentPage(BaseModel):
     next: str | None
 
 
-class MemoriesQuery(Cursor):
+class MemoriesQuery(Cursor, ForUser):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
     type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
     kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
@@ -226,7 +230,7 @@ class KeywordPage(BaseModel):
     next: str | None
 
 
-class RelatedQuery(Request):
+class RelatedQuery(Request, ForUser):
     """Keyword retrieval: events and thoughts that share a keyword with an event's triple."""
 
     agent_id: Name = Field(description="Whose memories.")
@@ -255,7 +259,7 @@ class Related(BaseModel):
 MAX_RESTORED = 1_000
 
 
-class ArchivedQuery(Request):
+class ArchivedQuery(Request, ForUser):
     """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name

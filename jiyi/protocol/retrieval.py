@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, ForUser, Keyword, Name, NodeType, all_storable
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
@@ -129,7 +129,7 @@ class Filters(BaseModel, frozen=True, extra="forbid"):
         return self  # frozen: all requests that give none share the default
 
 
-class Question(BaseModel, frozen=True, extra="forbid"):
+class Question(ForUser, frozen=True, extra="forbid"):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live

@@ -178,9 +178,10 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
     return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
-def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None) -> tuple[int, int]:
-    """How many of an agent's memories are archived, by ``as_of`` if that is given, and how many were stored only after it."""
-    agent = select(func.count()).where(*_agent(group_id, agent_id))
+def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None, user_id: str | None) -> tuple[int, int]:
+    """How many of the memories that an agent tells a user are archived, by ``as_of`` if that is given, and how many came after it."""
+    told = or_(MemoryNode.user_id.is_(None), MemoryNode.visibility == "agent", MemoryNode.user_id == user_id)
+    agent = select(func.count()).where(*_agent(group_id, agent_id), told)
     archived = connection.execute(agent.where(MemoryNode.archived_at.is_not(None), happened(MemoryNode.archived_at, as_of))).scalar_one()
     return archived, 0 if as_of is None else connection.execute(agent.where(MemoryNode.stored_at > as_of)).scalar_one()
 
@@ -209,6 +210,8 @@ class MemoryFilter:
     types: Sequence[str] = ()
     kinds: Sequence[str] = ()
     session_id: str | None = None
+    #: Only what comes from this user.
+    user_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     importance: float | None = None
@@ -254,6 +257,8 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield func.coalesce(node.kind, "memory").in_(wanted.kinds)
     if wanted.session_id is not None:
         yield node.session_id == wanted.session_id
+    if wanted.user_id is not None:
+        yield node.user_id == wanted.user_id
     if wanted.created_from is not None:
         yield node.created_at >= wanted.created_from
     if wanted.created_to is not None:

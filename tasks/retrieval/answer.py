@@ -131,10 +131,11 @@ def no_candidates(connection: Connection, question: ParsedQuestion, index: Agent
     """The answer that there is nothing to choose from, and what the filters leave out; of a large agent that is not counted."""
     request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
     left_out = index.left_out(request.filters, mode=question.weights.mode, now=question.now) if index.complete else {}
-    archived, unknown = counted(connection, request.group_id, request.agent_id, request.as_of)
+    archived, unknown = counted(connection, request.group_id, request.agent_id, request.as_of, request.user_id)
     left_out |= {"include_archived": 0 if request.filters.include_archived else archived, "as_of": unknown}
     left_out = {name: count for name, count in left_out.items() if count}
-    return whole_answer([nothing_found(text, NO_CANDIDATES, debug, left_out=left_out) for text in request.texts])
+    message = NO_CANDIDATES if request.user_id is None else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
+    return whole_answer([nothing_found(text, message, debug, left_out=left_out) for text in request.texts])
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:

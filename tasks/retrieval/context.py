@@ -35,6 +35,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
         group_id=actor.group_id,
         agent_id=request.agent_id,
+        user_id=request.user_id,
         focal_texts=[request.query],
         top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
         now=now,

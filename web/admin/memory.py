@@ -37,7 +37,7 @@ MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
-FILTERS = ("q", "agent", "type", "kind", "session", "from", "to", "importance", "keyword", "archived", "versions", "vector")
+FILTERS = ("q", "agent", "type", "kind", "session", "user", "from", "to", "importance", "keyword", "archived", "versions", "vector")
 
 
 @memory_pages.get("/memories")
@@ -87,6 +87,7 @@ def _wanted() -> MemoryFilter:
         types=inputs.choices("type", NODE_TYPES),
         kinds=inputs.choices("kind", ALL_KINDS),
         session_id=asked("session"),
+        user_id=asked("user"),
         created_from=inputs.moment("from"),
         created_to=inputs.moment("to", end=True),
         importance=inputs.decimal("importance", 0, 10),
