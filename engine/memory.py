@@ -34,7 +34,7 @@ class Derived(NamedTuple):
     embedding_key: str
     #: SHA-256 of the embedding key as it is: equal text, equal vector.
     key_hash: bytes
-    #: SHA-256 of the normalised description: equal memory.
+    #: SHA-256 of the normalised description, and of its user, if it has one: equal memory.
     content_hash: bytes
     keywords: list[str]
     #: Of the description and of what was said, for lexical search.
@@ -53,7 +53,7 @@ def derive(event: MemoryObserved) -> Derived:
     return Derived(
         embedding_key=key,
         key_hash=text_digest(key),
-        content_hash=content_digest(seen.description),
+        content_hash=content_digest(seen.description, seen.user_id),
         keywords=list(dict.fromkeys(keywords)),
         tokens=tokens(searchable(seen.description, seen.utterances)),
         is_idle=is_idle(key, seen.predicate, seen.object),

@@ -6,8 +6,8 @@ Pure: who asks the LLM and who retrieves is handed in. The order of the question
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid5
 
@@ -52,6 +52,8 @@ class Statement:
     text: str
     at: datetime | None = None
     is_thought: bool = False
+    #: The user who alone is told it.
+    user_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,28 @@ class Reflection:
 
 #: The memories that matter for each text, best first; all texts are asked about at once.
 Retrieve = Callable[[list[str]], list[list[Statement]]]
+
+
+#: Of the users whose memories are new, those with the most are thought about in one reflection.
+MAX_USERS = 5
+
+
+def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]]:
+    """What all are told, and what each user alone is told, of the users with the most: no thought is to mix what two of them said."""
+    users: dict[str | None, list[Statement]] = {}
+    for statement in statements:
+        users.setdefault(statement.user_id, []).append(statement)
+    most = sorted(users, key=lambda user: (user is not None, -len(users[user])))[: MAX_USERS + (None in users)]
+    return {user: users[user] for user in most}
+
+
+def told(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
+    """The thoughts, each told whom its evidence is told; without those that rest on what two users said in private.
+
+    ``users``: evidence that one user alone is told → that user.
+    """
+    of_each = [(thought, {users[node_id] for node_id in thought.evidence if node_id in users}) for thought in thoughts]
+    return [replace(thought, user_id=next(iter(of), None)) for thought, of in of_each if len(of) <= 1]
 
 
 def is_due(importance_trigger_curr: float) -> bool:
@@ -195,6 +219,8 @@ class Thought:
     #: The question that it answers: ``insights@1``, ``planning@1``, ``memo@1``.
     prompt: str
     focal_point: str = ""
+    #: The user who alone is told it.
+    user_id: str | None = None
 
     @property
     def keywords(self) -> list[str]:
@@ -253,6 +279,7 @@ def _event(position: int, thought: Thought, origin: Origin) -> Event:
                 "evidence": thought.evidence,
                 "expires_at": expires_at,
                 "provenance": provenance,
+                "user_id": thought.user_id,
             },
         }
     )

@@ -73,6 +73,13 @@ SCENES = {
 }
 
 
+#: People who talk with one agent: what each tells, and asks later, with a word that the answer must hold.
+PEOPLE = {
+    "zoe": (("My name is Zoe.", "I live in Oslo.", "I am allergic to penicillin."), ("Where do I live?", "Oslo")),
+    "小林": (("我叫小林。", "我住在杭州。", "我对花生过敏。"), ("我住在哪里？", "杭州")),
+}
+
+
 @dataclass(frozen=True)
 class Shown:
     """What the model would have got for a question of the last session."""
@@ -82,6 +89,8 @@ class Shown:
     tokens: int
     #: Whether the prompt holds the answer, which only an earlier session told.
     answered: bool
+    #: Whether it holds nothing that another person told.
+    private: bool = True
 
 
 def ask_openai(prompt: str, messages: Sequence[Message]) -> str:
@@ -105,7 +114,7 @@ def play(client: Client, loop: ConversationLoop, scene: Scene) -> list[Shown]:
         loop.after_completion(scene.agent_id, messages, session_id)
         loop.flush()
         client.end_session(scene.agent_id, session_id)
-    _settle(client, scene)
+    _settle(client, scene.agent_id, scene.questions[-1][0])
     shown = []
     for question, answer in scene.questions:
         prompt = loop.before_completion(scene.agent_id, SYSTEM, question, session_id="session-3")
@@ -113,11 +122,28 @@ def play(client: Client, loop: ConversationLoop, scene: Scene) -> list[Shown]:
     return shown
 
 
-def _settle(client: Client, scene: Scene) -> None:
+def play_people(client: Client, loop: ConversationLoop, agent_id: str = "host") -> list[Shown]:
+    """Two people tell one agent the same kinds of things, each in a session that they call by the same name; then both ask."""
+    for user_id, (told, _) in PEOPLE.items():
+        messages = [{"role": role, "content": text} for line in told for role, text in (("user", line), ("assistant", "…"))]
+        loop.after_completion(agent_id, messages, "first", user_id=user_id)
+        loop.flush()
+        client.end_session(agent_id, "first", user_id=user_id)
+    shown = []
+    for user_id, (_, (question, answer)) in PEOPLE.items():
+        _settle(client, agent_id, question, user_id)
+        prompt = loop.before_completion(agent_id, SYSTEM, question, session_id="second", user_id=user_id)
+        others = [other for somebody, (_, (_, other)) in PEOPLE.items() if somebody != user_id]
+        private = not any(other in prompt for other in others)
+        shown.append(Shown(question, prompt, estimate_tokens(prompt), answer in prompt, private))
+    return shown
+
+
+def _settle(client: Client, agent_id: str, question: str, user_id: str | None = None) -> None:
     """Days pass; here it is until the turns can be found and what they tell was extracted."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        found = client.conversations.context(scene.agent_id, scene.questions[-1][0]).memories
+        found = client.conversations.context(agent_id, question, user_id=user_id).memories
         if any(memory.kind != "session" for memory in found):
             return
         time.sleep(PAUSE)
@@ -207,9 +233,9 @@ def _poll(look: Callable[[], list[Any]]) -> list[Any]:
 
 
 def run(client: Client) -> dict[str, list[Shown]]:
-    """Both scenes."""
+    """Both scenes, and two people with one agent."""
     with ConversationLoop(client) as loop:
-        return {language: play(client, loop, scene) for language, scene in SCENES.items()}
+        return {**{language: play(client, loop, scene) for language, scene in SCENES.items()}, "people": play_people(client, loop)}
 
 
 def main() -> None:

@@ -68,6 +68,8 @@ class Source:
     llm: str
     prompt: str
     fallback: bool = False
+    #: With which user the agent talked, if it has several.
+    user_id: str | None = None
 
 
 def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str], least_importance: float) -> CombinedExtraction:
@@ -118,15 +120,21 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
                 "provenance": provenance,
                 "kind": memory.type,
                 "uri": uri_of(source.agent_id, memory.type, category),
+                "user_id": source.user_id,
             },
         }
     )
 
 
 def experience_event(
-    experience: StoredExperience, name: tuple[str, str], evidence: Sequence[UUID], at: datetime, provenance: JsonMapping
+    experience: StoredExperience,
+    name: tuple[str, str],
+    evidence: Sequence[UUID],
+    at: datetime,
+    provenance: JsonMapping,
+    user_id: str | None = None,
 ) -> MemoryObserved:
-    """An experience of (group, agent) as the event of its memory, at the address of its problem."""
+    """An experience of (group, agent) with a user as the event of its memory, at the address of its problem."""
     event = wire.build(
         {
             "type": "memory.observed",
@@ -142,7 +150,8 @@ def experience_event(
                 "evidence": evidence,
                 "provenance": {**provenance, "outcome": experience.outcome},
                 "kind": "experience",
-                "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern).hex()),
+                "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern, user_id).hex()),
+                "user_id": user_id,
             },
         }
     )
@@ -194,9 +203,9 @@ class StoredExperience(BaseModel):
     industry_context: str | None = None
 
 
-def pattern_hash(pain_pattern: str) -> bytes:
-    """What experiences of the same problem are merged by."""
-    return content_digest(pain_pattern)
+def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
+    """What experiences of the same problem are merged by; those of two users never are."""
+    return content_digest(pain_pattern, user_id)
 
 
 def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
@@ -288,6 +297,7 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         historic=True,
         kind="session",
         uri=uri_of(event.agent_id, "session", event.session_id or ""),
+        user_id=turn.user_id,
         provenance={**turn.provenance, "role": turn.role},
     )
     envelope = {name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")}

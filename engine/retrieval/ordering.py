@@ -65,6 +65,8 @@ class Shown:
     subject: str | None
     #: What a thought rests on.
     evidence: frozenset[UUID] = frozenset()
+    #: The user of the agent whom it comes from.
+    user_id: str | None = None
     #: What likeness and relevance have to add up to for it to replace an older one.
     needed: float = field(init=False)
 
@@ -151,10 +153,10 @@ def share_of(relevance: Floats) -> Floats:
 
 
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
+    """Which memory (row) was told some time after which (column), of the same subject and user, ``(k, k)``. A thought is no news."""
     created = np.array([memory.created for memory in shown])
-    codes: dict[str, int] = {}
-    subjects = np.array([codes.setdefault(memory.subject or "", len(codes)) for memory in shown])
+    codes: dict[tuple[str, str | None], int] = {}
+    subjects = np.array([codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in shown])
     told = np.array([not memory.evidence for memory in shown], dtype=bool)
     later = created[:, None] - created >= APART
     return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told, dtype=bool)

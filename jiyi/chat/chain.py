@@ -33,6 +33,8 @@ class Exchange:
     system_prompt: str = ""
     user_input: str = ""
     session_id: str | None = None
+    #: With whom the agent talks, if it has several users.
+    user_id: str | None = None
     #: What was said, for memory.
     messages: tuple[Message, ...] = ()
     #: The messages as the model gets them, with calls of tools and their results.

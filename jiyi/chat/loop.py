@@ -115,9 +115,14 @@ class ConversationLoop:
             missing["memory"] = f"the service: {error}"
         return missing
 
-    def before_completion(self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None) -> str:
-        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in time."""
-        return self.before(agent_id, system_prompt, user_input, session_id=session_id).system_prompt
+    def before_completion(
+        self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None, user_id: str | None = None
+    ) -> str:
+        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in time.
+
+        ``user_id`` of an agent that talks with several people: who of them it is. What others told it in private stays out of the prompt.
+        """
+        return self.before(agent_id, system_prompt, user_input, session_id=session_id, user_id=user_id).system_prompt
 
     def before(
         self,
@@ -126,6 +131,7 @@ class ConversationLoop:
         user_input: str,
         *,
         session_id: str | None = None,
+        user_id: str | None = None,
         messages: Sequence[Mapping[str, Any] | Message] = (),
         split: bool = False,
     ) -> Exchange:
@@ -135,7 +141,8 @@ class ConversationLoop:
         :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
         """
         until, recalled = time.monotonic() + self._seconds, "" if split else None
-        exchange = Exchange(agent_id, system_prompt, user_input, session_id, recalled=recalled, room=self._max_tokens, deadline=until)
+        asked = Exchange(agent_id, system_prompt, user_input, session_id, user_id, recalled=recalled)
+        exchange = replace(asked, room=self._max_tokens, deadline=until)
         try:
             dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
             return self.chain.before(replace(exchange, messages=dialogue, chat=chat))
@@ -143,15 +150,19 @@ class ConversationLoop:
             log.exception("the prompt is left as it was")
             return exchange
 
-    def after_completion(self, agent_id: str, messages: Iterable[Mapping[str, Any] | Message], session_id: str) -> None:
+    def after_completion(
+        self, agent_id: str, messages: Iterable[Mapping[str, Any] | Message], session_id: str, *, user_id: str | None = None
+    ) -> None:
         """Record what was said: the new messages, or the whole conversation so far. What is known already is recorded once.
 
+        ``user_id`` as in :meth:`before_completion`: what the conversation tells is told that user alone from now on.
         Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
             told = list(messages)
             dialogue, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
-            self.chain.after(Exchange(agent_id, session_id=session_id, messages=dialogue, chat=chat, deadline=until))
+            told_by = Exchange(agent_id, session_id=session_id, user_id=user_id, messages=dialogue, chat=chat, deadline=until)
+            self.chain.after(told_by)
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
@@ -224,6 +235,7 @@ class Injecting(Protocol):
         *,
         base_prompt: str,
         session_id: str | None,
+        user_id: str | None,
         max_tokens: int,
         format: Format,  # noqa: A002 – the field's name
         template: str | None,
@@ -271,6 +283,7 @@ class MemoryStage:
             exchange.user_input,
             base_prompt=exchange.system_prompt,
             session_id=exchange.session_id,
+            user_id=exchange.user_id,
             max_tokens=most,
             format=self._form,
             template=self._template,
@@ -291,7 +304,8 @@ class MemoryStage:
     def after(self, exchange: Exchange) -> Exchange:
         if self._outbox is None or exchange.session_id is None:
             return exchange
-        for event in self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages):
+        events = self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, exchange.user_id)
+        for event in events:
             self._outbox.put(event)
         return exchange
 

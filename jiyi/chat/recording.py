@@ -55,11 +55,13 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, str, str], list[bytes]] = OrderedDict()
+        self._said: OrderedDict[tuple[str, ...], list[bytes]] = OrderedDict()
         self._lock = Lock()
 
-    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[JsonObject]:
-        """Events of the messages of people and of the agent, oldest first.
+    def events(
+        self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message], user_id: str | None = None
+    ) -> list[JsonObject]:
+        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it is.
 
         Raises:
             InvalidEvent: with a sentence per wrong field.
@@ -67,14 +69,15 @@ class Recorder:
         recorded = [message for message in messages if message.role in RECORDED]
         recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
         digests = [_digest(message) for message in recorded]
-        before = self._before((group_id, agent_id, session_id), digests)
+        session = (group_id, agent_id, session_id, *([] if user_id is None else [user_id]))
+        before = self._before(session, digests)
         now = datetime.now(UTC)
         return [
-            _event(group_id, agent_id, session_id, message, digest, number, now)
+            _event(session, message, digest, number, now)
             for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
         ]
 
-    def _before(self, session: tuple[str, str, str], digests: list[bytes]) -> list[bytes]:
+    def _before(self, session: tuple[str, ...], digests: list[bytes]) -> list[bytes]:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
             turns = self._said.pop(session, [])
@@ -104,16 +107,17 @@ def _digest(message: Message) -> bytes:
     return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
 
 
-def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
+def _event(session: tuple[str, ...], message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
+    group_id, agent_id, session_id, *user = session
     text = message.text
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
-    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
+    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit], "user_id": next(iter(user), None)}
     if len(text) > limit:
         payload["provenance"] = {"truncated_from": len(text)}
     try:
         event = TurnRecorded.model_validate(
             {
-                "event_id": _event_id(group_id, agent_id, session_id, digest, number),
+                "event_id": _event_id(session, digest, number),
                 "occurred_at": message.at or now,
                 "group_id": group_id,
                 "agent_id": agent_id,
@@ -126,8 +130,8 @@ def _event(group_id: str, agent_id: str, session_id: str, message: Message, dige
     return event.model_dump(mode="json", exclude_none=True)
 
 
-def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, number: int) -> UUID:
-    return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
+def _event_id(session: tuple[str, ...], digest: bytes, number: int) -> UUID:
+    return uuid5(TURNS, "\x00".join((*session, str(number), digest.hex())))
 
 
 def with_text(message: Mapping[str, Any]) -> JsonObject:

@@ -29,11 +29,12 @@ def nodes(
     client: Client,
     agent: Agent,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
+    user: Annotated[str | None, typer.Option(help="What this user of the agent is told.")] = None,
     limit: Limit = DEFAULT_PAGE,
     before: Annotated[int | None, typer.Option(min=1, help="Only below this number: the next page.")] = None,
 ) -> Shown:
     """An agent's memories, newest first."""
-    page = client.memory.nodes(agent, before=before, limit=limit, **given(types=types))
+    page = client.memory.nodes(agent, before=before, limit=limit, user_id=user, **given(types=types))
     return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--before"))
 
 

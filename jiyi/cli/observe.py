@@ -46,6 +46,8 @@ def observe(
     predicate: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="Of the statement.")] = None,
     session: Annotated[str | None, typer.Option(help="Name of the session it belongs to.")] = None,
+    user: Annotated[str | None, typer.Option(help="Which of the agent's users it comes from; only they are told it.")] = None,
+    shared: Annotated[bool, typer.Option("--shared", help="With --user: others are told it, too.")] = False,
     evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,
     at: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given.")] = None,
     wait: Wait = True,
@@ -55,6 +57,7 @@ def observe(
     payload = given(
         node_type=node_type, poignancy=poignancy, keywords=keyword, subject=subject, predicate=predicate, object=object_, evidence=evidence
     )
+    payload |= given(user_id=user, visibility="agent" if shared else None)
     lines = [row.strip() for row in sys.stdin] if text == "-" else [text]
     with connect(ctx) as client:
         envelope = given(type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at)

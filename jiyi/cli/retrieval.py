@@ -43,6 +43,7 @@ def retrieve(
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
+    user: Annotated[str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)] = None,
     after: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
     ] = None,
@@ -73,6 +74,7 @@ def retrieve(
         include_expired=expired,
     )
     options = given(
+        user_id=user,
         mode=mode,
         relevance=relevance,
         recency_w=recency_w,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from jiyi.protocol.base import NodeType
+from jiyi.protocol.base import NodeType, Visibility
 from jiyi.protocol.conversations import Kind
 from jiyi.protocol.recall import AnyKind
 from jiyi.protocol.retrieval import DialogueMessage, Filters
@@ -61,6 +61,8 @@ class ObservationArguments(Envelope, total=False):
     uri: str | None
     abstract: str | None
     overview: str | None
+    user_id: str | None
+    visibility: Visibility | None
 
 
 class AgentArguments(TypedDict, total=False):
@@ -82,6 +84,7 @@ class AgentArguments(TypedDict, total=False):
 class EndingArguments(EventArguments, total=False):
     """Of :class:`jiyi.protocol.events.Ending`."""
 
+    user_id: str | None
     partner: str | None
     chat_ids: Sequence[Id]
 
@@ -89,6 +92,7 @@ class EndingArguments(EventArguments, total=False):
 class RetrievalArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.retrieval.Question`."""
 
+    user_id: str | None
     messages: Sequence[DialogueMessage | Mapping[str, str]]
     top_k: int
     mode: Mode | None
@@ -111,6 +115,7 @@ class RetrievalArguments(TypedDict, total=False):
 class RecallArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.RecallRequest`."""
 
+    user_id: str | None
     max_tokens: int
     kinds: Sequence[AnyKind]
     session_id: str | None
@@ -121,6 +126,7 @@ class RecallArguments(TypedDict, total=False):
 class ListArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.ListMemories`."""
 
+    user_id: str | None
     types: Sequence[NodeType]
     words: str
     keyword: str | None
@@ -134,6 +140,8 @@ class ListArguments(TypedDict, total=False):
 class UpdateArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.UpdateMemory`."""
 
+    user_id: str | None
+    visibility: Visibility
     poignancy: float
     keywords: Sequence[str]
     subject: str

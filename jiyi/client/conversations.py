@@ -23,6 +23,7 @@ class Conversations(Namespace[W]):
         *,
         base_prompt: str = "",
         session_id: str | None = None,
+        user_id: str | None = None,
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
@@ -39,6 +40,7 @@ class Conversations(Namespace[W]):
             query=user_input,
             base_prompt=base_prompt,
             session_id=session_id,
+            user_id=user_id,
             max_tokens=max_tokens,
             format=format,
             template=template,
@@ -55,13 +57,16 @@ class Conversations(Namespace[W]):
         agent_id: str,
         query: str,
         *,
+        user_id: str | None = None,
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
         """What belongs before the answer to a query."""
-        request = checked(ContextRequest, agent_id=agent_id, query=query, max_tokens=max_tokens, format=format, template=template)
+        request = checked(
+            ContextRequest, agent_id=agent_id, query=query, user_id=user_id, max_tokens=max_tokens, format=format, template=template
+        )
         return self._inject("conversations.context", request, timeout)
 
     def _inject(self, action: str, request: ContextRequest, timeout: float | None) -> Steps[InjectedContext]:

@@ -37,10 +37,16 @@ class Memory(Namespace[W]):
 
     @verb
     def nodes(
-        self, agent_id: str, *, types: Sequence[NodeType] = ALL_TYPES, before: int | None = None, limit: int = DEFAULT_PAGE
+        self,
+        agent_id: str,
+        *,
+        types: Sequence[NodeType] = ALL_TYPES,
+        user_id: str | None = None,
+        before: int | None = None,
+        limit: int = DEFAULT_PAGE,
     ) -> Steps[Rows[protocol.MemoryRow]]:
         """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
-        query = checked(protocol.NodesQuery, agent_id=agent_id, types=list(types), before=before, limit=limit)
+        query = checked(protocol.NodesQuery, agent_id=agent_id, types=list(types), user_id=user_id, before=before, limit=limit)
         return self._ask("memory.nodes", query, Rows[protocol.MemoryRow])
 
     @verb

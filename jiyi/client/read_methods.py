@@ -51,8 +51,8 @@ class ReadMethods(WriteMethods[W]):
         """The agent's memories that matter most for the focal text or texts, with every component of their scores.
 
         Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order. ``options`` are
-        the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``top_k``, ``mode``, weights, ``filters``, ``now``,
-        ``touch``, ``vectors`` …
+        the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``user_id`` (for whom), ``top_k``, ``mode``,
+        weights, ``filters``, ``now``, ``touch``, ``vectors`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field.
@@ -69,17 +69,17 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[RecalledContext]:
         """The text to put into a prompt: the agent's memories that matter most for the query, a dated line each, within a budget.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.recall.RecallRequest`: ``max_tokens`` (2,000 unless given),
-        ``kinds``, ``session_id``, ``now``, ``touch``. Raises as :meth:`retrieve` does. A prompt of the group's tiers is
+        ``options`` are the other fields of :class:`jiyi.protocol.recall.RecallRequest`: ``user_id``, ``max_tokens`` (2,000
+        unless given), ``kinds``, ``session_id``, ``now``, ``touch``. Raises as :meth:`retrieve` does. A prompt of the group's tiers is
         ``client.tiers.context``; what only conversations told, in sections, is ``client.conversations.context``.
         """
         request = checked(RecallRequest, agent_id=agent_id, query=query, **options)
         return self._ask("memory.context", request, RecalledContext, timeout, queue=self._queue(agent_id))
 
     @verb
-    def get(self, node_id: Id, *, timeout: float | None = None) -> Steps[MemoryDetail]:
-        """One memory with everything but its vector. Raises :class:`jiyi.errors.NotFound`."""
-        return self._ask("memory.get", checked(MemoryRequest, node_id=node_id), MemoryDetail, timeout)
+    def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[MemoryDetail]:
+        """One memory with everything but its vector, if the user is told it. Raises :class:`jiyi.errors.NotFound`."""
+        return self._ask("memory.get", checked(MemoryRequest, node_id=node_id, user_id=user_id), MemoryDetail, timeout)
 
     @rows
     def list(
@@ -91,8 +91,8 @@ class ReadMethods(WriteMethods[W]):
             agent_id: whose; the whole group's unless given.
             page_size: memories that are fetched at once.
             timeout: seconds for a page.
-            filters: ``types``, ``words``, ``keyword``, ``session_id``, ``created_after``, ``created_before``, ``include_superseded``,
-                ``include_archived``; all that are given must hold.
+            filters: ``user_id`` (for whom), ``types``, ``words``, ``keyword``, ``session_id``, ``created_after``, ``created_before``,
+                ``include_superseded``, ``include_archived``; all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
         first = checked(ListMemories, **given)
@@ -152,9 +152,9 @@ class ReadMethods(WriteMethods[W]):
         return done.erasure_id
 
     @verb
-    def why(self, node_id: Id, *, depth: int = DEFAULT_DEPTH, limit: int = DEFAULT_LIMIT) -> Steps[Reasons]:
+    def why(self, node_id: Id, *, depth: int = DEFAULT_DEPTH, limit: int = DEFAULT_LIMIT, user_id: str | None = None) -> Steps[Reasons]:
         """What a memory rests on: ``depth`` levels of evidence, ``limit`` memories at most."""
-        return self._ask("memory.why", checked(WhyQuery, node_id=node_id, depth=depth, limit=limit), Reasons)
+        return self._ask("memory.why", checked(WhyQuery, node_id=node_id, depth=depth, limit=limit, user_id=user_id), Reasons)
 
     @verb
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> Steps[ReflectionState]:

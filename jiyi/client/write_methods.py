@@ -88,6 +88,7 @@ class WriteMethods(Namespace[W]):
         session_id: str,
         *,
         name: str | None = None,
+        user_id: str | None = None,
         provenance: JsonMapping | None = None,
         wait: bool = False,
         timeout: float | None = None,
@@ -101,6 +102,7 @@ class WriteMethods(Namespace[W]):
             text: what was said. Passwords and keys in it are masked.
             session_id: which conversation it is.
             name: of the speaker.
+            user_id: in whose conversation, of an agent that talks with several people: what is said there is told that user alone.
             provenance: where it comes from: any small JSON object.
             wait: return only when the turn is retrievable; what it tells is extracted later.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
@@ -108,7 +110,7 @@ class WriteMethods(Namespace[W]):
 
         Raises as :meth:`observe` does.
         """
-        event = turn(self._group, agent_id, role, text, session_id, name=name, provenance=provenance, **fields)
+        event = turn(self._group, agent_id, role, text, session_id, name=name, user_id=user_id, provenance=provenance, **fields)
         return self._tell(event, wait=wait, timeout=timeout)
 
     @verb
@@ -170,7 +172,7 @@ class WriteMethods(Namespace[W]):
         """Publish ``session.ended``: the agent keeps two thoughts of the conversation. Returns the event's id, which is
         also that of the reflection.
 
-        ``fields`` are ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
+        ``fields`` are ``user_id``, ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
         """
         return self._tell(ending(self._group, agent_id, {"session_id": session_id, **fields}))
 
@@ -285,13 +287,23 @@ def full_form(fields: JsonMapping) -> JsonObject:
 
 
 def turn(
-    group: str, agent_id: str, role: str, text: str, session_id: str, *, name: str | None, provenance: JsonMapping | None, **fields: Any
+    group: str,
+    agent_id: str,
+    role: str,
+    text: str,
+    session_id: str,
+    *,
+    name: str | None,
+    user_id: str | None,
+    provenance: JsonMapping | None,
+    **fields: Any,
 ) -> Event:
     """A ``turn.recorded`` event; secrets in its text are masked. Raises as :func:`observation` does."""
     from jiyi.chat.secrets import masked  # here: it takes its time to load
 
     _refuse_unknown(fields, ENVELOPE_FIELDS)
-    said = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "provenance": provenance or {}}
+    said: JsonObject = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "user_id": user_id}
+    said["provenance"] = provenance or {}
     envelope = {"group_id": group, "agent_id": agent_id, "session_id": session_id, **fields}
     return wire.build({"type": "turn.recorded", **envelope, "payload": said})
 

@@ -78,7 +78,7 @@ def change(name: str, request: type[BaseModel], result: Any, *, scope: KeyScope,
 
 _ROWS = (
     # Agents and their memory.
-    read("agents.get", commands.AgentId, commands.AgentWithProfile),
+    read("agents.get", commands.GetAgent, commands.AgentWithProfile),
     change("agents.configure", memory.ConfigureAgent, memory.AgentState, scope="publish"),
     read("agents.list", memory.AgentsQuery, Page),
     change("memory.add", recall.AddMemory, recall.AddedMemory, scope="publish"),
@@ -124,7 +124,7 @@ _ROWS = (
     """,
     ),
     change("conversations.store", commands.MemoryEntryInput, commands.StoredMemory, scope="publish"),
-    read("conversations.get", commands.MemoryId, commands.FoundMemory),
+    read("conversations.get", commands.GetMemory, commands.FoundMemory),
     change("conversations.delete", commands.MemoryId, commands.Deletion, scope="admin"),
     change("conversations.delete_all", commands.AgentId, commands.Deletion, scope="admin"),
     read("conversations.stats", commands.Nothing, commands.MemoryStats),
@@ -185,7 +185,7 @@ _ROWS = (
     """,
     ),
     read("experiences.list", experiences.ListExperiences, experiences.Experiences),
-    read("experiences.get", experiences.ExperienceId, experiences.Experience),
+    read("experiences.get", experiences.GetExperience, experiences.Experience),
     read(
         "experiences.find",
         experiences.FindExperiences,
@@ -200,7 +200,7 @@ _ROWS = (
     change("experiences.delete", experiences.ExperienceId, commands.Deletion, scope="admin"),
     change("resources.add", commands.AddResource, commands.StoredMemory, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, commands.Entries),
-    read("resources.list", commands.ResourceUri, commands.Resources),
+    read("resources.list", commands.ListResources, commands.Resources),
     read("resources.tree", commands.TreeOptions, commands.Resources),
     read("resources.read", commands.ReadOptions, commands.ResourceTexts),
     change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin"),

@@ -82,6 +82,8 @@ Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
 NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+#: Who is told a memory of a user of the agent: that user alone, or all whom the agent talks with.
+Visibility = Literal["user", "agent"]
 
 
 def unstorable(value: Any, path: str = "") -> Iterator[str]:
@@ -142,6 +144,19 @@ class Request(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _storable(self) -> Self:
         return all_storable(self)
+
+
+class ForUser(BaseModel, frozen=True, extra="forbid"):
+    """What can be asked for one user of an agent. What other users told it in private is not seen then."""
+
+    user_id: Name | None = Field(
+        None, description="For whom: one of the people whom the agent talks with. What only others may be told is left out."
+    )
+
+
+def user_of(request: BaseModel) -> str | None:
+    """The user for whom something is asked; None if it is asked for nobody in particular."""
+    return request.user_id if isinstance(request, ForUser) else None
 
 
 class Rows(BaseModel, Generic[T]):

@@ -8,7 +8,18 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, Description, Keyword, Name, PageSize, Request, few_enough_keywords, small_enough
+from jiyi.protocol.base import (
+    DEFAULT_PAGE,
+    Description,
+    ForUser,
+    Keyword,
+    Name,
+    PageSize,
+    Request,
+    Visibility,
+    few_enough_keywords,
+    small_enough,
+)
 from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
 from jiyi.protocol.memory import AgentState
 from jiyi.protocol.retrieval import FocalText
@@ -59,6 +70,8 @@ class MemoryEntry(BaseModel):
     importance: float | None
     created_at: datetime
     session_id: str | None = None
+    user_id: str | None = None
+    visibility: Visibility | None = None
     abstract: str | None = None
     overview: str | None = None
     superseded_by: UUID | None = None
@@ -84,6 +97,8 @@ class MemoryEntryInput(Request):
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
+    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
 
 
 class StoredMemory(BaseModel):
@@ -100,13 +115,17 @@ class MemoryId(Request):
     id: UUID
 
 
+class GetMemory(MemoryId, ForUser):
+    """Which memory, and for whom."""
+
+
 class FoundMemory(BaseModel):
     """A memory, or null if there is none of that id."""
 
     memory: MemoryEntry | None
 
 
-class SearchOptions(Request):
+class SearchOptions(Request, ForUser):
     """What is looked for among an agent's memories of conversations."""
 
     agent_id: Name
@@ -120,6 +139,10 @@ class AgentId(Request):
     """Whose memories."""
 
     agent_id: Name
+
+
+class GetAgent(AgentId, ForUser):
+    """Which agent, and the profile of which of its users."""
 
 
 class Deletion(BaseModel):
@@ -141,7 +164,7 @@ class MemoryStats(BaseModel):
     size_bytes: int
 
 
-class ExportMemories(Request):
+class ExportMemories(Request, ForUser):
     """The next page of an agent's memories, or of all agents', in the order in which they came."""
 
     agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
@@ -164,6 +187,8 @@ class PersistentMemory(BaseModel):
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
     metadata: Metadata = Field({})
+    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
 
     @model_validator(mode="after")
     def _address_is_its_own(self) -> Self:
@@ -201,9 +226,11 @@ class AddResource(Request):
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
+    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
 
 
-class FindOptions(Request):
+class FindOptions(Request, ForUser):
     """What is looked for, below an address."""
 
     query: Annotated[FocalText, Field(max_length=8_000)]
@@ -211,7 +238,7 @@ class FindOptions(Request):
     limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
 
 
-class GrepOptions(Request):
+class GrepOptions(Request, ForUser):
     """A regular expression (PostgreSQL's) that texts below an address are searched for."""
 
     pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARS)
@@ -223,7 +250,11 @@ class ResourceUri(Request):
     uri: Uri
 
 
-class TreeOptions(ResourceUri):
+class ListResources(ResourceUri, ForUser):
+    """Which address, and for whom."""
+
+
+class TreeOptions(ListResources):
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 3
 
 
@@ -240,7 +271,7 @@ class Resources(BaseModel):
     resources: list[Resource]
 
 
-class ReadOptions(Request):
+class ReadOptions(Request, ForUser):
     """What is read of an address; a level that is missing is made of the next deeper one."""
 
     uri: EntryUri
@@ -308,6 +339,7 @@ class ExtractMessages(Request):
     agent_id: Name
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
     session_id: Name | None = None
+    user_id: Name | None = Field(None, description="With which user of the agent.")
 
 
 class Fact(BaseModel):

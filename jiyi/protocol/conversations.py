@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from jiyi.protocol.base import Name, Request
+from jiyi.protocol.base import ForUser, Name, Request
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
 Kind = Literal["preference", "knowledge", "experience", "session"]
@@ -271,7 +271,7 @@ MAX_TEMPLATE_CHARS = 20_000
 MAX_TURN = 100_000
 
 
-class ContextRequest(Request):
+class ContextRequest(Request, ForUser):
     """What of the agent's memory belongs before the answer to a query?"""
 
     agent_id: Name
@@ -284,7 +284,6 @@ class ContextRequest(Request):
         description="For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}}, {{session}}, {{profile}}.",
     )
     session_id: Name | None = Field(None, description="The conversation that goes on: its own turns are not repeated.")
-    user_id: Name | None = Field(None, description="Whose profile is shown; the agent's own unless given.")
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
     grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")

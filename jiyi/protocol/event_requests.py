@@ -200,6 +200,7 @@ class SessionEnd(BaseModel, extra="forbid"):
     """Whose conversation it was."""
 
     agent_id: Name = Field(description="The agent that is to reflect on the conversation.")
+    user_id: Name | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = Field(None, description="Only the chats with this partner.")
     chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
     event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same request sent twice counts once.")
@@ -217,7 +218,7 @@ class SessionEnd(BaseModel, extra="forbid"):
             group_id=group_id,
             agent_id=self.agent_id,
             session_id=session_id,
-            payload=Ending(partner=self.partner, chat_ids=self.chat_ids),
+            payload=Ending(user_id=self.user_id, partner=self.partner, chat_ids=self.chat_ids),
         )
 
 

@@ -25,6 +25,7 @@ from jiyi.protocol.base import (
     Name,
     NodeType,
     Part,
+    Visibility,
     few_enough_keywords,
     small_enough,
     unstorable,
@@ -119,6 +120,10 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     )
     abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
     overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
+    user_id: Name | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they are told it.")
+    visibility: Visibility | None = Field(
+        None, description="Who is told it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
+    )
 
     @model_validator(mode="after")  # one for all rules: each takes as long to be called as to look
     def _fields_go_together(self) -> Self:
@@ -128,6 +133,8 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
             raise ValueError(f"uri: {self.uri!r} is no address of the kind {self.kind}")
         if (self.vector is None) != (self.embedding_model is None):
             raise ValueError("vector and embedding_model belong together: give both or neither")
+        if self.visibility is not None and self.user_id is None:
+            raise ValueError("visibility: says who beside a user is told it: give user_id with it, or leave it out")
         if self.retention is not None and not (self.subject and self.predicate and self.object):
             raise ValueError("retention compares subject, predicate and object: give all three with it")
         return self
@@ -149,6 +156,7 @@ class Configuration(AgentSettings):
 class Ending(BaseModel, frozen=True, extra="ignore"):
     """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
 
+    user_id: Name | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
     chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
 
@@ -183,6 +191,7 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
     role: Role
     text: Description
     name: Name | None = None
+    user_id: Name | None = Field(None, description="In whose conversation with the agent it was said.")
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 

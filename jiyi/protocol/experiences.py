@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
 from jiyi.protocol.retrieval import FocalText
 
@@ -47,6 +47,7 @@ class TellExperience(Request):
     confidence: Confidence = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
+    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
 
 
 class ExperienceId(Request):
@@ -55,7 +56,11 @@ class ExperienceId(Request):
     id: UUID
 
 
-class ListExperiences(Request):
+class GetExperience(ExperienceId, ForUser):
+    """Which experience, and for whom."""
+
+
+class ListExperiences(Request, ForUser):
     """The next page of an agent's experiences."""
 
     agent_id: Name
@@ -72,7 +77,7 @@ class Experiences(BaseModel):
     next: UUID | None = None
 
 
-class FindExperiences(Request):
+class FindExperiences(Request, ForUser):
     """What is to be solved: experiences of problems like it are looked for."""
 
     agent_id: Name

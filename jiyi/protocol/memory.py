@@ -14,7 +14,21 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import DEFAULT_PAGE, JsonObject, Keyword, Moment, Name, NodeType, Number, PageSize, Position, Request, TimeAndId
+from jiyi.protocol.base import (
+    DEFAULT_PAGE,
+    ForUser,
+    JsonObject,
+    Keyword,
+    Moment,
+    Name,
+    NodeType,
+    Number,
+    PageSize,
+    Position,
+    Request,
+    TimeAndId,
+    Visibility,
+)
 from jiyi.protocol.conversations import Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
@@ -45,6 +59,8 @@ class MemoryFields(MemoryBrief):
     uri: str | None = Field(None, description="Its address, if it has a kind.")
     superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
     superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
+    user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
+    visibility: Visibility | None = Field(None, description="Who is told it; null: the user whom it comes from, or all if that is nobody.")
 
 
 class MemoryStatement(MemoryFields):
@@ -58,7 +74,7 @@ class MemoryStatement(MemoryFields):
     provenance: dict[str, Any]
 
 
-class NodesQuery(Request):
+class NodesQuery(Request, ForUser):
     """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name
@@ -131,7 +147,7 @@ class AgentPage(BaseModel):
     next: str | None
 
 
-class MemoriesQuery(Cursor):
+class MemoriesQuery(Cursor, ForUser):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
     type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
     q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
@@ -210,7 +226,7 @@ class KeywordPage(BaseModel):
     next: str | None
 
 
-class RelatedQuery(Request):
+class RelatedQuery(Request, ForUser):
     """Keyword retrieval: events and thoughts that share a keyword with an event's triple."""
 
     agent_id: Name = Field(description="Whose memories.")
@@ -239,7 +255,7 @@ class Related(BaseModel):
 MAX_RESTORED = 1_000
 
 
-class ArchivedQuery(Request):
+class ArchivedQuery(Request, ForUser):
     """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name

@@ -13,6 +13,7 @@ from jiyi.protocol.base import (
     DEFAULT_PAGE,
     POIGNANCY,
     Description,
+    ForUser,
     Keyword,
     Moment,
     Name,
@@ -20,6 +21,7 @@ from jiyi.protocol.base import (
     PageSize,
     Part,
     Request,
+    Visibility,
     few_enough_keywords,
     small_enough,
 )
@@ -36,13 +38,13 @@ AnyKind = Literal["memory", Kind]
 CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
 
 
-class MemoryRequest(Request):
+class MemoryRequest(Request, ForUser):
     """Which memory?"""
 
     node_id: UUID = Field(description="Its id, which is also that of its event.")
 
 
-class ListMemories(Request):
+class ListMemories(Request, ForUser):
     """Memories, newest first; all that is given must hold."""
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
@@ -65,7 +67,7 @@ class MemoryRows(BaseModel):
     next: str | None = None
 
 
-class UpdateBody(Request):
+class UpdateBody(Request, ForUser):
     """What a memory says from now on. What is not given stays as it was.
 
     Of a triple and keywords what the old description says and the new one no longer does is left out.
@@ -80,6 +82,7 @@ class UpdateBody(Request):
     predicate: Part | None = None
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
+    visibility: Visibility | None = Field(None, description="Who is told it: its user alone, or all whom the agent talks with.")
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(None, description="Where it comes from.")
     occurred_at: Moment | None = Field(
         None, description="Since when it is so, if that has changed; unless given, when the older version happened."
@@ -88,7 +91,7 @@ class UpdateBody(Request):
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        if not self.model_fields_set - {"event_id", "occurred_at"}:
+        if not self.model_fields_set - {"event_id", "occurred_at", "user_id"}:
             raise ValueError("description: give this, or another field that is to change")
         return self
 
@@ -122,7 +125,7 @@ class Updated(BaseModel):
     superseded_at: datetime
 
 
-class RecallRequest(Request):
+class RecallRequest(Request, ForUser):
     """What of an agent's memory belongs into a prompt about something?"""
 
     agent_id: Name
@@ -151,7 +154,7 @@ class RecalledContext(BaseModel):
     memories: list[RecalledMemory]
 
 
-class RetrievalsQuery(Request):
+class RetrievalsQuery(Request, ForUser):
     """The group's retrievals, newest first; ``before`` is the last page's smallest id."""
 
     agent_id: Name | None = Field(None, description="Only of this agent.")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import Name, Request, TimeAndId
+from jiyi.protocol.base import ForUser, Name, Request, TimeAndId
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.rest import Cursor
 
@@ -88,7 +88,7 @@ class ReflectionState(BaseModel):
         return self.state in ("done", "nothing", "given up")
 
 
-class EvidenceQuery(Request):
+class EvidenceQuery(Request, ForUser):
     """How much of a memory's evidence."""
 
     depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH, description="Levels of evidence.")

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import NOT_BLANK, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.base import NOT_BLANK, ForUser, Keyword, Name, NodeType, all_storable
 from jiyi.protocol.conversations import Kind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
@@ -131,7 +131,7 @@ class Filters(BaseModel, frozen=True, extra="forbid"):
         return self  # frozen: all requests that give none share the default
 
 
-class Question(BaseModel, frozen=True, extra="forbid"):
+class Question(ForUser, frozen=True, extra="forbid"):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live

@@ -125,9 +125,10 @@ def text_digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def content_digest(text: str) -> bytes:
-    """Equal for texts that differ only in case, width or white space."""
-    return text_digest(" ".join(normalise(text).split()))
+def content_digest(text: str, user_id: str | None = None) -> bytes:
+    """Equal for texts that differ only in case, width or white space, if they are the same user's."""
+    same = " ".join(normalise(text).split())
+    return text_digest(same if user_id is None else f"{user_id}\n{same}")
 
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.

@@ -28,10 +28,13 @@ from jiyi.protocol.conversation_commands import (
     ExportMemories,
     ExtractMessages,
     FoundMemory,
+    GetAgent,
+    GetMemory,
     GrepOptions,
     Imported,
     ImportMemories,
     IndustryWords,
+    ListResources,
     MemoryEntryInput,
     MemoryId,
     MemoryStats,
@@ -72,11 +75,12 @@ def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     by workers.
     """
     uri = uri_of(request.agent_id, request.memory_type, request.category)
-    return add(context, uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=request.metadata)
+    same = request.model_dump(include={"keywords", "user_id", "visibility"})
+    return add(context, uri, request.content, poignancy=request.importance, provenance=request.metadata, **same)
 
 
 @action("conversations.get")
-def get(context: Context, request: MemoryId) -> FoundMemory:
+def get(context: Context, request: GetMemory) -> FoundMemory:
     """Get one memory of a conversation.
 
     By its id; null if the group has none of that id.
@@ -191,6 +195,8 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory, s
         "abstract": memory.abstract,
         "overview": memory.overview,
         "provenance": memory.metadata,
+        "user_id": memory.user_id,
+        "visibility": memory.visibility,
     }
     return entries.add(connection, group_id, uri, memory.content, stored, **fields).new
 
@@ -207,8 +213,8 @@ def add_resource(context: Context, request: AddResource) -> StoredMemory:
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
     keywords (L0), in the text's own language; until then resources.read makes them of the text.
     """
-    provenance = request.metadata or None
-    return add(context, request.uri, request.content, keywords=request.keywords, poignancy=request.importance, provenance=provenance)
+    same = request.model_dump(include={"keywords", "user_id", "visibility"})
+    return add(context, request.uri, request.content, poignancy=request.importance, provenance=request.metadata or None, **same)
 
 
 @action("resources.grep")
@@ -222,7 +228,7 @@ def grep(context: Context, request: GrepOptions) -> Entries:
 
 
 @action("resources.list")
-def ls(context: Context, request: ResourceUri) -> Resources:
+def ls(context: Context, request: ListResources) -> Resources:
     """List what is right below an address.
 
     Names with the number of memories in force below each.
@@ -312,9 +318,15 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     Its messages become turns, each once, and the session's end is noted, so that a worker extracts what they tell at once.
     """
     session_id = request.session_id or f"session-{uuid7()}"
-    turns = Recorder().events(context.group_id, request.agent_id, session_id, request.messages)
+    turns = Recorder().events(context.group_id, request.agent_id, session_id, request.messages, request.user_id)
     events = [wire.build(event) for event in turns]
-    ended = wire.SessionEnded(group_id=context.group_id, agent_id=request.agent_id, session_id=session_id, occurred_at=datetime.now(UTC))
+    ended = wire.SessionEnded(
+        group_id=context.group_id,
+        agent_id=request.agent_id,
+        session_id=session_id,
+        occurred_at=datetime.now(UTC),
+        payload=wire.Ending(user_id=request.user_id),
+    )
     stored = store(context.connection, [*events, ended])
     turn_ids = [event.event_id for event in events]
     context.audit(request.agent_id, session_id=session_id, turns=len(turn_ids))
@@ -333,7 +345,7 @@ def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Token
 
 
 @action("agents.get")
-def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
+def agent_get(context: Context, request: GetAgent) -> AgentWithProfile:
     """Get an agent with the profile of its user.
 
     Its settings and counters, and what conversations told about its user in general.
@@ -341,7 +353,7 @@ def agent_get(context: Context, request: AgentId) -> AgentWithProfile:
     state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
         raise no_agent(context.group_id, request.agent_id)
-    known = injections.find_profile(context.connection, (context.group_id, request.agent_id))
+    known = injections.find_profile(context.connection, (context.group_id, request.agent_id), request.user_id)
     return AgentWithProfile(**state.model_dump(), profile=known)
 
 

@@ -41,7 +41,7 @@ OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
 _COLUMNS = (
     *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
-    *(_N.session_id, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
+    *(_N.session_id, _N.user_id, _N.visibility, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
 )
 _OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
 _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
@@ -79,13 +79,14 @@ def add(connection: Connection, group_id: str, uri: str, content: str, stored: S
             "payload": {"description": content, "kind": place.kind, "uri": uri, **{k: v for k, v in fields.items() if v is not None}},
         }
     )
-    if place.kind == "session" and (known := _at(connection, group_id, uri, content)) is not None:
+    user_id = fields.get("user_id")
+    if place.kind == "session" and (known := _at(connection, group_id, uri, content, user_id)) is not None:
         return StoredMemory(id=known, uri=uri, new=False)
     done = store(connection, [event])
     stored.add(done)
     if done.nodes:
         return StoredMemory(id=event.event_id, uri=uri, new=True)
-    return StoredMemory(id=_at(connection, group_id, uri, content) or event.event_id, uri=uri, new=False)
+    return StoredMemory(id=_at(connection, group_id, uri, content, user_id) or event.event_id, uri=uri, new=False)
 
 
 def memory(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
@@ -198,8 +199,8 @@ def _place(group_id: str, uri: str) -> dict[str, str | bool]:
     return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}
 
 
-def _at(connection: Connection, group_id: str, uri: str, content: str) -> UUID | None:
-    parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content)}
+def _at(connection: Connection, group_id: str, uri: str, content: str, user_id: str | None) -> UUID | None:
+    parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content, user_id)}
     node_id: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
     return node_id
 
@@ -216,6 +217,8 @@ def _entries(rows: Any) -> list[MemoryEntry]:
             importance=row.poignancy,
             created_at=row.created_at,
             session_id=row.session_id,
+            user_id=row.user_id,
+            visibility=row.visibility,
             abstract=row.abstract,
             overview=row.overview,
             superseded_by=row.superseded_by,

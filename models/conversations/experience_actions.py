@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, text_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.conversation_commands import Deletion
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.experiences import Experience, ExperienceId, Experiences, ListExperiences, TellExperience, UpdateExperience
+from jiyi.protocol.experiences import (
+    Experience,
+    ExperienceId,
+    Experiences,
+    GetExperience,
+    ListExperiences,
+    TellExperience,
+    UpdateExperience,
+)
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import experiences, follow_ups, versions
 from models.conversations.actions import erase, finish
@@ -32,7 +41,7 @@ def list_experiences(context: Context, request: ListExperiences) -> Experiences:
 
 
 @action("experiences.get")
-def get_experience(context: Context, request: ExperienceId) -> Experience:
+def get_experience(context: Context, request: GetExperience) -> Experience:
     """Get an experience.
 
     By the id of the memory in force that tells it.
@@ -48,9 +57,10 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
     """
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
     agent = lock_agents(context.connection, [name])[name]
-    told = StoredExperience(**request.model_dump(exclude={"agent_id"}))
-    stored = experiences.keep(context.connection, name, told, evidence=[], at=now, provenance={"told_by": context.actor.name}, now=now)
-    row = experiences.find(context.connection, name, told.pain_pattern)
+    told = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
+    about: dict[str, Any] = {"at": now, "provenance": {"told_by": context.actor.name}, "user_id": request.user_id}
+    stored = experiences.keep(context.connection, name, told, evidence=[], now=now, **about)
+    row = experiences.find(context.connection, name, told.pain_pattern, request.user_id)
     assert row is not None, "it was stored in this transaction"
     context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
     grown = Extraction(name, agent.agent_key, turns=0, memories=len(stored.nodes), experiences=1)
@@ -71,7 +81,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
     lock_agents(connection, [name])
     old = _known(context, request.id)
     new = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)) | request.changes)
-    other = experiences.find(connection, name, new.pain_pattern)
+    other = experiences.find(connection, name, new.pain_pattern, experiences.user_of(connection, name, old.id))
     if other is not None and other.node_id != old.id:
         raise InvalidRequest([f"pain_pattern: is the problem of the experience {other.node_id}; update that one, or delete it first"])
     node_id = old.id

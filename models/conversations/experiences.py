@@ -42,6 +42,7 @@ _AT = (
     .where(MemoryNode.superseded_at.is_(None))
     .limit(1)
 )
+_USER = select(MemoryNode.user_id).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
 _EVIDENCE = select(MemoryNode.filling).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
 
 
@@ -54,18 +55,20 @@ def keep(
     at: datetime,
     provenance: JsonMapping,
     now: datetime,
+    user_id: str | None = None,
 ) -> Stored:
-    """Store it, or merge it with what is known of the same problem; the memory that said less is superseded.
+    """Store it, or merge it with what is known of the user's same problem; the memory that said less is superseded.
 
     Call it under the agent's lock.
     """
-    row = find(connection, name, told.pain_pattern)
+    row = find(connection, name, told.pain_pattern, user_id)
     experience = merged(None if row is None else _stored(row), told)
     before = [] if row is None else _evidence(connection, name, row.node_id)
-    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance)
+    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id)
     there = {"uri": event.payload.uri, "content": event.payload.description}
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
-    save(connection, name, node_id, experience, now if row is None else row.created_at, now)  # first: so it is known where it came from
+    created_at = now if row is None else row.created_at
+    save(connection, name, node_id, experience, created_at, now, user_id)  # first: so it is known where it came from
     stored = store(connection, [event])
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
@@ -77,7 +80,8 @@ def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExper
     turns = sorted(set(told.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     evidence = [source.turn_ids[turn] for turn in turns]
-    return keep(connection, name, told, evidence=evidence, at=said_at(source.messages, turns), provenance=provenance, now=now)
+    at = said_at(source.messages, turns)
+    return keep(connection, name, told, evidence=evidence, at=at, provenance=provenance, now=now, user_id=source.user_id)
 
 
 @after_events
@@ -102,21 +106,22 @@ def keep_observed(batch: StoredBatch) -> list[Owed]:
 
 def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> Stored:
     """A corrected one replaces what its older version said; one of a problem that is known is merged with that."""
-    now, older = datetime.now(UTC), event.payload.provenance.get(REPLACES)
+    now, older, user_id = datetime.now(UTC), event.payload.provenance.get(REPLACES), event.payload.user_id
     replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
     before = None if replaced is None else _stored(replaced)
     told = experience_of(event.payload.description, event.payload.provenance, before)
-    known = find(connection, name, told.pain_pattern)
+    known = find(connection, name, told.pain_pattern, user_id)
     if replaced is not None and (known is None or known.node_id == replaced.node_id):
         _remove(connection, name, replaced.node_id)
-        save(connection, name, event.event_id, told, replaced.created_at, now)
+        save(connection, name, event.event_id, told, replaced.created_at, now, user_id)
     elif known is None:
-        save(connection, name, event.event_id, told, now, now)
+        save(connection, name, event.event_id, told, now, now, user_id)
     else:
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
-        stored = keep(connection, name, told, evidence=[event.event_id], at=event.occurred_at, provenance=event.payload.provenance, now=now)
-        row = find(connection, name, told.pain_pattern)
+        about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance}
+        stored = keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
+        row = find(connection, name, told.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"
         _supersede(connection, name, event.event_id, row.node_id)
         return stored
@@ -124,10 +129,17 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
 
 
 def save(
-    connection: Connection, name: AgentName, node_id: UUID, experience: StoredExperience, created_at: datetime, updated_at: datetime
+    connection: Connection,
+    name: AgentName,
+    node_id: UUID,
+    experience: StoredExperience,
+    created_at: datetime,
+    updated_at: datetime,
+    user_id: str | None = None,
 ) -> None:
-    """Save the row of a problem, whose memory in force is ``node_id``."""
-    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": pattern_hash(experience.pain_pattern), "node_id": node_id}
+    """Save the row of a user's problem, whose memory in force is ``node_id``."""
+    key = pattern_hash(experience.pain_pattern, user_id)
+    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
     connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": created_at, "updated_at": updated_at})
 
 
@@ -136,12 +148,18 @@ def rename(connection: Connection, name: AgentName, node_id: UUID, experience: S
     row = _of_node(connection, name, node_id)
     assert row is not None, "under the agent's lock it stays"
     _remove(connection, name, node_id)
-    save(connection, name, node_id, experience, row.created_at, now)
+    save(connection, name, node_id, experience, row.created_at, now, user_of(connection, name, node_id))
 
 
-def find(connection: Connection, name: AgentName, problem: str) -> Row[Any] | None:
-    """The experience of a problem, locked."""
-    return connection.execute(_BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem)}).one_or_none()
+def user_of(connection: Connection, name: AgentName, node_id: UUID) -> str | None:
+    """The user of the agent whom a memory comes from."""
+    user_id: str | None = connection.execute(_USER, bind_name(name) | {"id": node_id}).scalar_one_or_none()
+    return user_id
+
+
+def find(connection: Connection, name: AgentName, problem: str, user_id: str | None = None) -> Row[Any] | None:
+    """The experience of a user's problem, locked."""
+    return connection.execute(_BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem, user_id)}).one_or_none()
 
 
 def most_used(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:

@@ -17,7 +17,7 @@ from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, Kno
 from jiyi.protocol.events import Event
 from models.conversations import experiences, follow_ups, injections
 from models.conversations.follow_ups import Extraction
-from models.memory.agents import AgentName, lock_agents
+from models.memory.agents import AgentName, bind_name, lock_agents
 from models.memory.inbox import Stored, store
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,10 @@ FACTS_COMPARED = 5_000
 INJECTED = 100
 
 
+#: (session_id, user_id): a session is one user's, whatever other users call theirs.
+Session = tuple[str, str | None]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
     """A turn as it is stored."""
@@ -38,6 +42,8 @@ class StoredTurn:
     node_id: UUID
     node_count: int
     session_id: str
+    #: In whose conversation with the agent it was said, if it has several users.
+    user_id: str | None
     message: Message
 
 
@@ -66,18 +72,18 @@ def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -
     return as_turns(connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
 
 
-def context_of(connection: Connection, name: AgentName, session_id: str, before: int) -> list[StoredTurn]:
+def context_of(connection: Connection, name: AgentName, session: Session, before: int) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
-    parameters = {"group": name[0], "agent": name[1], "session": session_id, "before": before, "limit": CONTEXT_TURNS}
+    parameters = {**bind_name(name), "session": session[0], "user": session[1], "before": before, "limit": CONTEXT_TURNS}
     return as_turns(connection.execute(_CONTEXT, parameters))[::-1]
 
 
-def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = ()) -> list[StoredFact]:
-    """What is in force of the agent's preferences and knowledge: the newest, and what is nearest to turns that have vectors.
+def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None) -> list[StoredFact]:
+    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns that have vectors.
 
     Newest first.
     """
-    parameters = {"group": name[0], "agent": name[1], "limit": KNOWN_FACTS, "turns": list(turns)}
+    parameters = {**bind_name(name), "user": user_id, "limit": KNOWN_FACTS, "turns": list(turns)}
     rows = connection.execute(_KNOWN, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
     return [
         StoredFact(row.node_id, KnownFact(content=row.description, subject=row.subject, attribute=row.predicate, single_valued=row.single))
@@ -85,9 +91,9 @@ def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] =
     ]
 
 
-def injected_lately(connection: Connection, name: AgentName) -> list[str]:
-    """Contents of memories that were put before the agent's latest answers."""
-    return list(connection.execute(_INJECTED, {"group": name[0], "agent": name[1], "limit": INJECTED}).scalars())
+def injected_lately(connection: Connection, name: AgentName, user_id: str | None) -> list[str]:
+    """Contents of memories that were put before the agent's latest answers to the user."""
+    return list(connection.execute(_INJECTED, {**bind_name(name), "user": user_id, "limit": INJECTED}).scalars())
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
@@ -109,22 +115,22 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
 
 
 def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, role, name, text and time."""
+    """Rows of id, number, session, user, role, name, text and time."""
     return [_turn(row) for row in rows]
 
 
 def _turn(row: Row[Any]) -> StoredTurn:
-    node_id, node_count, session_id, role, name, description, at = tuple(row)
+    node_id, node_count, session_id, user_id, role, name, description, at = tuple(row)
     spoken = description.removeprefix(f"{name}: ") if name != role else description
     message = Message(role=role, text=spoken, name=None if name == role else name, at=at)
-    return StoredTurn(node_id, node_count, session_id, message)
+    return StoredTurn(node_id, node_count, session_id, user_id, message)
 
 
-def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
+def sessions_of(turns: Sequence[StoredTurn]) -> dict[Session, list[StoredTurn]]:
     """Turns by session, each session's in order."""
-    sessions: dict[str, list[StoredTurn]] = {}
+    sessions: dict[Session, list[StoredTurn]] = {}
     for turn in turns:
-        sessions.setdefault(turn.session_id, []).append(turn)
+        sessions.setdefault((turn.session_id, turn.user_id), []).append(turn)
     return sessions
 
 
@@ -149,7 +155,7 @@ def store_extracted(
         _keep_memories(connection, name, session, stored, now)
         for experience in session.extraction.experiences:
             stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
-        injections.update_profile(connection, name, session.extraction.profile_signals, now)
+        injections.update_profile(connection, name, session.extraction.profile_signals, now, session.source.user_id)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
     done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
     stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects
@@ -182,20 +188,23 @@ _MOVE = text("""
     ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
 """)
 _NEW = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at
+    FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
 """)
 _CONTEXT = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at
+    FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
-      AND n.session_id = :session AND n.node_count < :before ORDER BY n.node_count DESC LIMIT :limit
+      AND n.session_id = :session AND n.user_id IS NOT DISTINCT FROM :user AND n.node_count < :before
+    ORDER BY n.node_count DESC LIMIT :limit
 """)
 _KNOWN = text("""
     WITH facts AS MATERIALIZED (
         SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
             row_number() OVER (ORDER BY n.node_count DESC) AS place
-        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
         ORDER BY n.node_count DESC LIMIT :compared
     ), near AS (
@@ -215,7 +224,7 @@ _KNOWN = text("""
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (
         SELECT unnest(node_ids) AS node_id FROM injections
-        WHERE group_id = :group AND agent_id = :agent ORDER BY injection_id DESC LIMIT :limit
+        WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user ORDER BY injection_id DESC LIMIT :limit
     ) AS i JOIN memory_nodes n USING (node_id) WHERE n.group_id = :group AND n.kind IS DISTINCT FROM 'session'
 """)
 # Under the agent's lock. Of equally old ones the one that came last stays.
@@ -226,6 +235,7 @@ _SAME_ATTRIBUTE = text("""
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
         FROM memory_nodes n JOIN memory_nodes m
             ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
+            AND m.user_id IS NOT DISTINCT FROM n.user_id
         WHERE n.group_id = :group AND n.agent_id = :agent
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
     ), last AS (SELECT node_id, created_at, place FROM these WHERE single ORDER BY place LIMIT 1)

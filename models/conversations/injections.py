@@ -18,7 +18,7 @@ from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, bind_name
 
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
@@ -31,10 +31,13 @@ _SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
 def most_important(
-    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None
+    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None, user_id: str | None = None
 ) -> list[Candidate]:
-    """What is in force by importance, then by recency, but for what was said in this session: for who asks what is known of them at all."""
-    whose = {"group": name[0], "agent": name[1], "session": session_id}
+    """What is in force and told the user, by importance, then by recency, but for what was said in this session.
+
+    For who asks what is known of them at all.
+    """
+    whose = {**bind_name(name), "session": session_id, "user": user_id}
     rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
@@ -56,6 +59,7 @@ def note(
     name: AgentName,
     *,
     session_id: str | None,
+    user_id: str | None = None,
     query: str,
     intent: str,
     tokens: int,
@@ -65,7 +69,14 @@ def note(
     """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the note's id."""
     injection_id = uuid7()
     whose = {"group": name[0], "agent": name[1]}
-    what = {"session": session_id, "query": query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens, "ids": list(node_ids)}
+    what = {
+        "session": session_id,
+        "user": user_id,
+        "query": query[:MAX_QUERY_CHARS],
+        "intent": intent,
+        "tokens": tokens,
+        "ids": list(node_ids),
+    }
     connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
     connection.execute(_DROP, {**whose, "kept": KEPT})
     reused = connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount
@@ -101,12 +112,13 @@ _IMPORTANT = text("""
     SELECT node_id, kind, description, created_at, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
       AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
+      AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)
 _KEYWORDS = text("SELECT keywords FROM industry_keywords WHERE group_id = :group ORDER BY industry")
 _NOTE = text("""
-    INSERT INTO injections (injection_id, group_id, agent_id, session_id, query, intent, tokens, node_ids, reasons)
-    VALUES (:id, :group, :agent, :session, :query, :intent, :tokens, :ids, :reasons)
+    INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons)
+    VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
 """).bindparams(bindparam("reasons", type_=JSONB))
 _DROP = text("""
     DELETE FROM injections WHERE group_id = :group AND agent_id = :agent AND injection_id <= (

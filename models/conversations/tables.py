@@ -85,6 +85,7 @@ class Injection(Base):
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)
+    user_id: Mapped[str | None] = mapped_column(Text)
     query: Mapped[str] = mapped_column(Text)
     intent: Mapped[str] = mapped_column(Text)
     tokens: Mapped[int]

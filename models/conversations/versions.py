@@ -22,7 +22,7 @@ REPLACES = "replaces"
 #: Under this name a memory lists the earlier versions of its evidence, which it was derived from.
 RESTED_ON = "rested_on"
 #: Fields of a memory that its next version keeps, unless told otherwise.
-KEPT = ("poignancy", "expires_at", "kind", "uri")
+KEPT = ("poignancy", "expires_at", "kind", "uri", "user_id", "visibility")
 #: Parts of the triple: each is kept unless the new description no longer has the words that the old one had.
 TRIPLE = ("subject", "predicate", "object")
 #: Fields that are made from the description: of another description they are made anew.
@@ -34,13 +34,15 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
 
     Raises:
         NotFound: there is no such memory.
-        InvalidRequest: it is something that was said, or is no longer in force.
+        InvalidRequest: it is something that was said, is no longer in force, or does not come from the user for whom it is updated.
     """
     known = _memory(connection, group_id, request.node_id)
     lock_agents(connection, [(group_id, known.agent_id)])
     old = _memory(connection, group_id, request.node_id)  # as it is now that nobody else changes it
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at), Stored()
+    if request.user_id not in (None, old.user_id):
+        raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"])
     if old.type == "chat" or old.kind == "session":
         raise InvalidRequest([f"node_id: {old.node_id} is what was said in a conversation, which no update changes: observe what is so"])
     if old.superseded_at is not None:
@@ -74,7 +76,7 @@ def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory) -> Ev
 
     A known importance does not count towards the next reflection a second time.
     """
-    given = request.model_dump(exclude_unset=True, exclude={"node_id", "event_id", "occurred_at"})
+    given = request.model_dump(exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"})
     kept = {name: getattr(old, name) for name in KEPT} | _still_true(old, request.description or old.description)
     if old.kind is not None:  # which attribute of somebody it tells does not depend on the words
         kept |= {"subject": old.subject, "predicate": old.predicate}

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.actions import TABLE, Declaration
-from jiyi.protocol.base import QUEUE
+from jiyi.protocol.base import QUEUE, user_of
 from jiyi.protocol.wire.signatures import KeyScope
 from models.accounts import audit
 from models.db.connection import unit_of_work
@@ -112,7 +112,7 @@ class Action(Generic[Q, R]):
         """
         assert self.function is not None, f"{self.name} is for workers"
         everything = self.whole_service or (self.across_groups and actor.operator)
-        with whole_service() if everything else narrowed_to(actor.group_id):
+        with whole_service() if everything else narrowed_to(actor.group_id, user_of(request)):
             context, result = tried_again(lambda: self._transaction(actor, request, timeout_ms))
             context.committed()
         return result

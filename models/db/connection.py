@@ -27,7 +27,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
-from models.db.scope import ROLE, confine, current, is_secured
+from models.db.scope import ROLE, Scope, confine, current, is_secured
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
@@ -157,7 +157,7 @@ def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy
 def tell_scope(connection: Connection) -> None:
     """The rest of the transaction is done for the current scope."""
     scope = current()
-    connection.exec_driver_sql(_TELL, {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": True})
+    connection.exec_driver_sql(_TELL, {**_settings_of(scope), "local": True})
 
 
 def _tell_everything(connection: Connection) -> None:
@@ -177,13 +177,12 @@ def _tell_session(connection: Connection) -> None:
     if connection.info.get(_TOLD) == scope:
         return
     connection.info.pop(_TOLD, None)  # if the next line fails, nobody knows
-    parameters = {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": False}
-    driver(connection).execute(_TELL, parameters)
+    driver(connection).execute(_TELL, {**_settings_of(scope), "local": False})
     connection.info[_TOLD] = scope
 
 
-def _switch(on: bool) -> str:
-    return "on" if on else "off"
+def _settings_of(scope: Scope) -> dict[str, Any]:
+    return {"groups": list(scope.groups), "whole": "on" if scope.whole_service else "off", "user": scope.user or ""}
 
 
 @contextmanager
@@ -243,7 +242,7 @@ _SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.
 _READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
 _TELL = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
-        set_config('jiyi.whole_service', %(whole)s, %(local)s)
+        set_config('jiyi.whole_service', %(whole)s, %(local)s), set_config('jiyi.user', %(user)s, %(local)s)
 """
 _TELL_SETTINGS = """
     SELECT set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)

@@ -35,25 +35,26 @@ _REVOKES = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """``groups`` may be seen; or everything, with ``whole_service``."""
+    """``groups`` may be seen; or everything, with ``whole_service``. For a ``user`` less: nothing that only another user is told."""
 
     groups: tuple[str, ...] = ()
     whole_service: bool = False
+    user: str | None = None
 
 
 def current() -> Scope:
     return _scope.get()
 
 
-def for_groups(*group_ids: str) -> AbstractContextManager[None]:
-    """What is done within is done for these groups alone."""
-    return within(Scope(groups=tuple(sorted(set(group_ids)))))
+def for_groups(*group_ids: str, user: str | None = None) -> AbstractContextManager[None]:
+    """What is done within is done for these groups alone, and for this user."""
+    return within(Scope(groups=tuple(sorted(set(group_ids))), user=user))
 
 
-def narrowed_to(group_id: str) -> AbstractContextManager[None]:
-    """What is done within is done for this group; if the current scope has other groups only, for those: it is never widened."""
+def narrowed_to(group_id: str, user: str | None = None) -> AbstractContextManager[None]:
+    """What is done within is done for this group and user; if the current scope has others only, for those: it is never widened."""
     begun = current()
-    return within(begun) if begun.groups and group_id not in begun.groups else for_groups(group_id)
+    return within(begun) if begun.groups and group_id not in begun.groups else for_groups(group_id, user=begun.user or user)
 
 
 def whole_service() -> AbstractContextManager[None]:
@@ -148,6 +149,16 @@ def is_secured(connection: psycopg.Connection) -> bool:
 def isolate(table: str) -> list[str]:
     """What puts a table with a ``group_id`` under row-level security, for its migration. NULL is the whole service's."""
     return [f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})"]
+
+
+def hide_from_others(table: str, condition: str) -> str:
+    """What hides from a user, where work is done for one, the rows of a table that do not fulfil ``condition``, for its migration.
+
+    ``{user}`` in the condition is the user for whom work is done.
+    """
+    asked = "(SELECT current_setting('jiyi.user', true))"
+    shown = f"coalesce({asked}, '') = '' OR {condition.format(user=asked)}"
+    return f"CREATE POLICY people ON {table} AS RESTRICTIVE USING ({shown}) WITH CHECK ({shown})"
 
 
 _NOBODY = Scope()

@@ -78,7 +78,7 @@ SCRUBBED: tuple[Scrubbed, ...] = (
     ),
 )
 SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
-    ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
+    ("injections", "injection_id::text", "query, session_id, user_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
     (
         "session_prompts",
         "agent_id || '/' || session_id",

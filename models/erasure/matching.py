@@ -183,7 +183,7 @@ _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AN
 # No name is found across the character chr(1).
 _NODES = text("""
     SELECT node_id, agent_id, node_count, concat_ws(chr(1), agent_id, session_id, subject, predicate, object, description,
-        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text, uri, abstract, overview) AS content
+        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text, uri, abstract, overview, user_id) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
 """)

@@ -18,7 +18,7 @@ from engine.growth.pains import Offer, most_alike
 from jiyi.protocol.conversations import uri_of
 from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
 from models.conversations import experiences, extractions
-from models.conversations.extractions import StoredTurn
+from models.conversations.extractions import Session, StoredTurn
 from models.db.base import EMPTY_LIST
 from models.db.rows import columns, equal_if_given, fetch, fetch_one
 from models.growth import tables, work
@@ -213,13 +213,14 @@ def confirm_proposal(
     experience = StoredExperience(pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED)
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
-    stored = experiences.keep(connection, name, experience, evidence=evidence, at=now, provenance=provenance, now=now)
+    user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
+    stored = experiences.keep(connection, name, experience, evidence=evidence, at=now, provenance=provenance, now=now, user_id=user_id)
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
     stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)
-    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary).hex())
+    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary, user_id).hex())
 
 
 _PROPOSAL, _PAIN, _STEP = tables.Proposal, tables.PainPoint, tables.ProposalStep
@@ -251,6 +252,7 @@ _DECIDE = text("""
     UPDATE proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp()
     WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
 """)
+_TOLD_BY = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _TURNS_BEFORE = text("SELECT max(turns) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
 
 
@@ -264,7 +266,7 @@ class NewTurns:
 
     seen: int
     turns: list[StoredTurn]
-    context: dict[str, list[StoredTurn]]
+    context: dict[Session, list[StoredTurn]]
 
 
 def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
@@ -273,8 +275,8 @@ def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
     end = extractions.cursor(connection, name)
     turns = [turn for turn in extractions.new_turns(connection, name, seen, limit) if turn.node_count <= end]
     context = {
-        session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
-        for session_id, of_session in extractions.sessions_of(turns).items()
+        session: extractions.context_of(connection, name, session, of_session[0].node_count)
+        for session, of_session in extractions.sessions_of(turns).items()
     }
     return NewTurns(seen, turns, context)
 
@@ -312,7 +314,7 @@ _ANSWERS = text("""
     CROSS JOIN LATERAL (
         SELECT m.description, m.provenance ->> 'role' AS role FROM memory_nodes m
         WHERE m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind = 'session' AND m.session_id = n.session_id
-          AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
+          AND m.user_id IS NOT DISTINCT FROM n.user_id AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
     ) AS a
     WHERE e.group_id = :group AND e.pain_id = :pain AND a.role = 'assistant' ORDER BY e.said_at DESC LIMIT :limit
 """)

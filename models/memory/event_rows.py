@@ -26,8 +26,8 @@ from models.memory.tables import MemoryNode
 
 #: Most memories have neither evidence nor provenance.
 _EMPTY_LIST, EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
-#: Subject, predicate, object.
-Triple = tuple[str | None, str | None, str | None]
+#: Subject, predicate, object, user.
+Triple = tuple[str | None, str | None, str | None, str | None]
 
 
 class EventRow(NamedTuple):
@@ -233,7 +233,7 @@ def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
     triples: dict[AgentName, deque[tuple[Triple, UUID]]] = {name: deque() for name in most}
     parameters = {"groups": [name[0] for name in most], "agents": [name[1] for name in most], "counts": list(most.values())}
     for row in connection.execute(_LATEST, parameters):
-        triples[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object), row.node_id))
+        triples[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object, row.user_id), row.node_id))
     return triples
 
 
@@ -277,7 +277,7 @@ _TWINS = text("""
     ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
 """)
 _LATEST = text("""
-    SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object
+    SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object, n.user_id
     FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:counts AS int[])) AS w(group_id, agent_id, wanted)
     CROSS JOIN LATERAL (
         SELECT * FROM memory_nodes m WHERE m.group_id = w.group_id AND m.agent_id = w.agent_id AND m.type = 'event'

@@ -284,7 +284,7 @@ class _Batch:
         if seen.uri is not None:
             there = self.addressed.setdefault((*name, seen.uri, ready.content_hash), ready.node_id)
             return None if there == ready.node_id else there
-        triple = (seen.subject, seen.predicate, seen.object)
+        triple = (seen.subject, seen.predicate, seen.object, seen.user_id)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
             repeated = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)

@@ -201,6 +201,8 @@ class MemoryFilter:
     agent_id: str | None = None
     types: Sequence[str] = ()
     session_id: str | None = None
+    #: Only what comes from this user.
+    user_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     importance: float | None = None
@@ -242,6 +244,8 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.type.in_(wanted.types)
     if wanted.session_id is not None:
         yield node.session_id == wanted.session_id
+    if wanted.user_id is not None:
+        yield node.user_id == wanted.user_id
     if wanted.created_from is not None:
         yield node.created_at >= wanted.created_from
     if wanted.created_to is not None:

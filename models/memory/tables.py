@@ -81,6 +81,7 @@ class MemoryNode(Base):
         CheckConstraint("type IN ('event', 'thought', 'chat')", name="type"),
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
         CheckConstraint("kind IN ('preference', 'knowledge', 'experience', 'session')", name="kind"),
+        CheckConstraint("visibility IN ('user', 'agent')", name="visibility"),
         Index(None, "group_id", "agent_id", "node_count", unique=True),
         Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
         Index(None, "group_id", "agent_id", "content_hash"),
@@ -108,6 +109,14 @@ class MemoryNode(Base):
         ),
         Index("memory_nodes_turns_idx", "group_id", "agent_id", "node_count", postgresql_where=text("kind = 'session'")),
         Index("memory_nodes_superseded_by_idx", "group_id", "superseded_by", postgresql_where=text("superseded_by IS NOT NULL")),
+        Index("memory_nodes_people_idx", "group_id", "agent_id", "user_id", "node_count", postgresql_where=text("user_id IS NOT NULL")),
+        Index(
+            "memory_nodes_shared_idx",
+            "group_id",
+            "agent_id",
+            "node_count",
+            postgresql_where=text("large AND (user_id IS NULL OR visibility = 'agent')"),
+        ),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
 
@@ -133,6 +142,7 @@ class MemoryNode(Base):
     description: Mapped[str] = mapped_column(Text)
     embedding_key: Mapped[str] = mapped_column(Text)
     key_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: Of the normalised description, and of whose it is (``engine.memory.Derived``).
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
     #: As they were given, and lower-cased for look-ups.
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
@@ -154,6 +164,9 @@ class MemoryNode(Base):
     #: The newer memory that replaces or contradicts it (NULL once that is erased), and when that was said; of a turn: something said in it.
     superseded_by: Mapped[UUID | None]
     superseded_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Which of the people whom the agent talks with it comes from, and who is told it (NULL: that user alone; if there is none, all).
+    user_id: Mapped[str | None] = mapped_column(Text)
+    visibility: Mapped[str | None] = mapped_column(Text)
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)

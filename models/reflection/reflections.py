@@ -95,12 +95,18 @@ def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, 
     statement = _LATEST_ACCESSED if mode == "stanford" else _LATEST
     parameters = {"group": group_id, "agent": agent_id, "count": count, "now": now}
     rows = connection.execute(statement, parameters).all()
-    return [Statement(row.node_id, row.embedding_key) for row in reversed(rows)]
+    return [Statement(row.node_id, row.embedding_key, user_id=row.told) for row in reversed(rows)]
 
 
-def already_thought(connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]) -> set[str]:
-    """Those of some texts that a thought of the agent's, not archived, says word for word."""
-    return set(connection.execute(_ALREADY_THOUGHT, {"group": group_id, "agent": agent_id, "texts": list(texts)}).scalars())
+def users_told(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """Those of some memories that one user alone is told, with that user."""
+    return {row.node_id: row.user_id for row in connection.execute(_USERS_TOLD, {"group": group_id, "ids": list(node_ids)})}
+
+
+def already_thought(connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]) -> set[tuple[str, str | None]]:
+    """Those of some texts that a thought of the agent's, not archived, says word for word, with the user who is told it."""
+    rows = connection.execute(_ALREADY_THOUGHT, {"group": group_id, "agent": agent_id, "texts": list(texts)})
+    return {(row.description, row.user_id) for row in rows}
 
 
 def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: float, limit: int) -> list[tuple[UUID, str, str]]:
@@ -123,6 +129,7 @@ class EndedSession:
     occurred_at: datetime
     partner: str | None
     chat_ids: list[UUID]
+    user_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,8 @@ def find_ended(connection: Connection, event_id: UUID) -> EndedSession | None:
     if row is None:
         return None
     chat_ids = [UUID(chat_id) for chat_id in row.payload.get("chat_ids", [])]
-    return EndedSession(row.group_id, row.agent_id, row.session_id, row.occurred_at, row.payload.get("partner"), chat_ids)
+    partner, user_id = row.payload.get("partner"), row.payload.get("user_id")
+    return EndedSession(row.group_id, row.agent_id, row.session_id, row.occurred_at, partner, chat_ids, user_id)
 
 
 def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
@@ -150,7 +158,8 @@ def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
     if ending.chat_ids:
         rows = connection.execute(_NAMED, {**parameters, "ids": ending.chat_ids}).all()
     else:
-        chats = connection.execute(_OF_SESSION, {**parameters, "session": ending.session_id, "limit": MAX_CHATS}).all()
+        session = {"session": ending.session_id, "user": ending.user_id, "limit": MAX_CHATS}
+        chats = connection.execute(_OF_SESSION, parameters | session).all()
         rows = [row for row in reversed(chats) if ending.partner is None or ending.partner in _people(row)]
     chat_ids = [row.node_id for row in rows]
     utterances = [pair for row in rows for pair in _utterances(row)]
@@ -214,19 +223,24 @@ _CLOCK = text("""
     ) AS last
 """)
 _LATEST = text("""
-    SELECT node_id, embedding_key FROM memory_nodes
+    SELECT node_id, embedding_key, CASE WHEN visibility IS DISTINCT FROM 'agent' THEN user_id END AS told FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle AND archived_at IS NULL
       AND kind IS DISTINCT FROM 'session' AND superseded_at IS NULL
       AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY node_count DESC LIMIT :count
 """)
+_USERS_TOLD = text("""
+    SELECT node_id, user_id FROM memory_nodes
+    WHERE group_id = :group AND node_id = ANY(:ids) AND user_id IS NOT NULL AND visibility IS DISTINCT FROM 'agent'
+""")
 _ALREADY_THOUGHT = text("""
-    SELECT description FROM memory_nodes
+    SELECT description, user_id FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND archived_at IS NULL AND description = ANY(:texts)
 """)
 # The original's order, backwards: retrieve.py sorts by last access, events before thoughts, the newest first.
 _LATEST_ACCESSED = text("""
-    SELECT n.node_id, n.embedding_key FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+    SELECT n.node_id, n.embedding_key, CASE WHEN n.visibility IS DISTINCT FROM 'agent' THEN n.user_id END AS told
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
       AND n.kind IS DISTINCT FROM 'session' AND n.superseded_at IS NULL
@@ -251,6 +265,7 @@ _NAMED = text("""
 _OF_SESSION = text("""
     SELECT node_id, subject, object, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND session_id = :session
+      AND user_id IS NOT DISTINCT FROM :user
     ORDER BY type_count DESC LIMIT :limit
 """)
 

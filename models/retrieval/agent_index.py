@@ -79,7 +79,10 @@ _COLUMNS = {
 
 
 class IndexKey(NamedTuple):
-    """What an index is of. A tuple, because it is looked up a dozen times a retrieval."""
+    """What an index is of. A tuple, because it is looked up a dozen times a retrieval.
+
+    For each user an index of their own: what others said in private has no part in how theirs is scored.
+    """
 
     group_id: str
     agent_id: str
@@ -88,6 +91,8 @@ class IndexKey(NamedTuple):
     dimensions: int
     #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the others.
     archived: bool = False
+    #: It has what this user is told; for None what all are told.
+    user_id: str | None = None
 
 
 class AgentIndex:
@@ -142,6 +147,10 @@ class AgentIndex:
         return self.columns.size
 
     @property
+    def _whose(self) -> index_rows.Whose:
+        return index_rows.Whose(self.key.group_id, self.key.agent_id, self.key.model, self.key.user_id)
+
+    @property
     def complete(self) -> bool:
         """Whether it has all of the agent's memories."""
         return self._statistics is None
@@ -172,7 +181,10 @@ class AgentIndex:
         ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of their own.
         """
         if not self._horizon:
-            self._read_all(connection, 0 if seen is None else seen.node_count)
+            if seen is not None and seen.large and self.key.user_id is not None:
+                self._take([index_rows.told_rows(connection, self._whose, archived=self.key.archived)])
+            else:
+                self._read_all(connection, 0 if seen is None else seen.node_count)
         elif seen is None or seen.changed_xid >= self._horizon:
             self._read_changed(connection)
         else:
@@ -181,19 +193,17 @@ class AgentIndex:
 
     def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
         """Take in some of the agent's rows, once, as they are now."""
-        key = self.key
-        self._take([index_rows.named_rows(connection, key.group_id, key.agent_id, key.model, node_ids)])
+        self._take([index_rows.named_rows(connection, self._whose, node_ids)])
         self._read_accesses(connection)
 
     def _read_all(self, connection: Connection, expected: int) -> None:
         """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
-        key = self.key
-        self.columns.reserve(expected)
-        self._take(index_rows.all_rows(connection, key.group_id, key.agent_id, key.model, archived=key.archived, expected=expected))
+        self.columns.reserve(0 if self.key.user_id is not None else expected)
+        self._take(index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected))
 
     def _read_changed(self, connection: Connection) -> None:
         key = self.key
-        rows = index_rows.changed_rows(connection, key.group_id, key.agent_id, key.model, self._horizon)
+        rows = index_rows.changed_rows(connection, self._whose, self._horizon)
         known = self._positions(rows)
         # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the archive.
         here, archived = known >= 0, rows.numbers["archived"] & (not key.archived)
@@ -218,8 +228,7 @@ class AgentIndex:
 
     def _catch_up(self, connection: Connection) -> None:
         """Take over the access times that the database knows; none moves back."""
-        key = self.key
-        node_ids, times = index_rows.access_times(connection, key.group_id, key.agent_id, archived=key.archived)
+        node_ids, times = index_rows.access_times(connection, self._whose, archived=self.key.archived)
         rows = np.fromiter((self._row_of.get(node_id, -1) for node_id in node_ids), np.intp, len(node_ids))
         rows, times = rows[rows >= 0], times[rows >= 0]
         last = self.columns["last_accessed"]
@@ -420,6 +429,7 @@ class Described:
             fields["created_at"].timestamp(),
             fields["subject"],
             frozenset(UUID(node_id) for node_id in evidence),
+            fields["user_id"],
         )
         return cls(xid, fields, shown)
 

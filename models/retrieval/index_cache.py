@@ -44,6 +44,13 @@ def index_of(key: IndexKey) -> AgentIndex:
         return index
 
 
+def has(key: IndexKey) -> bool:
+    """Whether there is an index of it that has something."""
+    with _lock:
+        index = _indexes.get(key)
+        return index is not None and index.size > 0
+
+
 def used(index: AgentIndex) -> None:
     """It was read from, and may have grown by that."""
     with _lock:

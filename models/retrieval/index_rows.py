@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, compress
-from typing import Any, get_args
+from typing import Any, LiteralString, NamedTuple, get_args
 from uuid import UUID
 
 import numpy as np
@@ -125,7 +125,20 @@ class IndexRows:
         return fits, np.frombuffer(b"".join(those), record)["values"]
 
 
-def all_rows(connection: Connection, group: str, agent: str, model: str, *, archived: bool, expected: int) -> Iterator[IndexRows]:
+class Whose(NamedTuple):
+    """Which memories: an agent's, with the vectors of a model, as far as the user is told them; without a user what all are told."""
+
+    group: str
+    agent: str
+    model: str
+    user: str | None = None
+
+
+#: What a user is told; with NULL, what all are told. The same as the policy ``people`` (migration 0027).
+TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user)s)"
+
+
+def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int) -> Iterator[IndexRows]:
     """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one part. ``archived`` ones, too.
 
     ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
@@ -135,7 +148,7 @@ def all_rows(connection: Connection, group: str, agent: str, model: str, *, arch
     def ask(after: int) -> psycopg.Cursor[Any]:
         rest = max(-(-(expected - after) // TOGETHER), 1)
         these = {"archived": archived, "after": after, "count": min(rest, AT_ONCE // TOGETHER), "last": rest - 1}
-        return _ask(connection, _ALL, group, agent, model, **these)
+        return _ask(connection, _ALL, whose, **these)
 
     starts = range(0, max(expected, 1), AT_ONCE)
     one_trip = len(starts) == 1 or is_pooled()  # not every PgBouncer knows how to do otherwise
@@ -153,32 +166,44 @@ def lists_of(packed: Sequence[str]) -> Iterator[list[str]]:
     return chain.from_iterable(map(from_json, packed))
 
 
-def changed_rows(connection: Connection, group: str, agent: str, model: str, since: int) -> IndexRows:
+def changed_rows(connection: Connection, whose: Whose, since: int) -> IndexRows:
     """Those that transactions changed from ``since`` on, also archived ones."""
-    return _read(connection, _CHANGED, group, agent, model, since=since)
+    return _read(connection, _CHANGED, whose, since=since)
 
 
-def named_rows(connection: Connection, group: str, agent: str, model: str, node_ids: Sequence[UUID]) -> IndexRows:
-    return _read(connection, _NAMED, group, agent, model, ids=list(node_ids))
+def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID]) -> IndexRows:
+    return _read(connection, _NAMED, whose, ids=list(node_ids))
 
 
-def access_times(connection: Connection, group: str, agent: str, *, archived: bool) -> tuple[list[bytes], Floats]:
+def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> IndexRows:
+    """All that the user of a large agent is told, of whom there are few rows among many; see :func:`few_told`."""
+    return _read(connection, _TOLD, whose, archived=archived)
+
+
+def few_told(connection: Connection, whose: Whose, most: int) -> bool:
+    """Whether the user of a large agent is told at most so many memories."""
+    with driver(connection).cursor(binary=True) as cursor:
+        row = cursor.execute(_COUNT, {**whose._asdict(), "limit": most + 1}).fetchone()
+    assert row is not None  # an aggregate
+    return bool(row[0] <= most)
+
+
+def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tuple[list[bytes], Floats]:
     """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived`` ones, too."""
     with driver(connection).cursor(binary=True) as cursor:
-        packed = cursor.execute(_ACCESS_TIMES, {"group": group, "agent": agent, "archived": archived}).fetchone()
+        packed = cursor.execute(_ACCESS_TIMES, {**whose._asdict(), "archived": archived}).fetchone()
     assert packed is not None  # an aggregate
     (_, _, id_type), (_, _, time_type) = _PACKED["node_id"], _PACKED["last_accessed"]
     node_ids, times = packed
     return np.frombuffer(node_ids or b"", id_type).tolist(), _seconds(np.frombuffer(times or b"", time_type))
 
 
-def _read(connection: Connection, query: sql.Composed, group: str, agent: str, model: str, **parameters: Any) -> IndexRows:
-    return _rows_of(_ask(connection, query, group, agent, model, **parameters))
+def _read(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> IndexRows:
+    return _rows_of(_ask(connection, query, whose, **parameters))
 
 
-def _ask(connection: Connection, query: sql.Composed, group: str, agent: str, model: str, **parameters: Any) -> psycopg.Cursor[Any]:
-    cursor = driver(connection).cursor(binary=True)
-    return cursor.execute(query, {"group": group, "agent": agent, "model": model, **parameters})
+def _ask(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> psycopg.Cursor[Any]:
+    return driver(connection).cursor(binary=True).execute(query, {**whose._asdict(), **parameters})
 
 
 def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
@@ -253,7 +278,7 @@ _QUERY = sql.SQL(
                 coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS vector
             FROM memory_nodes n LEFT JOIN next_vectors v
                 ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
-            WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
+            WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND
     """  # noqa: S608 – our own names; values are parameters
     "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count ) rows"
 )
@@ -265,10 +290,16 @@ _BOUNDS = sql.SQL("""
 _ALL = sql.SQL("""
     SELECT rows.* FROM generate_series(0, {parts} - 1) AS part, LATERAL ({rows}) AS rows WHERE part < %(count)s
 """).format(parts=AT_ONCE // TOGETHER, rows=_QUERY.format(_BOUNDS))
-_ACCESS_TIMES = sql.SQL("""
+_ACCESS_TIMES = sql.SQL(f"""
     SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
-    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND (%(archived)s OR n.archived_at IS NULL)
-""")
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR n.archived_at IS NULL)
+""")  # noqa: S608 – as above
 _CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
 _NAMED = _QUERY.format(sql.SQL("n.node_id = ANY(%(ids)s)"))
+_TOLD = _QUERY.format(sql.SQL("n.large AND (%(archived)s OR n.archived_at IS NULL)"))
+_COUNT = sql.SQL(f"""
+    SELECT count(*) FROM (
+        SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {TOLD} LIMIT %(limit)s
+    ) told
+""")  # noqa: S608 – as above

@@ -25,6 +25,7 @@ from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
+from models.retrieval.index_rows import TOLD
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
 NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 200, 200
@@ -179,9 +180,11 @@ class _Search:
 def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
     """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
     parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types, "kinds": filters.kinds}
+    parameters["user"] = key.user_id
     conditions: list[LiteralString] = [
         "n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND n.type = ANY(%(types)s) AND NOT n.is_idle",
         "coalesce(n.kind, 'memory') = ANY(%(kinds)s)",
+        TOLD,
     ]
     optional: list[tuple[LiteralString, str, Any]] = [
         ("n.created_at >= %(after)s", "after", filters.created_after),

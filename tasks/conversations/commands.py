@@ -57,7 +57,13 @@ def search(actor: Actor, request: SearchOptions) -> Entries:
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
     least = request.min_importance or 0
     matches = _matches(
-        actor.group_id, request.agent_id, request.query, kinds, request.limit, lambda entry: (entry.importance or 0) >= least
+        actor.group_id,
+        request.agent_id,
+        request.user_id,
+        request.query,
+        kinds,
+        request.limit,
+        lambda entry: (entry.importance or 0) >= least,
     )
     return Entries(memories=matches)
 
@@ -71,24 +77,24 @@ def find(actor: Actor, request: FindOptions) -> Entries:
     def below(entry: MemoryEntry) -> bool:
         return parse_uri(entry.uri).path[: len(place.path)] == place.path
 
-    return Entries(memories=_matches(actor.group_id, place.agent_id, request.query, kinds, request.limit, below))
+    return Entries(memories=_matches(actor.group_id, place.agent_id, request.user_id, request.query, kinds, request.limit, below))
 
 
 @implements(find_experiences)
 def find_experiences_like(actor: Actor, request: FindExperiences) -> Experiences:
     """Safe to repeat because accesses only move forward."""
-    found = _matches(actor.group_id, request.agent_id, request.problem, ["experience"], request.limit, lambda _entry: True)
+    found = _matches(actor.group_id, request.agent_id, request.user_id, request.problem, ["experience"], request.limit, lambda _entry: True)
     with unit_of_work() as connection:
         return Experiences(rows=experiences.shown(connection, actor.group_id, [entry.id for entry in found]))
 
 
 def _matches(
-    group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int, wanted: Callable[[MemoryEntry], bool]
+    group_id: str, agent_id: str, user_id: str | None, query: str, kinds: Sequence[Kind], limit: int, wanted: Callable[[MemoryEntry], bool]
 ) -> list[MemoryEntry]:
     """The best of an agent's memories in force that are wanted, as many as there are up to ``limit``; they count as accessed."""
     pool = limit
     while True:
-        retrieved = _retrieved(group_id, agent_id, query, kinds, pool)
+        retrieved = _retrieved(group_id, agent_id, user_id, query, kinds, pool)
         matches = [entry for entry in retrieved if wanted(entry)][:limit]
         if len(matches) == limit or len(retrieved) < pool:
             break
@@ -97,10 +103,16 @@ def _matches(
     return matches
 
 
-def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> list[MemoryEntry]:
+def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, kinds: Sequence[Kind], limit: int) -> list[MemoryEntry]:
     """Memories in force of one agent, the best first."""
     request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
-        group_id=group_id, agent_id=agent_id, focal_texts=[query], top_k=limit, touch=False, filters=Filters(kinds=list(kinds))
+        group_id=group_id,
+        agent_id=agent_id,
+        user_id=user_id,
+        focal_texts=[query],
+        top_k=limit,
+        touch=False,
+        filters=Filters(kinds=list(kinds)),
     )
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it

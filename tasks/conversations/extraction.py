@@ -20,7 +20,7 @@ from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 from models.conversations import entries, extraction_schedule, extractions
 from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES
-from models.conversations.extractions import Extracted, StoredFact, StoredTurn
+from models.conversations.extractions import Extracted, Session, StoredFact, StoredTurn
 from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName
@@ -42,9 +42,10 @@ class _Look:
     name: AgentName
     seen: int
     turns: list[StoredTurn]
-    context: dict[str, list[StoredTurn]]
-    known: list[StoredFact]
-    injected: list[str]
+    context: dict[Session, list[StoredTurn]]
+    #: What is known of each of the users, and was put before the agent's latest answers to them.
+    known: dict[str | None, list[StoredFact]]
+    injected: dict[str | None, list[str]]
 
 
 @work_task(EXTRACT, batch=1, time_limit=EXTRACTION_TIME_LIMIT)
@@ -59,7 +60,7 @@ def extract(batch: Batch) -> None:
         if look is None:
             with batch.finish():
                 continue
-        extracted = [_asked(batch, look, session_id, turns) for session_id, turns in extractions.sessions_of(look.turns).items()]
+        extracted = [_asked(batch, look, session, turns) for session, turns in extractions.sessions_of(look.turns).items()]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
@@ -80,16 +81,23 @@ def _look(agent_key: UUID) -> _Look | None:
         seen = extractions.cursor(connection, name)
         turns = extractions.new_turns(connection, name, seen, EXTRACT_MAX_MESSAGES)
         context = {
-            session_id: extractions.context_of(connection, name, session_id, of_session[0].node_count)
-            for session_id, of_session in extractions.sessions_of(turns).items()
+            session: extractions.context_of(connection, name, session, of_session[0].node_count)
+            for session, of_session in extractions.sessions_of(turns).items()
         }
-        user_turns = [turn.node_id for turn in turns if turn.message.role == "user"]
-        known = extractions.known_facts(connection, name, user_turns)
-        return _Look(name, seen, turns, context, known, extractions.injected_lately(connection, name))
+        users = {turn.user_id for turn in turns}
+        known = {
+            user: extractions.known_facts(connection, name, [turn.node_id for turn in turns if _says(turn, user)], user) for user in users
+        }
+        injected = {user: extractions.injected_lately(connection, name, user) for user in users}
+        return _Look(name, seen, turns, context, known, injected)
 
 
-def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) -> Extracted:
-    before = look.context[session_id]
+def _says(turn: StoredTurn, user: str | None) -> bool:
+    return turn.message.role == "user" and turn.user_id == user
+
+
+def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn]) -> Extracted:
+    before, known, (session_id, user_id) = look.context[session], look.known[session[1]], session
     messages = [turn.message for turn in (*before, *turns)]
     group_id, agent_id = look.name
     question = Extraction(
@@ -98,13 +106,13 @@ def _asked(batch: Batch, look: _Look, session_id: str, turns: list[StoredTurn]) 
         language=language_of("\n".join(turn.message.text for turn in turns)),
         messages=messages,
         since=len(before),
-        known=[fact.fact for fact in look.known],
+        known=[fact.fact for fact in known],
     )
     extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
-    source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback)
-    kept = worth_keeping(extraction, look.injected, get_settings().extract_least_importance)
-    return Extracted(source, kept, [fact.node_id for fact in look.known])
+    source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback, user_id)
+    kept = worth_keeping(extraction, look.injected[user_id], get_settings().extract_least_importance)
+    return Extracted(source, kept, [fact.node_id for fact in known])
 
 
 def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:

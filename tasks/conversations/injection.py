@@ -134,7 +134,7 @@ def _kept(name: AgentName, request: ContextRequest, prepared: Prepared, recalled
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
-            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id)
+            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id, request.user_id)
         retrieved = _retrieved(name, request, analysis, now)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
@@ -143,7 +143,7 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, n
     retrieved = _retrieved(name, request, analysis, now)
     if analysis.weak_identity and len(retrieved) < FEW_RESULTS:
         with unit_of_work() as connection:
-            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id)
+            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
     return _once(retrieved)
 
 
@@ -152,6 +152,7 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
         agent_id=name[1],
+        user_id=request.user_id,
         focal_texts=texts,
         top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
         now=now,
@@ -227,6 +228,7 @@ def _note(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, ren
             connection,
             name,
             session_id=request.session_id,
+            user_id=request.user_id,
             query=request.query,
             intent=analysis.intent,
             tokens=rendered.tokens,

@@ -28,7 +28,7 @@ from redis.client import Pipeline
 from engine.operations import deadline
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import JsonMapping, user_of
 from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
 from jiyi.protocol.wire.calls import NOBODY, REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.protocol.wire.signatures import AT_HEADER, ID, KEY_HEADER, SERVICE, SIGNATURE_HEADER, KeyScope, call_signature, service_call_key
@@ -38,7 +38,7 @@ from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.errors import outage, refused_value
-from models.db.scope import Scope, within
+from models.db.scope import Scope, for_groups, within
 from models.db.valkey import valkey
 from models.operations import meters
 
@@ -185,7 +185,7 @@ def reply_to(
 
 def _scoped(function: Callable[[M], Any], asked: M) -> Any:
     group_id = getattr(asked, "group_id", None)
-    with within(Scope() if group_id is None else Scope((group_id,))):
+    with within(Scope()) if group_id is None else for_groups(group_id, user=user_of(asked)):
         return function(asked)
 
 

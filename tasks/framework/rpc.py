@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from engine import subjects
 from engine.subjects import Subject
 from jiyi.protocol.actions import ALIASES_OF
-from jiyi.protocol.base import JsonMapping, Name
+from jiyi.protocol.base import JsonMapping, Name, user_of
 from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action, Actor
@@ -56,7 +56,7 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
     """Make a function of who asks, and what, a Celery task: it answers whoever may, in the scope of the group they ask for."""
 
     def in_scope(actor: Actor, asked: Q) -> R:
-        with for_groups(actor.group_id):
+        with for_groups(actor.group_id, user=user_of(asked)):
             return perform(actor, asked)
 
     @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)

@@ -21,7 +21,7 @@ from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
 from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
-from models.conversations.extractions import StoredTurn
+from models.conversations.extractions import Session, StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import pains
 from models.growth.pains import NewTurns, PainReport
@@ -60,9 +60,7 @@ def merge_pains(batch: Batch) -> None:
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
-        answers = [
-            _ask(batch, name, look, session_id, of_session) for session_id, of_session in extractions.sessions_of(look.turns).items()
-        ]
+        answers = [_ask(batch, name, look, session, of_session) for session, of_session in extractions.sessions_of(look.turns).items()]
         stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
             if not owed:
@@ -70,7 +68,7 @@ def merge_pains(batch: Batch) -> None:
             lock_agents(connection, [name])
             if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
                 for answer in answers:
-                    owed_more |= _merge(connection, name, *answer)
+                    owed_more |= _merge(connection, name, *answer[1:])
                     stored.add(_confirm(connection, name, *answer))
             if pains.is_behind(connection, name):
                 batch.again.append(agent_key)
@@ -103,8 +101,8 @@ def solve_pain(batch: Batch) -> None:
                 pains.add_proposal(connection, name, pain, solution, f"{model} {signature(question, question.language)}")
 
 
-def _ask(batch: Batch, name: AgentName, look: NewTurns, session_id: str, new: list[StoredTurn]) -> _Asked:
-    before = look.context[session_id]
+def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn]) -> _Asked:
+    before = look.context[session]
     every = [*before, *new]
     messages = [turn.message for turn in every]
     language = language_of("\n".join(turn.message.text for turn in new))
@@ -125,7 +123,7 @@ def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
         return Rules().ask(question), Rules.model
 
 
-def _merge(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> bool:
+def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> bool:
     """Whether a proposal is owed now."""
     owes = False
     for pain_found in answer.pains:
@@ -135,7 +133,7 @@ def _merge(connection: Connection, name: AgentName, messages: list[Message], eve
             quote=pain_found.summary,
             said_at=turn.message.at or datetime.now(UTC),
             session_id=turn.session_id,
-            user_id=messages[pain_found.turn].name,
+            user_id=turn.user_id or turn.message.name,
         )
         pain = pains.merge_pain(connection, name, pain_found, report)
         if pains.wants_proposal(connection, name[0], pain):

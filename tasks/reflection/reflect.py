@@ -153,14 +153,19 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
         result = Reflection([], [])
-        if statements:
-            result = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
+        for user_id, of_user in reflection.by_user(statements).items():
+            thought_of = reflection.reflect(name[1], of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original)
+            result.focal_points.extend(thought_of.focal_points)
+            result.thoughts.extend(thought_of.thoughts)
         for look in looks:
             result.thoughts.extend(look.ask(llm))
+        with unit_of_work() as connection:
+            users = reflections.users_told(connection, name[0], [node_id for thought in result.thoughts for node_id in thought.evidence])
+            known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
+        thoughts = reflection.told(result.thoughts, users)
         if not whose.original:
-            with unit_of_work() as connection:
-                known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
-            result = Reflection(result.focal_points, [thought for thought in result.thoughts if thought.description not in known])
+            thoughts = [thought for thought in thoughts if (thought.description, thought.user_id) not in known]
+        result = Reflection(result.focal_points, thoughts)
         events = events_of(result.thoughts, whose.origin(begun, llm))
     nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
@@ -197,6 +202,8 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
             thoughts = reflection.reflect_on_conversation(
                 ended.agent_id, transcript.chat_ids, transcript.utterances, llm, original=whose.original
             )
+        with unit_of_work() as connection:
+            thoughts = reflection.told(thoughts, reflections.users_told(connection, name[0], transcript.chat_ids))
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
     with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
         kept = store(connection, events)
@@ -213,12 +220,19 @@ def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
     return (agents.agent_settings(connection, *name) or AgentSettings()).over(get_settings())
 
 
-def _retrieval(whose: Reflector, accessed: list[UUID]) -> Retrieve:
+def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> Retrieve:
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
 
     def look_up(texts: list[str]) -> list[list[Statement]]:
         request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
-            group_id=whose.group_id, agent_id=whose.agent_id, focal_texts=texts, top_k=RETRIEVED, now=whose.now, touch=False, filters=SEEN
+            group_id=whose.group_id,
+            agent_id=whose.agent_id,
+            user_id=user_id,
+            focal_texts=texts,
+            top_k=RETRIEVED,
+            now=whose.now,
+            touch=False,
+            filters=SEEN,
         )
         answer = retrieve(request)
         assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it

@@ -124,7 +124,9 @@ def _parts(result: Result) -> list[dict[str, float | None]]:
 def no_candidates(question: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
     """The answer that there is nothing to choose from."""
     debug = debug_of(question, index, np.zeros(0, dtype=np.intp))
-    return whole_answer([nothing_found(text, NO_CANDIDATES, debug) for text in question.request.texts])
+    user_id = question.request.user_id
+    message = NO_CANDIDATES if user_id is None else f"{NO_CANDIDATES} that the user {user_id!r} is told"
+    return whole_answer([nothing_found(text, message, debug) for text in question.request.texts])
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:

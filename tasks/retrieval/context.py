@@ -35,6 +35,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
         group_id=actor.group_id,
         agent_id=request.agent_id,
+        user_id=request.user_id,
         focal_texts=[request.query],
         top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
         now=now,
@@ -50,7 +51,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
-            options = {"max_tokens": request.max_tokens}
+            options = request.model_dump(include={"max_tokens", "user_id"}, exclude_none=True)
             records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
             pipe.execute()
     return context

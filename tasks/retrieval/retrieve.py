@@ -32,14 +32,18 @@ from models.memory import agents
 from models.memory.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import agent_index, index_cache, large_agents, records
+from models.retrieval import agent_index, index_cache, index_rows, large_agents, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import Rows
+from models.retrieval.index_rows import Whose
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
 from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
+
+#: What a user of a large agent is told is indexed in memory up to so many memories: some 40 MB.
+MOST_TOLD = 20_000
 
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
@@ -135,12 +139,13 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
 
 @contextmanager
 def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
-    """The agent's memories; of a large agent those that may be the best. The original's order needs them all."""
+    """The memories that the agent tells the user; of a large agent those that may be the best. The original's order needs them all."""
     request = question.request
-    if agent.large and not question.original:
+    archived = request.filters.include_archived
+    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id)
+    if agent.large and not question.original and not _fits(connection, key):
         yield likely_best(connection, question, agent)
         return
-    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, request.filters.include_archived)
     index = index_cache.index_of(key)
     with index.lock:
         index.reset_if_stale(agent.identity)
@@ -149,10 +154,17 @@ def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord)
     index_cache.used(index)
 
 
+def _fits(connection: Connection, key: IndexKey) -> bool:
+    """Whether what a user of a large agent is told is little enough for an index in memory."""
+    if key.user_id is None:
+        return False
+    return index_cache.has(key) or index_rows.few_told(connection, Whose(key.group_id, key.agent_id, key.model, key.user_id), MOST_TOLD)
+
+
 def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
     """An index of a large agent's likely best memories."""
     request = question.request
-    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions)
+    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id)
     sought = list(_sought(question))
     return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k)
 

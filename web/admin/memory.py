@@ -36,7 +36,7 @@ memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
-FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword", "archived", "versions", "vector")
+FILTERS = ("q", "agent", "type", "session", "user", "from", "to", "importance", "keyword", "archived", "versions", "vector")
 
 
 @memory_pages.get("/memories")
@@ -85,6 +85,7 @@ def _wanted() -> MemoryFilter:
         agent_id=asked("agent"),
         types=inputs.choices("type", NODE_TYPES),
         session_id=asked("session"),
+        user_id=asked("user"),
         created_from=inputs.moment("from"),
         created_to=inputs.moment("to", end=True),
         importance=inputs.decimal("importance", 0, 10),

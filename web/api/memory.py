@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from engine import subjects
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.base import ForUser
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
 from jiyi.protocol.event_requests import (
     MAX_STATES_GET,
@@ -137,7 +138,10 @@ expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="ge
     answer=Accepted,
     status=202,
     errors=(409,),
-    flat=("agent_id", "description", "node_type", "poignancy", "session_id", "subject", "predicate", "object", "occurred_at", "event_id"),
+    flat=(
+        *("agent_id", "description", "node_type", "poignancy", "session_id", "user_id", "visibility"),
+        *("subject", "predicate", "object", "occurred_at", "event_id"),
+    ),
     flat_body=ShortEvent,
 )
 def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
@@ -199,7 +203,7 @@ expose(
     answer=Accepted,
     status=202,
     errors=(409,),
-    flat=("agent_id", "partner"),
+    flat=("agent_id", "user_id", "partner"),
     flat_body=SessionEnd,
 )
 def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
@@ -254,7 +258,7 @@ MOST_WAITING = 200
     body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    flat=("agent_id", "focal_text", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
+    flat=("agent_id", "focal_text", "user_id", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.
@@ -291,9 +295,17 @@ expose(
     tag="memories",
     query=MemoriesQuery,
     answer=MemoryPage,
-    flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
+    flat=("agent_id", "q", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "after"),
 )
-expose(questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.")
+expose(
+    questions.get_memory,
+    "GET",
+    "/nodes/<uuid:node_id>",
+    id="get_memory",
+    tag="memories",
+    query=ForUser,
+    missing="There is no memory {node_id}.",
+)
 expose(archive.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
 expose(
     questions.build_context,
@@ -303,7 +315,7 @@ expose(
     tag="retrieval",
     body=RecallRequest,
     errors=(504,),
-    flat=("agent_id", "query", "max_tokens", "session_id"),
+    flat=("agent_id", "query", "user_id", "max_tokens", "session_id"),
 )
 expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
 expose(questions.list_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)

@@ -24,9 +24,12 @@ from jiyi.protocol.conversation_commands import (
     ExportMemories,
     ExtractMessages,
     FindOptions,
+    GetAgent,
+    GetMemory,
     GrepOptions,
     ImportMemories,
     IndustryWords,
+    ListResources,
     MemoryEntryInput,
     MemoryId,
     Nothing,
@@ -78,12 +81,12 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = actions.store_memory.perform(me(group), entry)
-    found = actions.get.perform(me(group), MemoryId(id=done.id)).memory
+    found = actions.get.perform(me(group), GetMemory(id=done.id)).memory
     assert found is not None
     assert (found.content, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
     assert found.importance == 9
-    assert actions.get.perform(me(group), MemoryId(id=uuid4())).memory is None
-    assert actions.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
+    assert actions.get.perform(me(group), GetMemory(id=uuid4())).memory is None
+    assert actions.get.perform(me(f"{group}-other"), GetMemory(id=done.id)).memory is None
 
 
 @pytest.mark.parametrize("kind", ["knowledge", "session"])
@@ -180,7 +183,7 @@ def test_ls_and_tree_count_what_is_in_force_and_removing_takes_what_is_below(gro
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/home/city")
     add(group, "three", "agent://helper/preference/food")
-    listed = actions.ls.perform(me(group), ResourceUri(uri="agent://helper")).resources
+    listed = actions.ls.perform(me(group), ListResources(uri="agent://helper")).resources
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
     tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
@@ -245,7 +248,7 @@ READERS: dict[str, Ask] = {
     "search": lambda group, agent: str(worker.search(me(group), SearchOptions(agent_id=agent, query="peanuts"))),
     "find": lambda group, agent: str(worker.find(me(group), FindOptions(query="peanuts", scope=f"agent://{agent}"))),
     "grep": lambda group, agent: str(actions.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))),
-    "ls": lambda group, agent: str(actions.ls.perform(me(group), ResourceUri(uri=f"agent://{agent}/knowledge"))),
+    "ls": lambda group, agent: str(actions.ls.perform(me(group), ListResources(uri=f"agent://{agent}/knowledge"))),
     "tree": lambda group, agent: str(actions.tree.perform(me(group), TreeOptions(uri=f"agent://{agent}"))),
     "read": lambda group, agent: str(actions.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
     "context": lambda group, agent: str(injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))),
@@ -325,11 +328,11 @@ def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_
     run()
     assert facts(group) == ["The user is allergic to peanuts.", "Fact a.", "Fact c."]
     assert nodes(group, "experience") == []
-    found = actions.agent_get.perform(me(group), AgentId(agent_id=agent)).profile
+    found = actions.agent_get.perform(me(group), GetAgent(agent_id=agent)).profile
     assert found is not None
     assert (found.industry, found.communication_style, found.recent_topics) == ("pottery", "concise", ["glaze"])
     with pytest.raises(NotFound):
-        actions.agent_get.perform(me(group), AgentId(agent_id="nobody"))
+        actions.agent_get.perform(me(group), GetAgent(agent_id="nobody"))
 
 
 def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from models.memory.inbox import store
 from models.retrieval import index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
-from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, all_rows, lists_of
+from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, Whose, all_rows, lists_of
 from tasks.framework.answering import Answered
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -301,7 +301,7 @@ def test_all_rows_come_in_order_however_many_were_known_of(group: str, plain: li
         for row in plain[TOGETHER : 3 * TOGETHER]:  # a part of those that are gathered together is empty
             change(connection, "archived_at = now(), archived_reason = 'forgotten'", row.node_id)
         for known in (0, 1, TOGETHER, TOGETHER + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + 77, 3 * AT_ONCE):
-            parts = list(all_rows(connection, group, "klaus", MODEL, archived=False, expected=known))
+            parts = list(all_rows(connection, Whose(group, "klaus", MODEL), archived=False, expected=known))
             assert [node_id for part in parts for node_id in part.ids] == [row.node_id.bytes for row in left], known
             assert [tokens for part in parts for tokens in part.tokens] == [row.tokens for row in left], known
             assert [keywords for part in parts for keywords in lists_of(part.keywords)] == [row.keywords_lower for row in left], known

@@ -199,6 +199,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
         {"limit": 500},
     ],
     "explain_memory": lambda _: [{}, {"depth": 20, "limit": 1000}],
+    "get_memory": lambda _: [{}, {"user_id": SECRET}],
     "list_keywords": lambda _: [{"agent_id": AGENT}],
     "related_memories": lambda _: [{"agent_id": AGENT, "subject": KEYWORD, "object": SECRET}],
     "list_agents": lambda _: [{}],

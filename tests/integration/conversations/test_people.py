@@ -1,0 +1,312 @@
+"""One agent, many people: what one of them says in private no other is told, supersedes nothing of theirs, and no read gives it away."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+from sqlalchemy import text
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol import events as wire
+from jiyi.protocol.actions import TABLE
+from jiyi.protocol.base import ForUser
+from jiyi.protocol.conversations import ContextRequest, ProfileSignals
+from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.recall import UpdateMemory
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.wire.calls import open_reply
+from models.conversations import injections
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.erasure import matching
+from models.memory.archive import archive_chosen, update_memory
+from models.memory.reads import StoredMemory, node
+from tasks.conversations.injection import build
+from tasks.reflection import reflect
+from tasks.retrieval.retrieve import retrieve
+from tests.integration.actions.calling import called, register_tasks, service
+from tests.integration.conversations.talk import START, end_session, nodes, run, save, say
+from tests.integration.programs import Program
+from web.api import OPERATIONS
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+SECRET = "Heilwasserquelle"
+
+
+def remember(group: str, description: str, user_id: str | None = None, **fields: Any) -> UUID:
+    payload = {"description": description, "user_id": user_id, **fields}
+    event = wire.build({"type": "memory.observed", "group_id": group, "agent_id": "helper", "occurred_at": START, "payload": payload})
+    save([event])
+    return event.event_id
+
+
+def told(group: str, user_id: str | None, question: str = "What do you know?", **fields: Any) -> set[str]:
+    """What the agent tells a user, by words: nothing is embedded here."""
+    request = RetrievalRequest(group_id=group, agent_id="helper", user_id=user_id, focal_texts=[question], touch=False, **fields)
+    with for_groups(group, user=user_id):
+        answer = retrieve(request)
+    assert isinstance(answer, Answer)
+    return {memory.description for memory in answer.retrieved_nodes}
+
+
+def in_force(group: str) -> set[tuple[str, str]]:
+    return {(row["user_id"], row["description"]) for row in nodes(group, "preference", "knowledge") if row["superseded_at"] is None}
+
+
+@pytest.mark.parametrize(
+    ("zoe", "ben", "moved"),
+    [
+        ("I live in Oslo.", "I live in Rome.", "I moved, I live in Paris now."),
+        ("我住在奥斯陆。", "我住在罗马。", "我搬家了，现在住在巴黎。"),
+    ],
+)
+def test_nobody_supersedes_what_another_said_even_in_a_session_of_the_same_name(group: str, zoe: str, ben: str, moved: str) -> None:
+    say(group, zoe, user_id="zoe")
+    say(group, ben, user_id="ben", start=START + timedelta(hours=1))
+    end_session(group)
+    assert run() == 1
+    before = in_force(group)
+    assert {user for user, _ in before} == {"zoe", "ben"}
+    say(group, moved, user_id="ben", start=START + timedelta(days=1), session_id="s2")
+    end_session(group, "s2")
+    run()
+    after = in_force(group)
+    assert {fact for fact in after if fact[0] == "zoe"} == {fact for fact in before if fact[0] == "zoe"}
+    assert {fact for fact in after if fact[0] == "ben"}.isdisjoint(before), "ben's own is superseded"
+
+
+def test_the_same_words_of_two_people_are_two_memories(group: str) -> None:
+    for user in ("zoe", "ben", None):
+        say(group, "I live in Oslo.", user_id=user)
+    end_session(group)
+    run()
+    assert sorted(str(row["user_id"]) for row in nodes(group, "knowledge")) == ["None", "ben", "zoe"]
+
+
+def test_a_user_is_told_theirs_and_what_is_shared_and_nobody_in_particular_only_that(group: str) -> None:
+    remember(group, "The alarm code is 4711.", "zoe")
+    remember(group, "The party is on Friday.", "zoe", visibility="agent")
+    remember(group, "The office is in Oslo.")
+    shared = {"The party is on Friday.", "The office is in Oslo."}
+    assert told(group, "zoe") == shared | {"The alarm code is 4711."}
+    assert told(group, "ben") == told(group, None) == told(group, "nobody we know") == shared
+    remember(group, "Ben has a dog.", "ben")  # the indexes follow, each for whom it is
+    assert told(group, "ben") == shared | {"Ben has a dog."}
+    assert told(group, "zoe") == shared | {"The alarm code is 4711."}
+
+
+def test_a_user_of_the_same_name_in_another_group_is_somebody_else(group: str) -> None:
+    remember(group, "The alarm code is 4711.", "zoe")
+    remember(f"{group}-b", "The alarm code is 8080.", "zoe")
+    assert told(group, "zoe") == {"The alarm code is 4711."}
+    assert told(f"{group}-b", "zoe") == {"The alarm code is 8080."}
+
+
+def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
+    remember(group, "The alarm code is 4711.", "zoe")
+    request = RetrievalRequest(group_id=group, agent_id="helper", user_id="ben", focal_texts=["code"], touch=False)
+    answer = retrieve(request)
+    assert isinstance(answer, Answer)
+    assert answer.status == "no_candidates"
+    assert answer.message == "no candidate memories for this agent that the user 'ben' is told"
+
+
+def test_profile_and_injection_are_the_user_s(group: str) -> None:
+    say(group, "I work as a nurse.", "I live in Oslo.", user_id="zoe")
+    say(group, "I work as a teacher.", "I live in Rome.", user_id="ben", session_id="s2")
+    end_session(group)
+    run()
+    with unit_of_work() as connection:
+        roles = {user: injections.find_profile(connection, (group, "helper"), user) for user in ("zoe", "ben", None)}
+    assert {user: profile and profile.role for user, profile in roles.items()} == {"zoe": "nurse", "ben": "teacher", None: None}
+
+    def context(user_id: str | None) -> str:
+        with for_groups(group, user=user_id):
+            request = ContextRequest(agent_id="helper", query="Do you remember who I am and where I live?", user_id=user_id)
+            return build(Actor(group), request).context
+
+    assert "Oslo" in context("zoe") and "Rome" not in context("zoe")
+    assert "Rome" in context("ben") and "Oslo" not in context("ben")
+    assert "Oslo" not in context(None) and "Rome" not in context(None)
+
+
+def test_thoughts_are_told_whom_their_evidence_is_told_and_mix_no_two_people() -> None:
+    ids = [UUID(int=number) for number in range(3)]
+    users = {ids[0]: "zoe", ids[1]: "ben"}
+
+    def thought(*evidence: UUID) -> Any:
+        return reflect.Thought(
+            description="x", subject="a", predicate="is", object="b", poignancy=3, evidence=list(evidence), prompt="insights@1"
+        )
+
+    made = reflect.reflection.told([thought(ids[0], ids[2]), thought(ids[2]), thought(ids[0], ids[1])], users)
+    assert [one.user_id for one in made] == ["zoe", None]
+
+
+def test_another_s_memory_is_neither_updated_nor_shared(group: str) -> None:
+    secret = remember(group, "The alarm code is 4711.", "zoe")
+    party = remember(group, "The party is on Friday.", "zoe", visibility="agent")
+
+    def update(node_id: UUID, user_id: str | None, **fields: Any) -> StoredMemory:
+        request = UpdateMemory(node_id=node_id, user_id=user_id, **fields)
+        newer = update_memory.perform(Actor(group), request).node_id
+        with unit_of_work() as connection:
+            found = node(connection, StoredMemory, group, newer)
+        assert found is not None
+        return found
+
+    with pytest.raises(NotFound):
+        update(secret, "ben", visibility="agent")
+    with pytest.raises(InvalidRequest, match="does not come from 'ben'"):
+        update(party, "ben", visibility="user")
+    shared = update(secret, "zoe", visibility="agent")
+    assert (shared.user_id, shared.visibility, shared.description) == ("zoe", "agent", "The alarm code is 4711.")
+    assert "The alarm code is 4711." in told(group, "ben")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"visibility": "agent"}, "give user_id with it"),
+        ({"user_id": " "}, "user_id"),
+        ({"user_id": "x" * 201}, "user_id"),
+        ({"user_id": "zoe", "visibility": "group"}, "visibility"),
+    ],
+)
+def test_what_names_no_user_is_refused(group: str, fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(wire.InvalidEvent, match=problem):
+        remember(group, "x", **fields)
+
+
+def test_a_person_s_erasure_finds_what_they_said_and_what_others_said_of_them(group: str) -> None:
+    said = remember(group, "The alarm code is 4711.", "Zoe")
+    of_them = remember(group, "Zoe has a dog.", "ben")
+    other = remember(group, "Ben has a cat.", "ben")
+    with unit_of_work() as connection:
+        found = {memory.node_id for memory in matching.preview(connection, group, Erasure(person="zoe")).examples}
+    assert found == {said, of_them} and other not in found
+
+
+class Other:
+    """A user with one of everything that a read for another user could give away."""
+
+    def __init__(self, group: str) -> None:
+        fact = {"kind": "knowledge", "uri": f"agent://helper/knowledge/{SECRET}", "subject": SECRET, "keywords": [SECRET.lower()]}
+        node_id = remember(group, f"It is about the {SECRET}.", "zoe", **fact)
+        remember(group, f"She sees the {SECRET}.", "zoe", keywords=[SECRET.lower()])
+        faded = remember(group, f"Once it was about the {SECRET}.", "zoe")
+        problem = {"kind": "experience", "uri": "agent://helper/experience/told", "description": f"The {SECRET} is dry | Outcome: failed"}
+        experience = remember(group, user_id="zoe", **problem)
+        said = say(group, f"Where is the {SECRET}?", user_id="zoe")
+        remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
+        with unit_of_work() as connection:
+            archive_chosen(connection, group, [faded])
+            connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
+            injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
+        #: Field → what it names.
+        self.named: dict[str, Any] = {
+            "experience": str(experience),
+            "problem": SECRET,
+            "agent_id": "helper",
+            "node_id": str(node_id),
+            "id": str(node_id),
+            "query": SECRET,
+            "focal_texts": [SECRET],
+            "uri": f"agent://helper/knowledge/{SECRET}",
+            "scope": "agent://helper",
+            "pattern": "(?i)quelle",
+            "subject": SECRET,
+        }
+
+    def request(self, model: type[BaseModel], user_id: str) -> dict[str, Any]:
+        known = {name: value for name, value in self.named.items() if name in model.model_fields}
+        if model is TABLE["resources.list"].request:
+            known["uri"] = "agent://helper/knowledge"
+        if model is TABLE["experiences.get"].request:
+            known["id"] = self.named["experience"]
+        if model is TABLE["resources.tree"].request:
+            known["uri"] = "agent://helper"
+        return {**known, **({"depth": 3} if "depth" in model.model_fields else {}), "user_id": user_id}
+
+
+READS = sorted(name for name, row in TABLE.items() if issubclass(row.request, ForUser) and not row.mutates)
+TASKS: dict[str, tuple[str, type[BaseModel]]] = {
+    **{name: (f"rpc.{name}", TABLE[name].request) for name in READS},
+    "retrieve": ("retrieval.retrieve", RetrievalRequest),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_read_for_a_user_gives_away_what_another_said(group: str, name: str) -> None:
+    register_tasks()
+    other = Other(group)
+    task, model = TASKS[name]
+
+    def answer(user_id: str) -> str:
+        body = {"group_id": group, **other.request(model, user_id)}
+        try:
+            return json.dumps(open_reply(called(task, body, service())), ensure_ascii=False, default=str)
+        except NotFound as error:
+            return str(error)
+
+    asked = json.dumps(other.request(model, ""), ensure_ascii=False)
+    assert SECRET in answer("zoe").replace(asked, ""), "it is there, for her"
+    mine = answer("ben")
+    for echoed in (f'"focal_text": "{SECRET}"', f'"original": "{SECRET}"', "user 'ben'"):
+        mine = mine.replace(echoed, "")
+    assert SECRET not in mine
+
+
+QUERIES = [operation for operation in OPERATIONS if operation.query is not None and issubclass(operation.query, ForUser)]
+
+
+@pytest.mark.parametrize("operation", QUERIES, ids=lambda operation: operation.id)
+def test_no_list_over_rest_does(group: str, api: Program, operation: Any) -> None:
+    other = Other(group)
+    path = operation.path.replace("<uuid:node_id>", other.named["node_id"])
+    given = {name: value for name, value in other.request(operation.query, "ben").items() if f"<uuid:{name}>" not in operation.path}
+
+    def ask(user_id: str) -> str:
+        response = api.ask("GET", path, query_string={**given, "user_id": user_id})
+        assert response.status_code in (200, 404), response.text
+        return str(response.text)
+
+    assert SECRET in ask("zoe")
+    assert SECRET not in ask("ben")
+
+
+def test_row_level_security_hides_it_whatever_a_query_asks_for(group: str) -> None:
+    Other(group)
+    tables = {"memory_nodes": "description", "events": "payload::text", "user_profiles": "industry"}
+    for table, column in tables.items():
+        with for_groups(group, user="zoe"):
+            assert _count(table, column) > 0, table
+        with for_groups(group, user="ben"):
+            assert _count(table, column) == 0, table
+        with for_groups(group):
+            assert _count(table, column) > 0, "an operator sees all"
+    with for_groups(group, user="ben"):
+        assert _changed() == 0
+
+
+_RETRIEVAL = text("""
+    INSERT INTO retrievals
+    VALUES (gen_random_uuid(), :group, 'helper', now(), 'test', ARRAY[:asked], '{"user_id": "zoe"}', 1, '{0}', '{}', '{}')
+""")
+
+
+def _count(table: str, column: str) -> int:
+    with unit_of_work() as connection:
+        return int(connection.execute(text(f"SELECT count(*) FROM {table} WHERE {column} LIKE '%{SECRET}%'")).scalar_one())
+
+
+def _changed() -> int:
+    with unit_of_work() as connection:
+        return connection.execute(text("UPDATE memory_nodes SET visibility = 'agent' WHERE user_id = 'zoe'")).rowcount
