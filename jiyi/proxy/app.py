@@ -39,8 +39,10 @@ MOST_REQUESTS = 1_000
 #: Names of agents, users and sessions in headers.
 NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 #: Headers that belong to one connection (RFC 9110), and those that the HTTP client makes anew.
-OF_CONNECTION = frozenset({"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-                           "upgrade", "host", "content-length", "accept-encoding"})  # fmt: skip
+OF_CONNECTION = frozenset(
+    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length "
+    "accept-encoding".split()
+)
 #: Headers with a key, and those that are for the proxy and no concern of the upstream.
 KEY_HEADERS, OWN_HEADERS = ("authorization", "x-api-key"), ("x-jiyi-", "x-openwebui-")
 #: What ``X-Jiyi-Memory`` may say: whether memories are put in, and whether what is said is recorded.
