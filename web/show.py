@@ -163,6 +163,16 @@ _WORDS = {
 }
 
 
+#: Of memories; ``memory`` is what was not taken from conversations.
+_KINDS: dict[str, Any] = {
+    "memory": lazy_gettext("observation"),
+    "preference": lazy_gettext("preference"),
+    "knowledge": lazy_gettext("knowledge"),
+    "experience": lazy_gettext("experience"),
+    "session": lazy_gettext("turn"),
+}
+
+
 def word(name: str) -> str:
     return str(_WORDS.get(name, name))
 
@@ -188,6 +198,7 @@ def register(app: Flask) -> None:
         person=person,
         word=word,
         node_type=word,
+        memory_kind=lambda kind: str(_KINDS[kind]),
         role=word,
     )
 

@@ -61,6 +61,7 @@ app.conf.update(
         "tasks.operations.reembedding",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.context",
+        "tasks.retrieval.again",
         "tasks.memory.access",
         "tasks.framework.rpc",
         "tasks.erasure.erase",

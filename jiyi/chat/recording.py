@@ -66,14 +66,13 @@ class Recorder:
         Raises:
             InvalidEvent: with a sentence per wrong field.
         """
-        recorded = [message for message in messages if message.role in RECORDED]
-        recorded = [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
+        recorded = recordable(messages)
         digests = [_digest(message) for message in recorded]
         session = (group_id, agent_id, session_id, *([] if user_id is None else [user_id]))
         before = self._before(session, digests)
         now = datetime.now(UTC)
         return [
-            _event(session, message, digest, number, now)
+            turn_event(session, message, _event_id(session, digest, number), now)
             for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
         ]
 
@@ -107,7 +106,18 @@ def _digest(message: Message) -> bytes:
     return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
 
 
-def _event(session: tuple[str, ...], message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
+def recordable(messages: Iterable[Message]) -> list[Message]:
+    """Those of people and of the agent, with secrets masked."""
+    recorded = [message for message in messages if message.role in RECORDED]
+    return [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
+
+
+def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: datetime) -> JsonObject:
+    """The event of one message, cut to what an event may hold; ``session``: group, agent, session, and perhaps the user.
+
+    Raises:
+        InvalidEvent: with a sentence per wrong field.
+    """
     group_id, agent_id, session_id, *user = session
     text = message.text
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
@@ -117,7 +127,7 @@ def _event(session: tuple[str, ...], message: Message, digest: bytes, number: in
     try:
         event = TurnRecorded.model_validate(
             {
-                "event_id": _event_id(session, digest, number),
+                "event_id": event_id,
                 "occurred_at": message.at or now,
                 "group_id": group_id,
                 "agent_id": agent_id,

@@ -74,6 +74,7 @@ for function, panel in (
     (models.embedders, LOOKING),
     (service.up, RUNNING),
     (service.mcp, RUNNING),
+    (service.proxy, RUNNING),
     (models.reembed, RUNNING),
     (operations.run_job, RUNNING),
     (command.command, TALKING),

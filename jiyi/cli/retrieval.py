@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import MemoryKind, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
@@ -42,6 +42,13 @@ def retrieve(
     decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
+    kinds: Annotated[
+        list[MemoryKind] | None,
+        typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
+    ] = None,
+    as_of: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS)
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
     user: Annotated[str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)] = None,
     after: Annotated[
@@ -65,6 +72,7 @@ def retrieve(
     """The memories that matter most for a text, with what each score is made of."""
     filters = given(
         types=types,
+        kinds=kinds,
         session_id=session,
         created_after=after,
         created_before=before,
@@ -82,6 +90,7 @@ def retrieve(
         importance_w=importance_w,
         recency_decay=decay,
         now=now,
+        as_of=as_of,
         diversity=diversity,
         min_probability=min_probability,
     )

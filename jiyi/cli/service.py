@@ -20,6 +20,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError
+from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
 from jiyi.settings import get_settings
 
@@ -107,6 +108,48 @@ def mcp(
     import uvicorn
 
     uvicorn.run(serving.http_app(address, host), host=host, port=port, log_level="warning")
+
+
+#: Beside those of the service and of ``jiyi mcp``; and addresses that only this machine reaches.
+PROXY_PORT, LOOPBACK = 8767, ("127.0.0.1", "localhost")
+
+
+def proxy(
+    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    openai: Annotated[str, typer.Option(help="Upstream of /v1/chat/completions; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
+    anthropic: Annotated[str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")] = "https://api.anthropic.com/v1",
+    agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
+    budget: Annotated[int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")] = BUDGET,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65_535)] = PROXY_PORT,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A name under which programs reach it; repeatable.", show_default="localhost, 127.0.0.1")
+    ] = None,
+) -> None:
+    """Stand before an LLM's API and remember: programs need another address, and no code."""
+    settings = get_settings()
+    local = host in LOOPBACK
+    if not local and settings.key.get_secret_value():
+        raise SettingsError(f"JIYI_KEY: whoever reaches {host} would have its memory; unset it, and each caller sends a key of their own")
+    if not local and not name:
+        raise SettingsError(f"--name: say under which name programs reach {host}, such as --name llm.example.org")
+    try:
+        import uvicorn
+
+        from jiyi.proxy.app import ProxyConfig, Upstream, make_app
+    except ImportError as error:
+        raise SettingsError(f"jiyi proxy needs the package {error.name}: pip install 'jiyi[proxy]'") from None
+    config = ProxyConfig(
+        service=url or settings.url or f"http://127.0.0.1:{settings.web_port}",
+        openai=Upstream(openai, os.environ.get("OPENAI_API_KEY", "")),
+        anthropic=Upstream(anthropic, os.environ.get("ANTHROPIC_API_KEY", "")),
+        key=settings.key.get_secret_value(),
+        agent=agent,
+        max_tokens=budget,
+        hosts=(*LOOPBACK, *(name or ())),
+    )
+    output.line(f"proxy: http://{host}:{port}/v1")
+    uvicorn.run(make_app(config), host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 
 doctor_app = typer.Typer(no_args_is_help=True, help="Checks of the service.")

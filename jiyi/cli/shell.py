@@ -132,6 +132,16 @@ class NodeKind(StrEnum):
     CHAT = "chat"
 
 
+class MemoryKind(StrEnum):
+    """:data:`jiyi.protocol.conversations.AnyKind` for options that may be repeated."""
+
+    MEMORY = "memory"
+    PREFERENCE = "preference"
+    KNOWLEDGE = "knowledge"
+    EXPERIENCE = "experience"
+    SESSION = "session"
+
+
 def session(ctx: typer.Context) -> Session:
     current: Session = ctx.obj
     return current

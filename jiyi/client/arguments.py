@@ -11,8 +11,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from jiyi.protocol.base import NodeType, Visibility
-from jiyi.protocol.conversations import Kind
-from jiyi.protocol.recall import AnyKind
+from jiyi.protocol.conversations import AnyKind, Kind
 from jiyi.protocol.retrieval import DialogueMessage, Filters
 from jiyi.protocol.tier_questions import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
@@ -107,6 +106,7 @@ class RetrievalArguments(TypedDict, total=False):
     neighbours: bool
     newer_first: bool
     now: Moment | None
+    as_of: Moment | None
     touch: bool
     vectors: Sequence[VectorLike] | None
     embedding_model: str | None
@@ -120,6 +120,7 @@ class RecallArguments(TypedDict, total=False):
     kinds: Sequence[AnyKind]
     session_id: str | None
     now: Moment | None
+    as_of: Moment | None
     touch: bool
 
 
@@ -128,6 +129,7 @@ class ListArguments(TypedDict, total=False):
 
     user_id: str | None
     types: Sequence[NodeType]
+    kinds: Sequence[AnyKind]
     words: str
     keyword: str | None
     session_id: str | None
@@ -135,6 +137,7 @@ class ListArguments(TypedDict, total=False):
     created_before: Moment | None
     include_superseded: bool
     include_archived: bool
+    as_of: Moment | None
 
 
 class UpdateArguments(TypedDict, total=False):

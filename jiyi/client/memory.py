@@ -12,7 +12,7 @@ from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
-from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
+from jiyi.protocol.recall import AgainRequest, AskedAgain, RetrievalRecords, RetrievalsQuery
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
 Found = dict[str, list[protocol.MemoryRow]]
@@ -68,6 +68,11 @@ class Memory(Namespace[W]):
         """Retrievals of late, newest first, with what they returned: the group's, or an agent's."""
         query = checked(RetrievalsQuery, agent_id=agent_id, before=before, limit=limit)
         return self._ask("retrieval.list", query, RetrievalRecords)
+
+    @verb
+    def ask_again(self, retrieval_id: Id, *, timeout: float | None = None) -> Steps[AskedAgain]:
+        """A past retrieval, asked of what was known then and of what is known now. Raises :class:`jiyi.errors.NotFound`."""
+        return self._ask("retrieval.again", checked(AgainRequest, retrieval_id=retrieval_id), AskedAgain, timeout)
 
     @verb
     def related(

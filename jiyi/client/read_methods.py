@@ -91,8 +91,8 @@ class ReadMethods(WriteMethods[W]):
             agent_id: whose; the whole group's unless given.
             page_size: memories that are fetched at once.
             timeout: seconds for a page.
-            filters: ``user_id`` (for whom), ``types``, ``words``, ``keyword``, ``session_id``, ``created_after``, ``created_before``,
-                ``include_superseded``, ``include_archived``; all that are given must hold.
+            filters: ``user_id`` (for whom), ``types``, ``kinds``, ``words``, ``keyword``, ``session_id``, ``created_after``,
+                ``created_before``, ``include_superseded``, ``include_archived``, ``as_of``; all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
         first = checked(ListMemories, **given)

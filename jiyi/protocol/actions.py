@@ -111,6 +111,15 @@ _ROWS = (
         doc="""Compare a large agent's approximate search with an exact one, asking with texts of its own memories.""",
     ),
     read("retrieval.list", recall.RetrievalsQuery, recall.RetrievalRecords),
+    read(
+        "retrieval.again",
+        recall.AgainRequest,
+        recall.AskedAgain,
+        doc="""Ask a past retrieval again.
+
+    Once of what was known when it was asked, and once of what is known now. Needs a worker that answers.
+    """,
+    ),
     change("reflection.request", ReflectRequest, ReflectionAsked, scope="publish"),
     read("reflection.get", ReflectionQuery, ReflectionState),
     # Conversations.

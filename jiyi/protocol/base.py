@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
@@ -38,6 +38,8 @@ NUL_ESCAPE = b"\\u0000"
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+#: How far a caller's clock may be ahead of the service's.
+CLOCK_AHEAD = timedelta(minutes=1)
 
 
 def within_description_limit(text: str) -> str:
@@ -45,6 +47,12 @@ def within_description_limit(text: str) -> str:
     if len(text) > limit:
         raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
     return text
+
+
+def has_passed(moment: datetime) -> datetime:
+    if moment > datetime.now(UTC) + CLOCK_AHEAD:
+        raise ValueError(f"{moment.isoformat()} is in the future: give a time that has passed")
+    return moment
 
 
 def few_enough_keywords(keywords: list[str]) -> list[str]:
@@ -80,6 +88,11 @@ Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
+#: What was known at a time of the past.
+AsOf = Annotated[Moment, AfterValidator(has_passed)]
+AS_OF_DESCRIPTION = (
+    "What was known then: only what had been stored by this time, what was superseded or archived since included. Erased stays erased."
+)
 NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 #: Who is told a memory of a user of the agent: that user alone, or all whom the agent talks with.

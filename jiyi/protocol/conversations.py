@@ -16,6 +16,13 @@ from jiyi.protocol.base import ForUser, Name, Request
 Kind = Literal["preference", "knowledge", "experience", "session"]
 #: Kinds in the order in which lists and injected context show them.
 KINDS: tuple[Kind, ...] = ("preference", "knowledge", "experience", "session")
+#: ``memory``: all that was not taken from conversations.
+AnyKind = Literal["memory", Kind]
+#: What questions and lists are about unless they say otherwise: not the turns themselves, which repeat what was taken from them.
+CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
+KINDS_DESCRIPTION = (
+    "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are their turns, only if asked."
+)
 Role = Literal["user", "assistant", "system", "tool"]
 #: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]

@@ -15,7 +15,9 @@ from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import (
+    AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
+    AsOf,
     ForUser,
     JsonObject,
     Keyword,
@@ -29,7 +31,7 @@ from jiyi.protocol.base import (
     TimeAndId,
     Visibility,
 )
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
 #: Characters that a text search may have.
@@ -150,6 +152,7 @@ class AgentPage(BaseModel):
 class MemoriesQuery(Cursor, ForUser):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
     type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
         "", description="Only memories with all of these words, or with this text in their description."
     )
@@ -158,6 +161,7 @@ class MemoriesQuery(Cursor, ForUser):
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
+    as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 
 class Memory(MemoryFields):

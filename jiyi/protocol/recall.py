@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
 from jiyi.protocol.base import (
+    AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
     POIGNANCY,
+    AsOf,
     Description,
     ForUser,
     Keyword,
@@ -25,17 +27,13 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
-from jiyi.protocol.retrieval import FocalText
+from jiyi.protocol.retrieval import Answer, FocalText
 
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
 MAX_PLACE_CHARS = 100
-
-AnyKind = Literal["memory", Kind]
-#: Memories as such, and everything that was taken from conversations but for the turns themselves, which repeat what is in it.
-CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
 
 
 class MemoryRequest(Request, ForUser):
@@ -49,6 +47,7 @@ class ListMemories(Request, ForUser):
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
     types: list[NodeType] = Field([], description="Only these types.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
@@ -56,6 +55,7 @@ class ListMemories(Request, ForUser):
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     include_superseded: bool = Field(False, description="Older versions of what was updated or contradicted, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
+    as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
     after: Annotated[str, Field(max_length=MAX_PLACE_CHARS)] = Field("", description="`next` of the page before.")
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
 
@@ -131,11 +131,10 @@ class RecallRequest(Request, ForUser):
     agent_id: Name
     query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
     max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field(
-        [*CONTEXT_KINDS], description="Which memories: `memory` is what was observed, the others what was taken from conversations."
-    )
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
 
 
@@ -188,6 +187,22 @@ class RetrievalRecord(BaseModel):
     found: list[int]
     #: For each focal text, best first.
     results: list[list[ReturnedMemory]]
+
+
+class AgainRequest(Request):
+    """Which retrieval is to be asked again?"""
+
+    retrieval_id: UUID = Field(description="Of a retrieval of late.")
+
+
+class AskedAgain(BaseModel):
+    """A past retrieval, asked again of what was known then and of what is known now."""
+
+    record: RetrievalRecord
+    then: Answer
+    now: Answer
+    same: bool = Field(description="Whether `then` has the memories that were returned, less what was erased since.")
+    notes: list[str] = Field(description="What could not be asked as it was.")
 
 
 class RetrievalRecords(BaseModel):

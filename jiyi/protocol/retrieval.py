@@ -9,8 +9,8 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import NOT_BLANK, ForUser, Keyword, Name, NodeType, all_storable
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, ForUser, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
@@ -118,9 +118,7 @@ class Filters(BaseModel, frozen=True, extra="forbid"):
     min_similarity: float | None = Field(
         None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
     )
-    kinds: Annotated[list[Kind | Literal["memory"]], Field(min_length=1)] = Field(
-        ["memory"], description="Of these kinds: `memory` is all that was not taken from conversations, the others are theirs."
-    )
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
@@ -172,6 +170,7 @@ class Question(ForUser, frozen=True, extra="forbid"):
         "never in the mode `stanford`.",
     )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
     vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
     embedding_model: Name | None = Field(None, description="The model that made the vectors.")
@@ -297,6 +296,8 @@ class Debug(BaseModel):
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
+    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name (``kinds.session``).
+    left_out: dict[str, int] = {}
 
 
 class FocalAnswer(BaseModel):

@@ -90,11 +90,13 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         words=request.q,
         agent_id=request.agent_id,
         types=request.type,
+        kinds=request.kinds,
         session_id=request.session_id,
         created_from=request.created_after,
         created_to=request.created_before,
         keyword=request.keyword or "",
         archived=request.archived,
+        as_of=request.as_of,
     )
     memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow
@@ -178,6 +178,14 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
     return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
+def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None, user_id: str | None) -> tuple[int, int]:
+    """How many of the memories that an agent tells a user are archived, by ``as_of`` if that is given, and how many came after it."""
+    told = or_(MemoryNode.user_id.is_(None), MemoryNode.visibility == "agent", MemoryNode.user_id == user_id)
+    agent = select(func.count()).where(*_agent(group_id, agent_id), told)
+    archived = connection.execute(agent.where(MemoryNode.archived_at.is_not(None), happened(MemoryNode.archived_at, as_of))).scalar_one()
+    return archived, 0 if as_of is None else connection.execute(agent.where(MemoryNode.stored_at > as_of)).scalar_one()
+
+
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
     """Agents with archived memories: how many, and why. Most first."""
     return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
@@ -200,6 +208,7 @@ class MemoryFilter:
     words: str = ""
     agent_id: str | None = None
     types: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     session_id: str | None = None
     #: Only what comes from this user.
     user_id: str | None = None
@@ -210,6 +219,8 @@ class MemoryFilter:
     archived: Archived = "without"
     #: Also what newer memories superseded.
     superseded: bool = True
+    #: What was known then.
+    as_of: datetime | None = None
     without_vector: bool = False
 
 
@@ -236,12 +247,14 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
     return fetch(connection, row, statement.order_by(*order))
 
 
-def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901 – one case after another, each simple
+def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901, PLR0912 – one case after another, each simple
     node = MemoryNode
     if wanted.agent_id is not None:
         yield node.agent_id == wanted.agent_id
     if wanted.types:
         yield node.type.in_(wanted.types)
+    if wanted.kinds:
+        yield func.coalesce(node.kind, "memory").in_(wanted.kinds)
     if wanted.session_id is not None:
         yield node.session_id == wanted.session_id
     if wanted.user_id is not None:
@@ -254,10 +267,13 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.poignancy >= wanted.importance
     if wanted.keyword:
         yield node.keywords_lower.contains([wanted.keyword.lower()])
+    if wanted.as_of is not None:
+        yield node.stored_at <= wanted.as_of
     if wanted.archived != "with":
-        yield node.archived_at.is_(None) if wanted.archived == "without" else node.archived_at.is_not(None)
+        archived = happened(node.archived_at, wanted.as_of)
+        yield ~archived if wanted.archived == "without" else archived
     if not wanted.superseded:
-        yield node.superseded_at.is_(None)
+        yield ~happened(func.coalesce(node.superseded_since, node.superseded_at), wanted.as_of)
     if wanted.without_vector:
         yield node.embedding_model.is_(None)
     if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
@@ -266,18 +282,25 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(terms), as_typed) if terms else as_typed
 
 
+def happened(at: ColumnElement[datetime | None] | InstrumentedAttribute[datetime | None], as_of: datetime | None) -> ColumnElement[bool]:
+    """Whether something has happened, by ``as_of`` if that is given."""
+    return at.is_not(None) if as_of is None else func.coalesce(at <= as_of, False)
+
+
 def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[list[Memory], str | None]:
     """The memories of a page, and what stands for its end; None if it is the last one."""
     wanted = MemoryFilter(
         words=request.words,
         agent_id=request.agent_id,
         types=request.types,
+        kinds=request.kinds,
         session_id=request.session_id,
         created_from=request.created_after,
         created_to=request.created_before,
         keyword=request.keyword or "",
         archived="with" if request.include_archived else "without",
         superseded=request.include_superseded,
+        as_of=request.as_of,
     )
     rows = search(connection, Memory, group_id, wanted, _place_of(request), request.limit)
     if len(rows) < request.limit:

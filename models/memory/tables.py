@@ -134,6 +134,8 @@ class MemoryNode(Base):
     stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: When the database heard that it is superseded (set by a trigger): ``superseded_at`` is the agent's time.
+    superseded_since: Mapped[datetime | None] = mapped_column(Timestamp)
     #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.memory.archive``).
     archived_reason: Mapped[str | None] = mapped_column(Text)
     subject: Mapped[str | None] = mapped_column(Text)

@@ -8,7 +8,7 @@ time. So a row that is committed late, behind others with higher numbers, is not
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import RLock
@@ -35,7 +35,7 @@ from models.memory.agents import AgentRecord, Identity
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
 from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
-from models.retrieval.index_rows import KINDS, TYPES, IndexRows
+from models.retrieval.index_rows import KINDS, TYPES, IndexRows, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
 ROW_BYTES = 170
@@ -191,10 +191,16 @@ class AgentIndex:
             self._horizon = seen.oldest_running
         self._read_accesses(connection)
 
-    def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
-        """Take in some of the agent's rows, once, as they are now."""
-        self._take([index_rows.named_rows(connection, self._whose, node_ids)])
-        self._read_accesses(connection)
+    def load(self, connection: Connection, node_ids: Sequence[UUID], past: Past | None = None) -> None:
+        """Take in some of the agent's rows, once, as they are now or were."""
+        self._take([index_rows.named_rows(connection, self._whose, node_ids, past)])
+        if past is None:
+            self._read_accesses(connection)
+
+    def load_past(self, connection: Connection, expected: int, past: Past) -> None:
+        """Take in, once, all rows that were there at a time of the past, as they were."""
+        self.columns.reserve(expected)
+        self._take(index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected, past=past))
 
     def _read_all(self, connection: Connection, expected: int) -> None:
         """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
@@ -247,35 +253,54 @@ class AgentIndex:
 
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
         """The rows that may be retrieved, in their order."""
-        columns = self.columns
         allowed = self._allowed(filters, original=mode == "stanford").copy()
+        for _, passing in self._own_filters(filters, mode, now):
+            allowed &= passing
+        return np.flatnonzero(allowed)
+
+    def left_out(self, filters: Filters, *, mode: Mode, now: datetime) -> dict[str, int]:
+        """How many rows each filter leaves out by itself, by its name, where it leaves out any."""
+        each = [*self._usual_filters(filters, mode == "stanford"), *self._own_filters(filters, mode, now)]
+        counts = {name: self.size - int(np.count_nonzero(passing)) for name, passing in each}
+        return {name: count for name, count in counts.items() if count}
+
+    def _own_filters(self, filters: Filters, mode: Mode, now: datetime) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Filters that most questions do not have, or not with the same values, each with the rows that pass it."""
+        columns = self.columns
         if mode != "stanford" and not filters.include_expired:
-            allowed &= columns["expires"] > now.timestamp()
+            yield "include_expired", columns["expires"] > now.timestamp()
         if filters.created_after is not None:
-            allowed &= columns["created"] >= filters.created_after.timestamp()
+            yield "created_after", columns["created"] >= filters.created_after.timestamp()
         if filters.created_before is not None:
-            allowed &= columns["created"] < filters.created_before.timestamp()
+            yield "created_before", columns["created"] < filters.created_before.timestamp()
         if filters.session_id is not None:
-            allowed &= columns["session"] == self._sessions.get(filters.session_id, -2)
-        rows = np.flatnonzero(allowed)
+            yield "session_id", columns["session"] == self._sessions.get(filters.session_id, -2)
         if filters.keywords:
-            rows = rows[self._keywords.having_any(filters.keywords)[rows]]
-        return rows
+            yield "keywords", self._keywords.having_any(filters.keywords)
+
+    def _usual_filters(self, filters: Filters, original: bool) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Filters that nearly all questions have the same, each with the rows that pass it."""
+        columns = self.columns
+        for name, known, wanted in (("types", TYPES, filters.types), ("kinds", KINDS, filters.kinds)):
+            for code, value in enumerate(known):
+                if value not in wanted:
+                    yield f"{name}.{value}", columns[name[:-1]] != code
+        if not filters.include_superseded:
+            yield "include_superseded", ~columns["superseded"]
+        # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
+        yield "idle", ~columns["says_idle" if original else "is_idle"]
+        if original:
+            yield "not_embedded", columns["embedded"]
+        if not filters.include_archived:
+            yield "include_archived", ~columns["archived"]
 
     def _allowed(self, filters: Filters, *, original: bool) -> NDArray[np.bool_]:
-        """The rows that filters allow of which nearly all questions have the same: kept while no row changes."""
+        """The rows that pass the usual filters: kept while no row changes."""
         key = tuple(filters.types), tuple(filters.kinds), filters.include_superseded, filters.include_archived, original
         if key not in self._allowed_rows:
-            columns = self.columns
-            wanted_types = np.array([name in filters.types for name in TYPES])
-            wanted_kinds = np.array([name in filters.kinds for name in KINDS])
-            allowed = wanted_types[columns["type"]] & wanted_kinds[columns["kind"]]
-            if not filters.include_superseded:
-                allowed &= ~columns["superseded"]
-            # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
-            allowed &= ~columns["says_idle"] & columns["embedded"] if original else ~columns["is_idle"]
-            if not filters.include_archived:
-                allowed &= ~columns["archived"]
+            allowed = np.ones(self.size, dtype=bool)
+            for _, passing in self._usual_filters(filters, original):
+                allowed &= passing
             if len(self._allowed_rows) >= KEPT_FILTERS:
                 self._allowed_rows.clear()
             self._allowed_rows[key] = allowed
@@ -456,6 +481,8 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
             known.move_to_end(row)
             # The database hears of accesses later than the index.
             fields[row] = described.fields | {"last_accessed": times[at]}
+            if not index.columns["superseded"][row]:  # at the time that was asked about
+                fields[row] |= {"superseded_by": None, "superseded_at": None}
             shown[row] = described.shown
     while len(known) > CACHED:
         known.popitem(last=False)

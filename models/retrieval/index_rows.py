@@ -6,9 +6,10 @@ nothing is done for each row. An agent of 100,000 memories is read in about a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain, compress
 from typing import Any, LiteralString, NamedTuple, get_args
 from uuid import UUID
@@ -125,6 +126,13 @@ class IndexRows:
         return fits, np.frombuffer(b"".join(those), record)["values"]
 
 
+class Past(NamedTuple):
+    """A time of the past: what was stored by then counts, with the accesses until ``accessed`` of the agent's time."""
+
+    as_of: datetime
+    accessed: datetime
+
+
 class Whose(NamedTuple):
     """Which memories: an agent's, with the vectors of a model, as far as the user is told them; without a user what all are told."""
 
@@ -138,7 +146,7 @@ class Whose(NamedTuple):
 TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user)s)"
 
 
-def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int) -> Iterator[IndexRows]:
+def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None) -> Iterator[IndexRows]:
     """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one part. ``archived`` ones, too.
 
     ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
@@ -148,7 +156,8 @@ def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: 
     def ask(after: int) -> psycopg.Cursor[Any]:
         rest = max(-(-(expected - after) // TOGETHER), 1)
         these = {"archived": archived, "after": after, "count": min(rest, AT_ONCE // TOGETHER), "last": rest - 1}
-        return _ask(connection, _ALL, whose, **these)
+        query, moments = (_ALL, {}) if past is None else (_ALL_PAST, past._asdict())
+        return _ask(connection, query, whose, **these, **moments)
 
     starts = range(0, max(expected, 1), AT_ONCE)
     one_trip = len(starts) == 1 or is_pooled()  # not every PgBouncer knows how to do otherwise
@@ -171,8 +180,9 @@ def changed_rows(connection: Connection, whose: Whose, since: int) -> IndexRows:
     return _read(connection, _CHANGED, whose, since=since)
 
 
-def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID]) -> IndexRows:
-    return _read(connection, _NAMED, whose, ids=list(node_ids))
+def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None) -> IndexRows:
+    query, moments = (_NAMED, {}) if past is None else (_NAMED_PAST, past._asdict())
+    return _read(connection, query, whose, ids=list(node_ids), **moments)
 
 
 def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> IndexRows:
@@ -269,35 +279,57 @@ _READ = (
     | _LISTED
     | {"keywords": "n.keywords_lower", "tokens": "n.tokens", "vector": "n.vector"}
 )
-_QUERY = sql.SQL(
-    f"""
-    SELECT {", ".join(_GATHERED.values())} FROM (
-        SELECT {", ".join(f"{read} AS {name}" for name, read in _READ.items())}
-        FROM (
-            SELECT n.*, coalesce(v.model, n.embedding_model) AS model,
-                coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS vector
-            FROM memory_nodes n LEFT JOIN next_vectors v
-                ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
-            WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND
-    """  # noqa: S608 – our own names; values are parameters
-    "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count ) rows"
-)
+#: The same as it was: of accesses the latest ones are known, of others that there was none but its creation.
+_READ_PAST = _READ | {
+    "superseded": "coalesce(coalesce(n.superseded_since, n.superseded_at) <= %(as_of)s, false)",
+    "archived": "coalesce(n.archived_at <= %(as_of)s, false)",
+    "last_accessed": """coalesce(
+        CASE WHEN a.last_accessed <= %(accessed)s THEN a.last_accessed END,
+        (SELECT max(accessed) FROM unnest(a.recent) AS accessed WHERE accessed <= %(accessed)s), n.created_at
+    )""",
+}
+
+
+def _query(read: Mapping[str, str], wanted: sql.Composable) -> sql.Composed:
+    return sql.SQL(
+        f"""
+        SELECT {", ".join(_GATHERED.values())} FROM (
+            SELECT {", ".join(f"{column} AS {name}" for name, column in read.items())}
+            FROM (
+                SELECT n.*, coalesce(v.model, n.embedding_model) AS model,
+                    coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS vector
+                FROM memory_nodes n LEFT JOIN next_vectors v
+                    ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
+                WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND
+        """  # noqa: S608 – our own names; values are parameters
+        "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count ) rows"
+    ).format(wanted)
+
+
 _BOUNDS = sql.SQL("""
     n.node_count > %(after)s + part * {together}
     AND n.node_count <= CASE WHEN part = %(last)s THEN {most} ELSE %(after)s + (part + 1) * {together} END
-    AND (%(archived)s OR n.archived_at IS NULL)
 """).format(together=TOGETHER, most=np.iinfo(np.int32).max)
-_ALL = sql.SQL("""
+_PARTS = """
     SELECT rows.* FROM generate_series(0, {parts} - 1) AS part, LATERAL ({rows}) AS rows WHERE part < %(count)s
-""").format(parts=AT_ONCE // TOGETHER, rows=_QUERY.format(_BOUNDS))
+"""
+
+
+def _in_parts(read: Mapping[str, str], wanted: LiteralString) -> sql.Composed:
+    return sql.SQL(_PARTS).format(parts=AT_ONCE // TOGETHER, rows=_query(read, _BOUNDS + sql.SQL(wanted)))
+
+
+_ALL = _in_parts(_READ, "AND (%(archived)s OR n.archived_at IS NULL)")
+_ALL_PAST = _in_parts(_READ_PAST, "AND n.stored_at <= %(as_of)s AND (%(archived)s OR n.archived_at IS NULL OR n.archived_at > %(as_of)s)")
 _ACCESS_TIMES = sql.SQL(f"""
     SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR n.archived_at IS NULL)
 """)  # noqa: S608 – as above
-_CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
-_NAMED = _QUERY.format(sql.SQL("n.node_id = ANY(%(ids)s)"))
-_TOLD = _QUERY.format(sql.SQL("n.large AND (%(archived)s OR n.archived_at IS NULL)"))
+_CHANGED = _query(_READ, sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
+_NAMED = _query(_READ, sql.SQL("n.node_id = ANY(%(ids)s)"))
+_NAMED_PAST = _query(_READ_PAST, sql.SQL("n.node_id = ANY(%(ids)s)"))
+_TOLD = _query(_READ, sql.SQL("n.large AND (%(archived)s OR n.archived_at IS NULL)"))
 _COUNT = sql.SQL(f"""
     SELECT count(*) FROM (
         SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {TOLD} LIMIT %(limit)s

@@ -25,7 +25,7 @@ from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
-from models.retrieval.index_rows import TOLD
+from models.retrieval.index_rows import TOLD, Past
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
 NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 200, 200
@@ -50,15 +50,24 @@ class CandidateSearch:
 
 
 def candidates(
-    connection: Connection, key: IndexKey, node_count: int, filters: Filters, sought: Iterable[CandidateSearch], now: datetime, top_k: int
+    connection: Connection,
+    key: IndexKey,
+    node_count: int,
+    filters: Filters,
+    sought: Iterable[CandidateSearch],
+    now: datetime,
+    top_k: int,
+    past: Past | None = None,
 ) -> AgentIndex:
     """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
     raw = driver(connection)
     with raw.transaction():  # settings of the search hold as long
-        return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k), key, sought, top_k)
+        return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k, past), key, sought, top_k, past)
 
 
-def _candidates(connection: Connection, search: _Search, key: IndexKey, sought: Iterable[CandidateSearch], top_k: int) -> AgentIndex:
+def _candidates(
+    connection: Connection, search: _Search, key: IndexKey, sought: Iterable[CandidateSearch], top_k: int, past: Past | None
+) -> AgentIndex:
     candidates_found: dict[UUID, None] = {}
     best: list[UUID] = []
     for text in sought:
@@ -69,16 +78,18 @@ def _candidates(connection: Connection, search: _Search, key: IndexKey, sought: 
     candidates_found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
     candidates_found.update(dict.fromkeys(search.around(best)))
     index = AgentIndex(key, search)
-    index.load(connection, list(candidates_found))
+    index.load(connection, list(candidates_found), past)
     return index
 
 
 class _Search:
     """The ways to find candidates, each under the same filters; and the statistics of all of the agent's texts."""
 
-    def __init__(self, raw: psycopg.Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int) -> None:
+    def __init__(
+        self, raw: psycopg.Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int, past: Past | None = None
+    ) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
-        self._where, self._parameters = _conditions(key, filters, now)
+        self._where, self._parameters = _conditions(key, filters, now, None if past is None else past.as_of)
         self._known: dict[str, int] = {}
         self.texts, self.tokens = node_count, self.containing([ALL_TERMS])[ALL_TERMS]
 
@@ -177,7 +188,7 @@ class _Search:
             return [row[0] for row in cursor]
 
 
-def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
+def _conditions(key: IndexKey, filters: Filters, now: datetime, as_of: datetime | None) -> tuple[sql.Composed, Parameters]:
     """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
     parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types, "kinds": filters.kinds}
     parameters["user"] = key.user_id
@@ -196,16 +207,21 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
             [keyword.lower() for keyword in filters.keywords] or None,
         ),
         ("(n.expires_at IS NULL OR n.expires_at > %(now)s)", "now", None if filters.include_expired else now),
+        ("n.stored_at <= %(as_of)s", "as_of", as_of),
     ]
     for condition, name, value in optional:
         if value is not None:
             conditions.append(condition)
             parameters[name] = value
-    parameters["archived"] = filters.include_archived
-    if not filters.include_superseded:
-        conditions.append("n.superseded_at IS NULL")
-    if not filters.include_archived:
-        conditions.append("n.archived_at IS NULL")
+    parameters["archived"] = filters.include_archived or as_of is not None
+    left_out: list[tuple[LiteralString, bool]] = [
+        ("n.archived_at", not filters.include_archived),
+        ("coalesce(n.superseded_since, n.superseded_at)", not filters.include_superseded),
+    ]
+    for happened, leaves_out in left_out:
+        if leaves_out:
+            since: LiteralString = "" if as_of is None else " OR " + happened + " > %(as_of)s"
+            conditions.append("(" + happened + " IS NULL" + since + ")")
     return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters
 
 

@@ -20,11 +20,12 @@ from redis.client import Pipeline
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
+from jiyi.errors import NotFound
 from jiyi.protocol.recall import RetrievalRecord, RetrievalRecords, RetrievalsQuery, ReturnedMemory
 from jiyi.protocol.retrieval import Question
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.actions import Actor, Context, action
+from models.db.actions import Actor, Context, action, by_worker
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
@@ -41,7 +42,7 @@ WAITING = 5_000
 #: Notes written by one statement.
 BATCH = 500
 #: Of a question, what is no option, or told elsewhere.
-_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "messages", "vectors", "now", "touch"}
+_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "messages", "vectors", "touch"}
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
 #: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up from the database.
@@ -126,6 +127,18 @@ def _record(row: dict[str, Any], excerpts: Mapping[UUID, str]) -> RetrievalRecor
         for count in row["found"]
     ]
     return RetrievalRecord.model_construct(**row, results=results)
+
+
+def recorded(connection: Connection, group_id: str, retrieval_id: UUID) -> RetrievalRecord:
+    """One retrieval of late. Raises :class:`NotFound`."""
+    # ``before`` is exclusive, and the ids of one moment follow one another.
+    rows = listed(connection, group_id, None, UUID(int=retrieval_id.int + 1), 1)
+    if not rows or rows[0].retrieval_id != retrieval_id:
+        raise NotFound(f"retrieval_id: the group {group_id!r} has no retrieval {retrieval_id}, or it is too old to be kept")
+    return rows[0]
+
+
+ask_again = by_worker("retrieval.again")
 
 
 @action("retrieval.list")

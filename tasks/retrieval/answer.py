@@ -9,15 +9,18 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+from sqlalchemy import Connection
 
 from engine.operations import seconds_left
 from engine.providers import llms
 from engine.retrieval import ordering
+from engine.retrieval.left_out import told
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Component, Order, Ranked
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
+from models.memory.reads import counted
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
@@ -40,6 +43,8 @@ class Result:
     #: None in the original's mode.
     relevance: Relevance | None
     debug: Debug
+    #: How many memories passed the filters that come before the scoring.
+    candidates: int = 0
     #: Row → the newer memory that says it anew.
     replaced: Mapping[int, UUID] = field(default_factory=dict)
     #: Row → how likely it is to answer; empty where relevance is not ``hybrid``.
@@ -61,9 +66,10 @@ class Result:
 def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """The fields of a :class:`FocalAnswer`."""
     if not result.ranked.kept.size:
-        return nothing_found(text, "no memory is as similar as asked", result.debug)
+        return nothing_found(text, "no memory is as similar as asked", result.debug, left_out={"min_similarity": result.candidates})
     if not result.best_rows.size:
-        return nothing_found(text, "no memory is as likely to answer as asked", result.debug)
+        count = int(result.ranked.kept.size)
+        return nothing_found(text, "no memory is as likely to answer as asked", result.debug, left_out={"min_probability": count})
     nodes = _nodes(result, described)
     return {
         "focal_text": text,
@@ -121,12 +127,15 @@ def _parts(result: Result) -> list[dict[str, float | None]]:
     return [_NO_PARTS | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def no_candidates(question: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
-    """The answer that there is nothing to choose from."""
-    debug = debug_of(question, index, np.zeros(0, dtype=np.intp))
-    user_id = question.request.user_id
-    message = NO_CANDIDATES if user_id is None else f"{NO_CANDIDATES} that the user {user_id!r} is told"
-    return whole_answer([nothing_found(text, message, debug) for text in question.request.texts])
+def no_candidates(connection: Connection, question: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
+    """The answer that there is nothing to choose from, and what the filters leave out; of a large agent that is not counted."""
+    request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
+    left_out = index.left_out(request.filters, mode=question.weights.mode, now=question.now) if index.complete else {}
+    archived, unknown = counted(connection, request.group_id, request.agent_id, request.as_of, request.user_id)
+    left_out |= {"include_archived": 0 if request.filters.include_archived else archived, "as_of": unknown}
+    left_out = {name: count for name, count in left_out.items() if count}
+    message = NO_CANDIDATES if request.user_id is None else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
+    return whole_answer([nothing_found(text, message, debug, left_out=left_out) for text in request.texts])
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
@@ -135,8 +144,12 @@ def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
     return whole_answer([nothing_found(text, message, debug, "unknown_agent") for text in question.request.texts])
 
 
-def nothing_found(text: str, message: str, debug: Debug, status: Status = "no_candidates") -> dict[str, Any]:
-    return FocalAnswer(focal_text=text, status=status, message=message, debug=debug).model_dump()
+def nothing_found(
+    text: str, message: str, debug: Debug, status: Status = "no_candidates", left_out: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    left_out = dict(left_out or {})
+    debug = debug.model_copy(update={"left_out": left_out})
+    return FocalAnswer(focal_text=text, status=status, message=told(message, left_out), debug=debug).model_dump()
 
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:

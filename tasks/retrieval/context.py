@@ -31,7 +31,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
     began = time.monotonic()
     most = limits.MAX_TOP_K
-    now = request.now or datetime.now(UTC)
+    now = request.now or request.as_of or datetime.now(UTC)
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
         group_id=actor.group_id,
         agent_id=request.agent_id,
@@ -39,6 +39,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
         focal_texts=[request.query],
         top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
         now=now,
+        as_of=request.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
         filters=Filters(kinds=request.kinds, session_id=request.session_id, types=["event", "thought", "chat"]),
@@ -46,12 +47,12 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
     context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
-    if request.touch and context.memories:
+    if request.touch and request.as_of is None and context.memories:
         access.note(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
-            options = request.model_dump(include={"max_tokens", "user_id"}, exclude_none=True)
+            options = records.options_of(asked.model_copy(update={"now": request.now})) | {"max_tokens": request.max_tokens}
             records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
             pipe.execute()
     return context

@@ -22,6 +22,7 @@ from jiyi.settings import RelevanceMode, get_settings
 from models.memory.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
+from models.retrieval.index_rows import Past
 
 #: Near-duplicates are thinned among this many times ``top_k`` of the best.
 POOL_FACTOR = 4
@@ -52,6 +53,11 @@ class ParsedQuestion:
     def original(self) -> bool:
         """Whether the original's formula ranks (Park et al. 2023)."""
         return self.weights.mode == "stanford"
+
+    @property
+    def past(self) -> Past | None:
+        """The time that is asked about, if it is not the present."""
+        return None if self.request.as_of is None else Past(self.request.as_of, self.now)
 
     @property
     def reranks(self) -> bool:
@@ -115,7 +121,7 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     )
     kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
     parts = parts_of(request.messages)
-    dialogue, now = parts if len(parts) > 1 else (), request.now or datetime.now(UTC)
+    dialogue, now = parts if len(parts) > 1 else (), request.now or request.as_of or datetime.now(UTC)
     model, make = _embedding(agent.embedding)
     if request.embedding_model not in (None, model):
         return ParsedQuestion(request, weights, kind, request.embedding_model, None, now, dialogue)

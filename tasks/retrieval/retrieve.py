@@ -89,7 +89,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         if agent is None:
             return _unknown_agent(connection, request)
         question = parse(request, agent)
-        search = Search() if question.missing and agent.large else _search(connection, question, agent)
+        search = Search() if question.missing and (agent.large or question.past) else _search(connection, question, agent)
     if question.missing and search.nothing is None:  # an embedder may take its time: no connection and no lock waits for it
         question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
@@ -106,7 +106,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     index_cache.report()
     value = whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
     touched = [fields["node_id"] for fields in nodes.values()]
-    if not request.touch or not touched:
+    if not request.touch or request.as_of is not None or not touched:
         return value
     at = question.now.timestamp()
     return Answered(
@@ -126,7 +126,7 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
     with _index(connection, question, agent) as index:
         rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
         if not rows.size:  # before the focal vectors are looked at, as the original does
-            return Search(nothing=no_candidates(question, index))
+            return Search(nothing=no_candidates(connection, question, index))
         if question.missing:
             return Search()
         results = best_of(question, index, rows)
@@ -145,6 +145,11 @@ def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord)
     key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id)
     if agent.large and not question.original and not _fits(connection, key):
         yield likely_best(connection, question, agent)
+        return
+    if (past := question.past) is not None:  # kept for nobody else
+        index = AgentIndex(key)
+        index.load_past(connection, agent.node_count, past)
+        yield index
         return
     index = index_cache.index_of(key)
     with index.lock:
@@ -166,7 +171,7 @@ def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRe
     request = question.request
     key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id)
     sought = list(_sought(question))
-    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k)
+    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k, question.past)
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
@@ -234,7 +239,7 @@ def _result(rows: Rows, ranked: Ranked, relevance: Relevance | None, debug: Debu
     if total.size:
         scores = {"total_candidates": int(total.size), "min_score": float(total.min()), "max_score": float(total.max())}
         debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, probability=likely or {})
+    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, int(rows.size), probability=likely or {})
 
 
 def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]) -> Result:

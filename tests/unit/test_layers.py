@@ -16,7 +16,7 @@ OURS = {*LAYERS, "bench", "tests", "tools", "examples"}
 SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth appointments erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
-    "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations"},
+    "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations", "proxy"},
     "engine": {"providers", "rules", "text", "times", "heads"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
@@ -27,7 +27,7 @@ ROOMS = {
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
     "tests/unit": set("client protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "tests/integration": {"client", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }
 #: In the root of the library only what all of it needs.

@@ -21,7 +21,7 @@ from tools.install import EDITABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
-INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp"}
+INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp", "jiyi.proxy.app"}
 BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")), "jiyi.protocol.wire.broker"}
 IMPORT_ALL = """
 import importlib, json, pkgutil

@@ -35,8 +35,9 @@ memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 
 MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
-FILTERS = ("q", "agent", "type", "session", "user", "from", "to", "importance", "keyword", "archived", "versions", "vector")
+FILTERS = ("q", "agent", "type", "kind", "session", "user", "from", "to", "importance", "keyword", "archived", "versions", "vector")
 
 
 @memory_pages.get("/memories")
@@ -44,7 +45,7 @@ FILTERS = ("q", "agent", "type", "session", "user", "from", "to", "importance", 
 def index() -> Response:
     group, gathered = frame.group(), _matches()
     names = attempt(lambda: from_database(lambda connection: stored_agents.agent_names(connection, group)))
-    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, **gathered}
+    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, "kinds": ALL_KINDS, **gathered}
     return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
 
 
@@ -73,8 +74,8 @@ def _matches() -> Context:
         if reading.value is None
         else listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
     )
-    types = inputs.choices("type", NODE_TYPES)
-    filters = {**inputs.given(FILTERS), **({"type": types} if types else {})}
+    several = {"type": inputs.choices("type", NODE_TYPES), "kind": inputs.choices("kind", ALL_KINDS)}
+    filters = {**inputs.given(FILTERS), **{name: values for name, values in several.items() if values}}
     return {**shown, "why_unknown": reading.reason or None, "filters": filters}
 
 
@@ -84,6 +85,7 @@ def _wanted() -> MemoryFilter:
         words=asked("q", MAX_WORDS_CHARS) or "",
         agent_id=asked("agent"),
         types=inputs.choices("type", NODE_TYPES),
+        kinds=inputs.choices("kind", ALL_KINDS),
         session_id=asked("session"),
         user_id=asked("user"),
         created_from=inputs.moment("from"),

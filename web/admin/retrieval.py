@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, get_args
+from uuid import UUID
 
 from flask import Response, render_template, request, url_for
 from flask_babel import gettext, lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
+from engine.retrieval import left_out
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
@@ -26,13 +29,16 @@ from models.memory.agents import agent_names, agent_row
 from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
+from web.admin.acting import perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
+from web.show import translated
 
 playground_pages = Pages("playground", __name__, Page("memory", lazy_gettext("Retrieval"), "playground.page"))
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 MODES: tuple[str, ...] = get_args(Mode)
 RELEVANCES: tuple[str, ...] = get_args(RelevanceMode)
 #: Settings that a side may have of its own.
@@ -45,7 +51,7 @@ SLIDER_WEIGHT = 5.0
 SLIDER_DECAY = 0.8
 #: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
-FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
+FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now", "as_of")
 
 
 @page(
@@ -53,6 +59,8 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
     "/playground",
     "playground.html",
     types=NODE_TYPES,
+    kinds=ALL_KINDS,
+    usual_kinds=CONTEXT_KINDS,
     modes=MODES,
     other_relevance=OTHER_RELEVANCE,
     relevances=RELEVANCES,
@@ -135,6 +143,8 @@ def _filters() -> Context:
     given: Context = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     if "type" in given:
         given["type"] = inputs.choices("type", NODE_TYPES)
+    if "kind" in given:
+        given["kind"] = inputs.choices("kind", ALL_KINDS)
     return given
 
 
@@ -155,6 +165,7 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[
 def _request(group: str, agent: str, focal: str, settings: Context) -> RetrievalRequest:
     filters = {
         "types": inputs.choices("type", NODE_TYPES) or ["event", "thought"],
+        "kinds": inputs.choices("kind", ALL_KINDS) or [*CONTEXT_KINDS],
         "created_after": inputs.moment("from"),
         "created_before": inputs.moment("to", end=True),
         "session_id": asked("session"),
@@ -163,9 +174,8 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "include_archived": asked("archived") is not None,
         "include_expired": asked("expired") is not None,
     }
-    return RetrievalRequest(
-        group_id=group, agent_id=agent, focal_texts=[focal], now=inputs.moment("now"), touch=False, filters=filters, **settings
-    )
+    times = {name: inputs.moment(name) for name in ("now", "as_of")}
+    return RetrievalRequest(group_id=group, agent_id=agent, focal_texts=[focal], **times, touch=False, filters=filters, **settings)
 
 
 def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context) -> str:
@@ -202,7 +212,7 @@ PARTS = ("recency", "relevance", "importance")
 #: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
 RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
 #: What a row shows of a memory besides.
-SHOWN = {"node_id", "agent_id", "type", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
+SHOWN = {"node_id", "agent_id", "type", "kind", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
 #: A bar never fills its line quite, so that its end is seen.
 FULL = 98.0
 
@@ -220,6 +230,7 @@ def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
+        "left_out": [translated(sentence) for sentence in left_out.sentences(group.debug.left_out)],
         # Setting × gain, which is the same for all memories of an answer.
         "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
         "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],
@@ -285,3 +296,22 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
     return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
+
+
+@page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again")
+def asked_again(retrieval_id: UUID) -> Context:
+    """A past retrieval, asked of what was known then and of what is known now, side by side."""
+    again = perform(records.ask_again, retrieval_id=retrieval_id)
+    sides = {"a": Reading(again.then), "b": Reading(again.now)}
+    lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
+    compared(lists)
+    for side, title in (("a", gettext("As known then")), ("b", gettext("As known now"))):
+        lists[side] |= {"address": {}, "title": title}
+    return {
+        "record": again.record,
+        "same": again.same,
+        "notes": again.notes,
+        "found": lists,
+        "focal": again.record.focal_texts[0],
+        "agent": again.record.agent_id,
+    }

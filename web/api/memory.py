@@ -278,6 +278,7 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
 
 
 expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
+expose(records.ask_again, "GET", "/retrievals/<uuid:retrieval_id>/again", id="ask_retrieval_again", tag="retrieval", errors=(404, 504))
 
 
 def shed_load(queue: str) -> None:

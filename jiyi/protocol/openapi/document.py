@@ -50,6 +50,7 @@ PART_TEXTS = {
     "knowledge_id": "Id of a piece of long-term memory.",
     "digest_id": "Id of a digest.",
     "reflection_id": "Id of a reflection.",
+    "retrieval_id": "Id of a retrieval of late.",
     "erasure_id": "Id of an erasure.",
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",

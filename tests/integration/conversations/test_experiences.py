@@ -19,6 +19,7 @@ from models.db.actions import Actor
 from models.memory import archive
 from tasks.conversations import injection
 from tasks.conversations.commands import find_experiences_like
+from tests.integration.conftest import SignIn
 from tests.integration.conversations.talk import nodes
 from tests.integration.erasure.test_erasure import erase
 from tests.integration.growth.growing import AGENT, STEPS, experienced
@@ -133,6 +134,13 @@ def test_erasing_what_a_merged_experience_came_of_erases_it(group: str) -> None:
     erase(group, node_ids=[first.event_id])
     assert listed(group) == []
     assert nodes(group) == []
+
+
+def test_people_see_how_it_ended_and_how_often_it_was_used(sign_in: SignIn, group: str) -> None:
+    experienced(group, times=3)
+    page = sign_in("viewer").get(f"/conversations/{group}/{AGENT}").text
+    assert "it worked" in page
+    assert "used 2 times since" in page
 
 
 def test_bad_input_is_refused_with_its_field(group: str) -> None:

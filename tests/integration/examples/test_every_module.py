@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.memdaily": [MEMDAILY, "--limit", "1"],
     "bench.parity": [str(STANFORD / "isabella_step_3_8"), str(STANFORD / "cases_single.json")],
     "bench.peers": [LOCOMO, "--limit", "1", "--only", "jiyi"],
+    "bench.proxy": ["--memories", "50", "--requests", "3", "--streams", "3"],
     "bench.reembed": ["--nodes", "50", "--kills", "0", "--to", "hashing:256"],
     "bench.sets": [SET],
     "bench.soak": ["--minutes", "0.1", "--rate", "5"],

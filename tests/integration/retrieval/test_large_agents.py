@@ -288,3 +288,20 @@ def test_vectors_of_a_move_to_another_model_are_found_before_and_while_they_get_
     folded_before_the_second("_not_folded_yet")
     assert ask(group, "any", **question).accessed_ids == expected
     assert len(asked) == 2
+
+
+def test_a_user_of_a_large_agent_is_answered_from_all_that_they_are_told_and_nothing_else(group: str) -> None:
+    shared = grown(group)
+    vector = shared[0].payload.vector
+    save(
+        *(
+            observed(group, f"The kiln of {user} is hot", user_id=user, vector=vector, embedding_model=embedder().model)
+            for user in [f"user-{number}" for number in range(50)]
+        )
+    )
+    run_until_idle(ENLARGE, enlarge)
+    found = ask(group, "kiln", user_id="user-7", top_k=200)
+    assert found.debug.exact
+    assert found.debug.total_candidates == len(shared) + 1
+    assert {node.user_id for node in found.retrieved_nodes} == {None, "user-7"}
+    assert {node.user_id for node in ask(group, "kiln", top_k=200).retrieved_nodes} == {None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flask.testing import FlaskClient
+
 from jiyi import Client
 from jiyi.polling import poll
 from jiyi.protocol.retrieval import RetrievalRequest
@@ -16,5 +18,27 @@ def test_a_retrieval_and_a_context_are_noted_but_no_look_from_the_admin(client: 
     retrieving(RetrievalRequest(group_id=client.group, agent_id="klaus", focal_texts=["looked at"], touch=False))()
     client.context("klaus", "books", max_tokens=100)
     noted = poll(lambda: client.memory.retrievals("klaus").rows, lambda found: len(found) == 2, PATIENCE_SECONDS)
-    assert [(row.focal_texts, row.options) for row in noted] == [(["books"], {"max_tokens": 100}), (["bees"], {"top_k": 3})]
+    assert [(row.focal_texts, row.options) for row in noted[1:]] == [(["bees"], {"top_k": 3})]
+    assert (noted[0].focal_texts, noted[0].options["max_tokens"]) == (["books"], 100)
     assert noted[1].results[0][0].description == "Klaus reads a book about bees."
+
+
+def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_the_admin(client: Client, signed_in: FlaskClient) -> None:
+    old = client.observe("klaus", "Klaus lives in Porto", wait=True)
+    client.retrieve("klaus", "where does Klaus live?", top_k=3)
+    [noted] = poll(lambda: client.memory.retrievals("klaus").rows, lambda found: len(found) == 1, PATIENCE_SECONDS)
+    new = client.update(old, "Klaus lives in Lyon", wait=True)
+    again = client.memory.ask_again(noted.retrieval_id)
+    assert (again.then.accessed_ids, again.now.accessed_ids, again.same, again.notes) == ([old], [new], True, [])
+    html = signed_in.get(f"/retrievals/{client.group}/{noted.retrieval_id}", query_string={"group": client.group}).text
+    assert (
+        0
+        < html.index("As known then")
+        < html.index("Klaus lives in Porto")
+        < html.index("As known now")
+        < html.index("Klaus lives in Lyon")
+    )
+    missing = signed_in.get(f"/retrievals/{client.group}/{old}", query_string={"group": client.group})
+    assert missing.status_code == 404
+    listed = signed_in.get("/memories.json", query_string={"group": client.group, "kind": ["session"]})
+    assert listed.json["nodes"] == []

@@ -343,7 +343,8 @@ def test_without_candidates_the_answer_says_so_before_any_vector_is_looked_at(gr
     save(observed(group, "desk is idle"))
     for options in ({}, {"vectors": None, "embedding_model": None}):
         answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes, and not the memories'
-        assert (answer.status, answer.message) == ("no_candidates", "no candidate memories for this agent")
+        left_out = "1 of the type chat (types), 1 that say that something is idle"
+        assert (answer.status, answer.message) == ("no_candidates", f"no candidate memories for this agent; left out: {left_out}")
         assert len(answer.groups) == 2
         for one in answer.groups:
             assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == ("no_candidates", answer.message, [], [])

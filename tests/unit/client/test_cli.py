@@ -173,7 +173,7 @@ def test_stats_of_a_newer_service_are_shown_too():
 
 def test_retrieve_passes_every_option_on(client):
     client.retrieve.return_value = Answer(status="ok", groups=[focal()])
-    told = """retrieve a x y -k 3 --mode elapsed --recency-w 0 --decay 0.5 --type chat --type thought --session s --keyword k
+    told = """retrieve a x y -k 3 --mode elapsed --recency-w 0 --decay 0.5 --type chat --type thought --kind session --session s --keyword k
         --after 2026-03-02T00:00:00+08:00 --min-similarity 0.2 --archived --no-touch --now 2026-04-01T00:00:00Z --json"""
     result = run(*told.split())
     assert result.exit_code == 0, result.output
@@ -181,6 +181,7 @@ def test_retrieve_passes_every_option_on(client):
     options = dict(call.kwargs)
     assert options.pop("filters").model_dump(exclude_defaults=True) == {
         "types": ["chat", "thought"],
+        "kinds": ["session"],
         "created_after": datetime(2026, 3, 1, 16, tzinfo=UTC),
         "session_id": "s",
         "keywords": ["k"],

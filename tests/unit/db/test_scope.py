@@ -33,6 +33,7 @@ WHOLE_SERVICE = {
     "workers/web/serve.py": "whether there is anybody who can sign in",
     "models/accounts/sign_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
+    "workers/fast_clock.py": "counts in a database of its own",
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",

@@ -1,0 +1,181 @@
+"""What the proxy adds to a request of an LLM, beside the same request without it, in the same run.
+
+    python -m bench.proxy [--json] [--memories N] [--requests N] [--streams N]
+
+A service of its own, an agent with so many memories (made-up texts, each with its vector), an upstream that answers at once, and the
+proxy, all on this machine. Every question is a new one, so that each is embedded, and every request is a new conversation.
+
+* **added p50, p95**: milliseconds from the request to the end of its answer, beyond the median without the proxy.
+* **first token added**: the same until the first byte of a streamed answer, at the median.
+* **streams**: so many at once: how many a second, with the proxy and without, and how many came back as the upstream sent them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from itertools import count
+from os import environ
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx2
+import numpy as np
+import uvicorn
+from rich.console import Console
+from rich.table import Table
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from bench.attack import _key as key_of
+from bench.latency import fill, made_up, unit_vectors
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
+from engine.providers.embedders import embedder
+from jiyi import Client
+from workers import ephemeral
+
+GROUP, AGENT = "bench", "klaus"
+#: The upstream's answer, piece by piece.
+PIECES = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode() for n in range(20)]
+#: Seconds that anything may take.
+PATIENCE = 120.0
+
+_numbers = count()
+
+
+async def _answer(request: Request) -> Response:
+    await request.body()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in PIECES:
+            yield piece
+
+    return StreamingResponse(pieces(), media_type="text/event-stream")
+
+
+@contextmanager
+def upstream() -> Iterator[str]:
+    """The address of an API that answers at once."""
+    app = Starlette(routes=[Route("/v1/chat/completions", _answer, methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    server.should_exit = True
+    thread.join(PATIENCE)
+
+
+@contextmanager
+def proxy(service: str, upstream_address: str) -> Iterator[str]:
+    """The address of ``jiyi proxy``, in a process of its own."""
+    port = ephemeral.free_port()
+    command = [sys.executable, "-m", "jiyi", "proxy", "--url", service, "--openai", upstream_address, "--agent", AGENT, "--port", str(port)]
+    with subprocess.Popen(command, env={**environ, "JIYI_KEY": ""}, stdout=subprocess.DEVNULL) as process:
+        try:
+            end = time.monotonic() + PATIENCE
+            while not ephemeral.answers(port):
+                if time.monotonic() > end or process.poll() is not None:
+                    raise TimeoutError("the proxy does not come up")
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+def body() -> dict[str, Any]:
+    """A new question."""
+    question = f"What did Klaus do with parcel {next(_numbers)} in the morning?"
+    return {"model": "m", "stream": True, "messages": [{"role": "user", "content": question}]}
+
+
+def one_after_the_other(address: str, headers: dict[str, str], requests: int) -> tuple[list[float], list[float]]:
+    """Milliseconds until the first byte and until the end, of each request."""
+    first, whole = [], []
+    with httpx2.Client(timeout=PATIENCE) as http:
+        for _ in range(requests):
+            began = time.perf_counter()
+            with http.stream("POST", f"{address}/chat/completions", json=body(), headers=headers) as response:
+                pieces = response.iter_raw()
+                next(pieces)
+                first.append((time.perf_counter() - began) * 1_000)
+                for _ in pieces:
+                    pass
+            whole.append((time.perf_counter() - began) * 1_000)
+    return first, whole
+
+
+def together(address: str, headers: dict[str, str], streams: int) -> tuple[float, int]:
+    """Streams a second, all at once, and how many had every byte."""
+
+    async def ask(http: httpx2.AsyncClient) -> bytes:
+        return (await http.post(f"{address}/chat/completions", json=body(), headers=headers)).content
+
+    async def all_of_them() -> list[bytes]:
+        async with httpx2.AsyncClient(timeout=PATIENCE, limits=httpx2.Limits(max_connections=streams)) as http:
+            return await asyncio.gather(*(ask(http) for _ in range(streams)))
+
+    began = time.perf_counter()
+    answers = asyncio.run(all_of_them())
+    return streams / (time.perf_counter() - began), sum(answer == b"".join(PIECES) for answer in answers)
+
+
+def measure(memories: int, requests: int, streams: int) -> dict[str, Any]:
+    """All figures."""
+    with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _), upstream() as direct:
+        random = np.random.default_rng(1)
+        fill(made_up(random, AGENT, unit_vectors(random, memories), embedder().model))
+        with Client(GROUP) as client:
+            client.retrieve(AGENT, "What did Klaus do?", timeout=PATIENCE)  # the worker reads the agent
+        headers = {"authorization": f"Bearer {key_of(GROUP, 'publish', 'read')}"}
+        with proxy(f"http://127.0.0.1:{port}", direct) as address:
+            for place in (address, direct):
+                one_after_the_other(place, headers, 5)
+            first, whole = one_after_the_other(address, headers, requests)
+            first_direct, whole_direct = one_after_the_other(direct, headers, requests)
+            rate, same = together(address, headers, streams)
+            rate_direct, _ = together(direct, headers, streams)
+    base = quantile(whole_direct, 0.5)
+    return {
+        "machine": machine(),
+        "memories": memories,
+        "added_p50_ms": quantile(whole, 0.5) - base,
+        "added_p95_ms": quantile(whole, 0.95) - base,
+        "first_token_added_ms": quantile(first, 0.5) - quantile(first_direct, 0.5),
+        "streams": {"at_once": streams, "identical": same, "a_second": rate, "direct_a_second": rate_direct},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the proxy adds to a request.")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--streams", type=int, default=100)
+    asked = parser.parse_args()
+    figures = measure(asked.memories, asked.requests, asked.streams)
+    if asked.json:
+        print(json.dumps(figures, indent=2))
+        return
+    table = Table("", "", title=figures["machine"], show_header=False)
+    for name in ("memories", "added_p50_ms", "added_p95_ms", "first_token_added_ms"):
+        table.add_row(name.replace("_", " "), f"{figures[name]:,.1f}")
+    streams = figures["streams"]
+    table.add_row(f"{streams['at_once']} streams at once", f"{streams['a_second']:.0f}/s; direct {streams['direct_a_second']:.0f}/s")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""What the proxy asks the service for, and tells it: one client a key, within a time that no chat notices."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+from uuid import UUID, uuid5
+
+import httpx2
+
+from jiyi.chat.recording import messages_of, recordable, turn_event
+from jiyi.client.client import AsyncClient, Client
+from jiyi.client.http import API
+from jiyi.client.outbox import Outbox
+from jiyi.errors import InvalidEvent, JiyiError
+from jiyi.protocol import limits
+from jiyi.protocol.conversations import BUDGET
+from jiyi.proxy.dialects import Messages, Remembered
+
+log = logging.getLogger(__name__)
+
+#: Seconds that recall may take; later the request goes on without.
+RECALL_SECONDS = 0.3
+#: Seconds that a key counts as good after the service knew it; and while the service cannot be asked.
+KNOWN_SECONDS, TRUSTED_SECONDS = 60.0, 3_600.0
+#: Seconds between two questions about one key.
+PAUSE_SECONDS = 2.0
+#: Keys whose connections are held open; of more, the one that was used longest ago is closed.
+MOST_KEYS = 1_000
+#: Latest messages for which it is kept what was recalled, so that calls of tools between them see the same prompt.
+KEPT_RECALLS = 2_000
+#: Latest turns of a key of which is kept that they were told.
+KEPT_TURNS = 20_000
+#: Latest exchanges of a key of which is kept to which session they belong.
+KEPT_SESSIONS = 20_000
+#: Namespace of the ids of turns: a turn is known by its words and by those before it, however much of the conversation is sent again.
+TURNS = UUID("0d0b9b56-7a0c-5c1e-8f63-4a7a6d2f9b11")
+
+
+class WrongKey(JiyiError):  # noqa: N818 – its name says what happened
+    """The service does not know the key."""
+
+    code = "wrong_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Whose conversation a request belongs to."""
+
+    agent_id: str
+    user_id: str | None = None
+    #: As the program calls it; None: it is known by what was said first.
+    session_id: str | None = None
+
+    def digest(self, *parts: str) -> str:
+        """Of something that is said in this user's conversations with the agent."""
+        return hashlib.sha256("\x00".join((self.agent_id, self.user_id or "", *parts)).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+class KeyMemory:
+    """Memory with one key. Its methods are called in the proxy's event loop.
+
+    Args:
+        http: shared by all keys, to ask whether the service knows one.
+        url: of the service.
+        max_tokens: most tokens that memories may take in a request.
+        seconds: longest that recall may take.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, key: str, *, max_tokens: int, seconds: float) -> None:
+        self._http, self._url, self._key = http, url.rstrip("/"), key
+        self._asking, self._telling = AsyncClient(url=url, key=key), Client(url=url, key=key)
+        self._outbox = Outbox(self._telling, "a turn", "turns")
+        self._max_tokens, self._seconds = max_tokens, seconds
+        self._known_at = self._asked_at = float("-inf")
+        self._checking = asyncio.Lock()
+        #: The stable part, and what was recalled, by digests of what the user had said.
+        self._recalled: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        #: Ids of turns that were published.
+        self._told: OrderedDict[UUID, None] = OrderedDict()
+        #: The sessions of the latest exchanges: programs may leave out what was said first.
+        self._sessions: OrderedDict[str, str] = OrderedDict()
+
+    async def check(self, seconds: float) -> bool:
+        """Whether the service knows the key, or knew it within the hour; False if it cannot be asked within ``seconds``.
+
+        Raises:
+            WrongKey: it does not.
+        """
+        async with self._checking:  # requests that come together wait for one answer
+            now = time.monotonic()
+            if now - self._known_at > KNOWN_SECONDS and now - self._asked_at > PAUSE_SECONDS:
+                self._asked_at = now
+                await self._ask(seconds)
+        return time.monotonic() - self._known_at < TRUSTED_SECONDS
+
+    async def _ask(self, seconds: float) -> None:
+        try:
+            response = await self._http.get(f"{self._url}{API}/tools", headers={"Authorization": f"Bearer {self._key}"}, timeout=seconds)
+        except httpx2.HTTPError as error:
+            log.warning("the memory service cannot be reached: %s", error)
+            return
+        if response.is_success:
+            self._known_at = time.monotonic()
+        elif response.status_code in (401, 403):
+            self._known_at = self._asked_at = float("-inf")
+            raise WrongKey("the memory service does not know this key, or it has expired")
+
+    async def recall(self, conversation: Conversation, said: Messages) -> Remembered:
+        """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
+        asked = [message["text"] for message in said if message["role"] == "user"]
+        if not asked:
+            return Remembered()
+        digests = [conversation.digest(*asked[: turn + 1]) for turn in range(len(asked))]
+        if digests[-1] not in self._recalled:  # else a call between those of tools
+            session = self._session(conversation, said)
+            try:
+                async with asyncio.timeout(self._seconds):
+                    injected = await self._asking.conversations.inject(
+                        conversation.agent_id,
+                        asked[-1][: limits.MAX_FOCAL_CHARS],
+                        user_id=conversation.user_id,
+                        session_id=session,
+                        max_tokens=self._max_tokens,
+                        split=True,
+                        turn=None if session is None else len(asked),
+                        timeout=self._seconds,
+                    )
+            except TimeoutError:
+                log.warning("recall took longer than %g s: the request goes on without", self._seconds)
+                return Remembered()
+            except JiyiError as error:
+                log.warning("the request goes on without memories: %s", error)
+                return Remembered()
+            for block in injected.earlier:  # of before this process began
+                if block.turn < len(digests):
+                    self._recalled.setdefault(digests[block.turn - 1], ("", block.text))
+            self._recalled[digests[-1]] = (injected.stable, injected.recalled)
+            _keep(self._recalled, KEPT_RECALLS)
+        known = [self._recalled.get(digest, ("", "")) for digest in digests]
+        return Remembered(known[-1][0], {turn: recalled for turn, (_, recalled) in enumerate(known, 1) if recalled})
+
+    def record(self, conversation: Conversation, said: Messages, answer: str) -> None:
+        """Have what was said, and the answer, recorded: each once. Never raises, never waits."""
+        if answer.strip():
+            said = [*said, {"role": "assistant", "text": answer.strip()}]
+        session = self._session(conversation, said)
+        if session is None:
+            return
+        for exchange in _exchanges(conversation, said):
+            self._sessions[exchange] = session
+        _keep(self._sessions, KEPT_SESSIONS)
+        user = () if conversation.user_id is None else (conversation.user_id,)
+        whose = (self._telling.group, conversation.agent_id, session, *user)
+        before, now = "", datetime.now(UTC)
+        try:
+            for message in recordable(messages_of(said)):
+                event_id = uuid5(TURNS, conversation.digest(session, before, message.role, message.text.strip()))
+                before = message.text.strip()
+                if event_id not in self._told:
+                    self._outbox.put(turn_event(whose, message, event_id, now))
+                    self._told[event_id] = None
+        except InvalidEvent as error:
+            log.warning("what was said is not remembered: %s", error)
+        _keep(self._told, KEPT_TURNS)
+
+    def _session(self, conversation: Conversation, said: Messages) -> str | None:
+        """The session's id: as the program calls it, else that of an exchange which is known, else after its first one."""
+        if conversation.session_id is not None:
+            return conversation.session_id
+        exchanges = _exchanges(conversation, said)
+        known = next((self._sessions[exchange] for exchange in reversed(exchanges) if exchange in self._sessions), None)
+        return known or (f"proxy-{exchanges[0]}" if exchanges else None)
+
+    async def close(self) -> None:
+        """Publish the turns that wait, and release the connections."""
+        await asyncio.to_thread(self._outbox.close)
+        await asyncio.to_thread(self._telling.close)
+        await self._asking.close()
+
+
+class Memories:
+    """Memory by key: connections of the keys that were used last."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, *, max_tokens: int = BUDGET, seconds: float = RECALL_SECONDS) -> None:
+        self._http, self._url, self._max_tokens, self._seconds = http, url, max_tokens, seconds
+        self._keys: OrderedDict[str, KeyMemory] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, key: str) -> KeyMemory:
+        """Memory with a key, which need not be a good one."""
+        memory = self._keys.get(key)
+        if memory is None:
+            memory = self._keys[key] = KeyMemory(self._http, self._url, key, max_tokens=self._max_tokens, seconds=self._seconds)
+            if len(self._keys) > MOST_KEYS:
+                oldest = self._keys.popitem(last=False)[1]
+                closing = asyncio.get_running_loop().create_task(oldest.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        self._keys.move_to_end(key)
+        return memory
+
+    async def close(self) -> None:
+        """Publish what waits, of all keys."""
+        await asyncio.gather(*self._closing, *(memory.close() for memory in self._keys.values()))
+
+
+def _exchanges(conversation: Conversation, said: Messages) -> list[str]:
+    """Digests of what was answered to what, oldest first."""
+    pairs = pairwise(said)
+    return [
+        conversation.digest(asked["text"].strip(), answered["text"].strip())
+        for asked, answered in pairs
+        if (asked["role"], answered["role"]) == ("user", "assistant")
+    ]
+
+
+def _keep(kept: OrderedDict[Any, Any], most: int) -> None:
+    while len(kept) > most:
+        kept.popitem(last=False)
