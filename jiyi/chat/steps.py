@@ -337,7 +337,7 @@ class Scheduling(Protocol):
     """Whoever keeps schedules; ``client.growth`` is one."""
 
     def schedule(
-        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+        self, agent_id: str, text: str, *, tz: str | None, session_id: str | None, user_id: str | None, timeout: float | None
     ) -> AskedSchedules: ...
 
 
@@ -370,7 +370,12 @@ class ScheduleStage:
             return exchange
         patience = exchange.left * PATIENCE
         answer = self._scheduling.schedule(
-            exchange.agent_id, text[:MAX_TEXT_CHARS], tz=self._tz, session_id=exchange.session_id, timeout=max(patience, 0.01)
+            exchange.agent_id,
+            text[:MAX_TEXT_CHARS],
+            tz=self._tz,
+            session_id=exchange.session_id,
+            user_id=exchange.user_id,
+            timeout=max(patience, 0.01),
         )
         if answer.confirmation is None:
             return exchange

@@ -80,10 +80,17 @@ class Growth(Namespace[W]):
 
     @verb
     def schedule(
-        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        tz: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        timeout: float | None = None,
     ) -> Steps[AskedSchedules]:
         """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?"."""
-        request = checked(AskSchedules, agent_id=agent_id, text=text, tz=tz, session_id=session_id, request_id=uuid4())
+        request = checked(AskSchedules, agent_id=agent_id, text=text, tz=tz, session_id=session_id, user_id=user_id, request_id=uuid4())
         return self._act("appointments.ask", request, AskedSchedules, timeout)
 
     @verb

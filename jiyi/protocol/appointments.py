@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
 MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500
@@ -184,6 +184,7 @@ class CreateSchedule(Request):
     task: str | None = Field(None, max_length=MAX_TASK_CHARS)
     target: Target | None = None
     session_id: Name | None = None
+    user_id: Name | None = Field(None, description="Whose it is, of the people whom the agent talks with.")
 
     @model_validator(mode="after")
     def _one_way(self) -> CreateSchedule:
@@ -204,7 +205,7 @@ class ScheduleId(Request):
     id: UUID
 
 
-class ListSchedules(Request):
+class ListSchedules(Request, ForUser):
     agent_id: Name | None = None
     state: State | None = None
     after: UUID | None = None
@@ -233,6 +234,7 @@ class ScheduleState(BaseModel):
     target_type: TargetType
     target_id: str | None
     session_id: str | None
+    user_id: str | None = None
     created_at: datetime
     next_run_at: datetime | None
 
@@ -247,7 +249,7 @@ class CreatedSchedule(BaseModel):
     reason: str | None = None
 
 
-class AskSchedules(Request):
+class AskSchedules(Request, ForUser):
     """A message to an agent, which may ask something of its appointments."""
 
     agent_id: Name

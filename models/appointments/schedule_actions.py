@@ -99,13 +99,13 @@ def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: d
         raise InvalidRequest(["at: that time has passed; give one that is to come"])
     agents.lock_agents(context.connection, [name])
     sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
-    known = schedules.find_same(context.connection, name, schedule)
+    known = schedules.find_same(context.connection, name, schedule, request.user_id)
     if known is not None:
         return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
     if schedules.count(context.connection, name) >= MAX_SCHEDULES:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
-    kept = schedules.add(context.connection, name, schedule, target, request.session_id, next_run)
+    kept = schedules.add(context.connection, name, schedule, target, request.session_id, request.user_id, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
@@ -117,7 +117,8 @@ def list_schedules(context: Context, request: ListSchedules) -> Schedules:
 
     Of one agent or of all, active, paused or ended.
     """
-    rows = schedules.schedule_page(context.connection, context.group_id, request.agent_id, request.state, request.after, request.limit)
+    whose = (context.group_id, request.agent_id, request.user_id)
+    rows = schedules.schedule_page(context.connection, *whose, request.state, request.after, request.limit)
     return Schedules(schedules=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
@@ -262,7 +263,8 @@ def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetim
     """Take down the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, "new", done)
-    wanted = CreateSchedule(agent_id=request.agent_id, text=request.text, tz=request.tz, session_id=request.session_id)
+    asked = {name: getattr(request, name) for name in ("agent_id", "text", "tz", "session_id", "user_id")}
+    wanted = CreateSchedule.model_validate(asked)
     created = _take_down(context, wanted, parsed, now, request.request_id)
     return AskedSchedules(asked="new", **created.model_dump())
 
@@ -272,7 +274,7 @@ def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: 
     name = (context.group_id, request.agent_id)
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, asked, done)
-    planned = schedules.open_of(context.connection, name, MAX_SCHEDULES)
+    planned = schedules.open_of(context.connection, name, request.user_id, MAX_SCHEDULES)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
     times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
     if asked == "list":

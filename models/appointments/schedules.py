@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
@@ -28,9 +28,15 @@ AHEAD = timedelta(seconds=60)
 
 
 def add(
-    connection: Connection, name: AgentName, parsed: ParsedSchedule, target: Target, session_id: str | None, next_run_at: datetime
+    connection: Connection,
+    name: AgentName,
+    parsed: ParsedSchedule,
+    target: Target,
+    session_id: str | None,
+    user_id: str | None,
+    next_run_at: datetime,
 ) -> ScheduleState:
-    """Keep a schedule of an agent that there is."""
+    """Keep a schedule of an agent that there is; ``user_id``: who asked for it."""
     schedule_id = uuid7()
     values = {
         "schedule_id": schedule_id,
@@ -47,6 +53,7 @@ def add(
         "target_type": target.type,
         "target_id": target.id,
         "session_id": session_id,
+        "user_id": user_id,
         "next_run_at": next_run_at,
     }
     connection.execute(insert(Schedule), values)
@@ -60,10 +67,12 @@ def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleSt
 
 
 def schedule_page(
-    connection: Connection, group_id: str, agent_id: str | None, state: str | None, after: UUID | None, limit: int
+    connection: Connection, group_id: str, agent_id: str | None, user_id: str | None, state: str | None, after: UUID | None, limit: int
 ) -> list[ScheduleState]:
-    """The newest first."""
+    """The newest first; with a user those that this one may be told."""
     query = _SHOWN.where(Schedule.group_id == group_id).order_by(Schedule.schedule_id.desc()).limit(limit)
+    if user_id is not None:
+        query = query.where(_told(user_id))
     if agent_id is not None:
         query = query.where(Schedule.agent_id == agent_id)
     if state is not None:
@@ -73,8 +82,13 @@ def schedule_page(
     return fetch(connection, ScheduleState, query)
 
 
-def find_same(connection: Connection, name: AgentName, parsed: ParsedSchedule) -> ScheduleState | None:
-    """An active schedule of an agent that says the same: who asks twice gets one."""
+def _told(user_id: str | None) -> ColumnElement[bool]:
+    """Schedules of a user, and of nobody in particular."""
+    return Schedule.user_id.is_(None) if user_id is None else or_(Schedule.user_id.is_(None), Schedule.user_id == user_id)
+
+
+def find_same(connection: Connection, name: AgentName, parsed: ParsedSchedule, user_id: str | None) -> ScheduleState | None:
+    """An active schedule of an agent and a user that says the same: who asks twice gets one."""
     query = _SHOWN.where(
         Schedule.group_id == name[0],
         Schedule.agent_id == name[1],
@@ -84,6 +98,7 @@ def find_same(connection: Connection, name: AgentName, parsed: ParsedSchedule) -
         Schedule.every_seconds.is_not_distinct_from(parsed.every_seconds),
         Schedule.tz == parsed.tz,
         Schedule.task_description == parsed.task,
+        Schedule.user_id.is_not_distinct_from(user_id),
     )
     if parsed.kind == "once":
         query = query.where(Schedule.at == parsed.at)
@@ -110,9 +125,9 @@ def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timin
     connection.execute(update(Schedule).where(*which).values(values))
 
 
-def open_of(connection: Connection, name: AgentName, limit: int) -> list[ScheduleState]:
-    """Schedules of an agent that are not over, the soonest first; paused ones, which have no next run, last."""
-    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")
+def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
+    """Schedules of an agent that are not over and that a user may be told, the soonest first; paused ones, which have no next run, last."""
+    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended", _told(user_id))
     order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
     return fetch(connection, ScheduleState, _SHOWN.where(*whose).order_by(*order).limit(limit))
 

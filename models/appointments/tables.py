@@ -42,6 +42,8 @@ class Schedule(Base):
     target_type: Mapped[str] = mapped_column(Text, server_default=text("'reminder'"))
     target_id: Mapped[str | None] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)
+    #: Who asked for it, if the agent talks with several people.
+    user_id: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     next_run_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: The ``next_run_at`` that the work ``fire_schedule`` is owed for.

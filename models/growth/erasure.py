@@ -20,7 +20,7 @@ SCRUBBED: tuple[Scrubbed, ...] = (
     (
         "schedules",
         "schedule_id::text",
-        "task_description, natural_description, target_id, session_id",
+        "task_description, natural_description, target_id, session_id, user_id",
         "group_id = :group",
         "DELETE FROM schedules",
     ),

@@ -52,7 +52,10 @@ action_form_route(
 def _schedules(connection: Connection, agent: str | None) -> Context:
     state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.identifier("after")
     listing = listed(
-        "schedules", schedules.schedule_page(connection, group(), agent, state, after, SCHEDULES_PER_PAGE + 1), SCHEDULES_PER_PAGE, "id"
+        "schedules",
+        schedules.schedule_page(connection, group(), agent, None, state, after, SCHEDULES_PER_PAGE + 1),
+        SCHEDULES_PER_PAGE,
+        "id",
     )
     return {**listing, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
 

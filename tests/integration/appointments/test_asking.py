@@ -119,3 +119,33 @@ def test_another_groups_appointments_are_neither_seen_nor_changed(client: Client
         found = stranger.growth.schedule(AGENT, "查房的提醒取消吧", tz=TZ, timeout=SECONDS)
     assert (found.asked, found.schedule, found.schedules) == ("cancel", None, [])
     assert [one for one, _ in state(client).values()] == ["active"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "other", "lists", "cancels", "word"),
+    [
+        ("每天早上9点提醒我查房", "每天晚上8点提醒我遛狗", "我有哪些提醒", "取消查房的提醒", "查房"),
+        (
+            "remind me every day at 9am to check the ward",
+            "remind me every day at 8pm to walk the dog",
+            "what reminders do I have?",
+            "cancel the reminder for the ward",
+            "ward",
+        ),
+    ],
+    ids=["zh", "en"],
+)
+def test_one_person_s_appointments_are_no_other_s(service: str, plan: str, other: str, lists: str, cancels: str, word: str) -> None:
+    with Client(service) as client:
+        for user, text in (("zoe", plan), ("ben", other)):
+            assert client.growth.schedule(AGENT, text, tz=TZ, user_id=user, timeout=SECONDS).asked == "new"
+        told = {
+            user: client.growth.schedule(AGENT, lists, tz=TZ, user_id=user, timeout=SECONDS).confirmation or "" for user in ("zoe", "ben")
+        }
+        assert [word in told["zoe"], word in told["ben"]] == [True, False]
+        assert client.growth.schedule(AGENT, lists, tz=TZ, timeout=SECONDS).schedules == []
+        assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="ben", timeout=SECONDS).certainty == "unclear"
+        assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="zoe", timeout=SECONDS).asked == "cancel"
+        listed = client.command("appointments.list", SECONDS, agent_id=AGENT, user_id="ben")
+        assert isinstance(listed, Schedules)
+        assert [schedule.user_id for schedule in listed.schedules] == ["ben"]
