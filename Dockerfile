@@ -3,7 +3,7 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /srv/jiyi
 COPY pyproject.toml requirements.lock README.md LICENSE ./
 COPY jiyi/__init__.py jiyi/
-RUN pip install --no-cache-dir --constraint requirements.lock ".[service,local]" && pip uninstall --yes jiyi
+RUN pip install --no-cache-dir --constraint requirements.lock ".[service,local,proxy]" && pip uninstall --yes jiyi
 COPY . .
 RUN python -m tools.translations --compile
 RUN useradd --system jiyi
