@@ -143,6 +143,7 @@ class RecalledMemory(MemoryBrief):
 
     score: float
     tokens: int = Field(description="Of its line.")
+    seen: int = Field(1, description="How many of the memories found have these words; they are one line, of the latest of them.")
 
 
 class RecalledContext(BaseModel):

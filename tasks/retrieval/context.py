@@ -6,12 +6,13 @@ import time
 from datetime import UTC, datetime
 
 from jiyi.protocol import limits
+from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
-from jiyi.text.words import Language, language_of
+from jiyi.text.words import Language, content_digest, language_of
 from models.db.actions import Actor
 from models.db.valkey import valkey
 from models.memory.questions import build_context
@@ -59,16 +60,23 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
 
 
 def within(ranked: list[RetrievedNode], budget: int, language: Language) -> RecalledContext:
-    """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones."""
+    """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
+
+    What was told several times in the same words is one line, at the place of the best of them and with the day of the latest.
+    """
     lines, memories = [PREFACE[language]], []
     left = budget - estimate_tokens(lines[0])
+    repeated: dict[bytes, list[RetrievedNode]] = {}
     for node in ranked:
+        repeated.setdefault(content_digest(node.description), []).append(node)
+    for nodes in repeated.values():
+        node = max(nodes, key=lambda node: node.created_at)
         line = f"- {node.created_at:%Y-%m-%d}: {quoted(node.description)}"
         tokens = estimate_tokens(line)
         if tokens <= left:
             left -= tokens
             lines.append(line)
-            fields = {name: getattr(node, name) for name in RecalledMemory.model_fields if name != "tokens"}
-            memories.append(RecalledMemory(**fields, tokens=tokens))
+            fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
+            memories.append(RecalledMemory(**fields, score=nodes[0].score, tokens=tokens, seen=len(nodes)))
     text = "\n".join(lines) if memories else ""
     return RecalledContext(text=text, tokens=estimate_tokens(text), memories=memories)

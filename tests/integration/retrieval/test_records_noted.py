@@ -42,3 +42,16 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     assert missing.status_code == 404
     listed = signed_in.get("/memories.json", query_string={"group": client.group, "kind": ["session"]})
     assert listed.json["nodes"] == []
+
+
+def test_what_was_told_several_times_in_the_same_words_is_one_line_of_a_prompt(client: Client) -> None:
+    for text in ("Maria is allergic to nuts.", "Maria is allergic to  NUTS.", "Maria likes tea.", "Maria is allergic to nuts."):
+        client.observe("companion", text, wait=True)
+    told = client.context("companion", "What is Maria allergic to?", max_tokens=300)
+    assert told.text.lower().count("allergic to") == 1
+    assert {memory.description: memory.seen for memory in told.memories} == {"Maria is allergic to nuts.": 3, "Maria likes tea.": 1}
+    assert len(client.retrieve("companion", "What is Maria allergic to?").retrieved_nodes) == 4
+    for session in ("one", "two", "three"):
+        client.add_turn("chat", "user", "我对花生过敏。", session, wait=True)
+    injected = client.conversations.context("chat", "我对什么过敏？")
+    assert injected.context.count("花生") == 1
