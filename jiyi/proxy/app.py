@@ -45,6 +45,10 @@ OF_CONNECTION = frozenset(
 )
 #: Headers with a key, and those that are for the proxy and no concern of the upstream.
 KEY_HEADERS, OWN_HEADERS = ("authorization", "x-api-key"), ("x-jiyi-", "x-openwebui-")
+#: What the deployment's key is lent for: to ask models, and not for an account's files, jobs and bills.
+LENT_FOR = frozenset(
+    {"chat/completions", "completions", "responses", "embeddings", "models", "messages", "messages/count_tokens", "rerank"}
+)
 #: What ``X-Jiyi-Memory`` may say: whether memories are put in, and whether what is said is recorded.
 MODES = {"on": (True, True), "read": (True, False), "write": (False, True), "off": (False, False)}
 #: The headers that say whose a request is, best first; Open WebUI sends its own (``ENABLE_FORWARD_USER_INFO_HEADERS``).
@@ -119,7 +123,9 @@ class Proxy:
 
     async def _answer(self, request: Request, path: str, dialect: Dialect) -> Response:
         upstream = self._config.anthropic if dialect.name == "anthropic" else self._config.openai
-        caller = await self._caller(request, dialect, upstream)
+        if {".", ".."} & set(path.split("/")):
+            raise Refusal(400, "invalid_request_error", "the path must not leave /v1")
+        caller = await self._caller(request, path, dialect, upstream)
         content = await _read(request)
         reads, writes = _mode(request)
         remembers = request.method == "POST" and path in ("chat/completions", "messages") and (reads or writes)
@@ -154,7 +160,7 @@ class Proxy:
         answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return answer
 
-    async def _caller(self, request: Request, dialect: Dialect, upstream: Upstream) -> _Caller:
+    async def _caller(self, request: Request, path: str, dialect: Dialect, upstream: Upstream) -> _Caller:
         """Raises :class:`Refusal` for who has no good key of Jiyi's, where that is needed."""
         sent = {name: request.headers[name].removeprefix("Bearer ").strip() for name in KEY_HEADERS if name in request.headers}
         own = request.headers.get("x-jiyi-key", "").strip()
@@ -182,6 +188,8 @@ class Proxy:
         elif upstream.key:  # which is for those alone whom the service knows
             if not known:
                 raise Refusal(503, "memory_unavailable", "the memory service cannot be asked whether this key is good")
+            if path not in LENT_FOR and not path.startswith("models/"):
+                raise Refusal(403, "permission_error", f"/v1/{path[:100]} needs a key of your own for the upstream")
             headers.update({"x-api-key": upstream.key} if dialect.name == "anthropic" else {"authorization": f"Bearer {upstream.key}"})
         return _Caller(memory, headers)
 

@@ -256,6 +256,8 @@ def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: 
     odd: Any
     for odd in (b"no json", b"[]", b'{"messages": 1}', b'{"messages": [1]}', b'{"messages": [{"role": "user"}]}'):
         assert httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 404  # as the upstream says
+    for path, status in (("files", 403), ("files/%2e%2e/models", 400)):
+        assert httpx2.get(f"{address}/{path}", headers=good).status_code == status
     away = proxied(openai=UpstreamConfig(f"http://127.0.0.1:{ephemeral.free_port()}/v1"))
     answer = httpx2.post(f"{away}/chat/completions", json=body, headers=good)
     assert (answer.status_code, answer.json()["error"]["type"]) == (502, "upstream_unavailable")
