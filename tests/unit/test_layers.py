@@ -26,7 +26,7 @@ ROOMS = {
     "web/api": {"examples"},
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
-    "tests/unit": set("client protocol providers rules text times heads parsing db queue web workers bench docs".split()),
+    "tests/unit": set("client proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
     "tests/integration": {"client", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }
