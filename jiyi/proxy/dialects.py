@@ -77,7 +77,7 @@ def said(body: Mapping[str, Any]) -> Messages:
     """What people and the assistant said, oldest first: role and text of each message that has one."""
     texts = (with_text(message) for message in messages_of(body))
     return [
-        {"role": message["role"], "text": message["text"]}
+        {"role": message["role"], "text": message["text"].strip()}
         for message in texts
         if message.get("role") in ("user", "assistant") and isinstance(message["text"], str) and message["text"].strip()
     ]

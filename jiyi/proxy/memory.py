@@ -216,7 +216,7 @@ def _exchanges(conversation: Conversation, said: Messages) -> list[str]:
     """Digests of what was answered to what, oldest first."""
     pairs = pairwise(said)
     return [
-        conversation.digest(asked["text"].strip(), answered["text"].strip())
+        conversation.digest(asked["text"], answered["text"])
         for asked, answered in pairs
         if (asked["role"], answered["role"]) == ("user", "assistant")
     ]

@@ -44,7 +44,7 @@ def test_a_chat_completion_has_each_memory_before_its_message(first: list[Any], 
         ],
     }
     assert body["messages"] == [*first, *TALK]
-    assert [message["text"] for message in said(body)] == ["hello", "hi", "\nwhat is it?"]
+    assert [message["text"] for message in said(body)] == ["hello", "hi", "what is it?"]
 
 
 def test_a_message_of_anthropic_s_has_memory_in_its_system_text_and_is_cached_where_that_is() -> None:
