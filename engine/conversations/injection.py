@@ -25,7 +25,7 @@ from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.sections import first, sections, union, unions
-from jiyi.text.words import Language, content_digest, normalise, tokens
+from jiyi.text.words import Language, normalise, tokens
 
 #: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
@@ -147,7 +147,7 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             for turn_id in candidate.turn_ids:
                 told.setdefault(turn_id, candidate)
     shown: set[UUID] = set()
-    said: set[tuple[bool, bytes]] = set()
+    said: set[tuple[bool, str]] = set()
     result = []
     for place, candidate in enumerate(ranked, 1):
         best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
@@ -155,7 +155,7 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, candidate)
-        words = (candidate.superseded_at is None, content_digest(text))
+        words = (candidate.superseded_at is None, text)
         if words in said:  # told several times in the same words
             shown.update((best.node_id, candidate.node_id, *others))
             continue

@@ -12,7 +12,7 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, Retrieved
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
-from jiyi.text.words import Language, content_digest, language_of
+from jiyi.text.words import Language, language_of
 from models.db.actions import Actor
 from models.db.valkey import valkey
 from models.memory.questions import build_context
@@ -66,9 +66,9 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language) -> Reca
     """
     lines, memories = [PREFACE[language]], []
     left = budget - estimate_tokens(lines[0])
-    repeated: dict[bytes, list[RetrievedNode]] = {}
+    repeated: dict[str, list[RetrievedNode]] = {}
     for node in ranked:
-        repeated.setdefault(content_digest(node.description), []).append(node)
+        repeated.setdefault(node.description, []).append(node)
     for nodes in repeated.values():
         node = max(nodes, key=lambda node: node.created_at)
         line = f"- {node.created_at:%Y-%m-%d}: {quoted(node.description)}"

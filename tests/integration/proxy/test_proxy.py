@@ -108,7 +108,7 @@ def turns(group: str, agent: str, count: int) -> list[str]:
 
     def recorded() -> list[str]:
         try:
-            return [node.description for node in client.list(agent) if node.kind == "session"]
+            return [node.description for node in client.list(agent, kinds=["session"])]
         except NotFound:  # nothing has arrived of this agent
             return []
 

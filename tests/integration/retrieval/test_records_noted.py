@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from flask.testing import FlaskClient
 
 from jiyi import Client
+from jiyi.errors import NotFound
 from jiyi.polling import poll
 from jiyi.protocol.retrieval import RetrievalRequest
 from web.admin.retrieval import retrieving
@@ -30,6 +32,8 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     new = client.update(old, "Klaus lives in Lyon", wait=True)
     again = client.memory.ask_again(noted.retrieval_id)
     assert (again.then.accessed_ids, again.now.accessed_ids, again.same, again.notes) == ([old], [new], True, [])
+    with Client(f"{client.group}-other") as stranger, pytest.raises(NotFound):
+        stranger.memory.ask_again(noted.retrieval_id)
     html = signed_in.get(f"/retrievals/{client.group}/{noted.retrieval_id}", query_string={"group": client.group}).text
     assert (
         0
@@ -45,10 +49,10 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
 
 
 def test_what_was_told_several_times_in_the_same_words_is_one_line_of_a_prompt(client: Client) -> None:
-    for text in ("Maria is allergic to nuts.", "Maria is allergic to  NUTS.", "Maria likes tea.", "Maria is allergic to nuts."):
+    for text in ("Maria is allergic to nuts.", "Maria is allergic to nuts.", "Maria likes tea.", "Maria is allergic to nuts."):
         client.observe("companion", text, wait=True)
     told = client.context("companion", "What is Maria allergic to?", max_tokens=300)
-    assert told.text.lower().count("allergic to") == 1
+    assert told.text.count("allergic to") == 1
     assert {memory.description: memory.seen for memory in told.memories} == {"Maria is allergic to nuts.": 3, "Maria likes tea.": 1}
     assert len(client.retrieve("companion", "What is Maria allergic to?").retrieved_nodes) == 4
     for session in ("one", "two", "three"):

@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, patch
 from uuid import uuid4
 
 import pytest
@@ -26,6 +28,7 @@ from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, Style, render
 from engine.conversations.memories import LABELS
+from engine.conversations.stable import Section, compose, profile_lines
 from engine.growth import questions
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
@@ -35,11 +38,14 @@ from jiyi import Client
 from jiyi.chat import steps
 from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import by_rules, summary_message
+from jiyi.chat.pipelines import to_yaml
 from jiyi.chat.steps import ScheduleStage
+from jiyi.chat.workflows import WorkflowTools
 from jiyi.polling import poll
 from jiyi.protocol.appointments import CreatedSchedule
-from jiyi.protocol.artifacts import Pattern
-from jiyi.protocol.conversations import ChatMessage
+from jiyi.protocol.artifacts import ArtifactState, Pattern
+from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
+from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
@@ -50,6 +56,8 @@ from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
 from models.actions import ACTIONS
+from models.conversations import session_prompts
+from models.growth import prompts
 from tasks.retrieval.context import within
 from tests.integration.programs import Program
 
@@ -285,6 +293,25 @@ def _skill(texts: Sequence[str]) -> str:
     return draft_skill(made).body
 
 
+def _profile(texts: Sequence[str]) -> str:
+    return compose([Section("## User", profile_lines(Profile(role=texts[0]), "en"))], MAX_BUDGET, "en").text
+
+
+def _preferences(texts: Sequence[str]) -> str:
+    stored = session_prompts.injections
+    known = [_candidate(text) for text in texts]
+    with patch.object(stored, "find_profile", return_value=None), patch.object(stored, "most_important", return_value=known):
+        request = ContextRequest(agent_id="a", query="tea", grown=False, max_tokens=MAX_TOKENS)
+        return session_prompts.prepare(Mock(), ("g", "a"), request, "en").stable.text
+
+
+def _skills(texts: Sequence[str]) -> str:
+    skills = [SimpleNamespace(name=text, triggers=["tea"], artifact_id=uuid4()) for text in texts]
+    files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
+    with patch.object(prompts.identity, "current_files", return_value=files), patch.object(prompts, "_enabled", return_value=skills):
+        return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET, "en").text
+
+
 def _mcp(texts: Sequence[str]) -> str:
     from jiyi.integrations import mcp
 
@@ -342,11 +369,22 @@ DOORS = {
     "question to an LLM": Door(
         "engine.providers.llm_prompts", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
     ),
+    "a session's profile": Door(
+        "engine.conversations.stable",
+        _profile,
+        Frame("…", ("## User",), PREFACE["en"]),
+        lambda text: f"{LABELS['en']['role']}: {text}",
+        at_once=1,
+    ),
+    "a session's preferences": Door(
+        "models.conversations.session_prompts", _preferences, Frame("…", (f"## {HEADINGS['en']['preference']}",), PREFACE["en"]), at_once=50
+    ),
+    "skills": Door("models.growth.prompts", _skills, Frame('- …: "tea"', ("## Skills",), PREFACE["en"])),
     "appointment": Door("jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp"}
+OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -391,6 +429,18 @@ def test_a_skill_s_lines_are_its_own() -> None:
         assert lines[plain.index("- tea")].startswith("- ")
         assert lines[plain.index("1. tea")].startswith("1. ")
         assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", body)) is None
+
+
+def test_a_workflow_s_description_is_one_line() -> None:
+    body = to_yaml({"name": "tea", "steps": [{"tool": "brew"}]})
+    for text in FORGERIES:
+        state = ArtifactState.model_construct(id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True)
+        [schema] = WorkflowTools(lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g").schemas("a")  # type: ignore[misc]
+        description = schema["function"]["description"]
+        assert len(description.splitlines()) == 1
+        assert _HIDDEN_RANGES.search(description) is None
+        assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", description)) is None
+        assert re.fullmatch(r"\w{1,64}", schema["function"]["name"], re.ASCII)
 
 
 def test_tools_of_mcp_answer_the_same_values_with_nothing_hidden() -> None:
@@ -439,6 +489,8 @@ NOT_FOR_PROMPTS = {
     ),
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
+    **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
+    "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.memories": "words are looked for in it",
     "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
@@ -516,7 +568,7 @@ ANSWERS = {
 }
 #: Fields that a text for a prompt goes by; and results whose fields of such a name are something else.
 FIELDS = {"text", "context", "prompt", "history_context", "messages"}
-NO_PROMPT = {"ExtractMessages"}
+NO_PROMPT = {"ExtractMessages", "Experience"}
 
 
 def _fields(result: Any) -> Iterable[str]:
