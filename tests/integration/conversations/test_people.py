@@ -14,12 +14,14 @@ from sqlalchemy import text
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.actions import TABLE
+from jiyi.protocol.appointments import CreateSchedule
 from jiyi.protocol.base import ForUser
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.recall import UpdateMemory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
+from models.appointments.schedule_actions import create_schedule
 from models.conversations import injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -33,6 +35,7 @@ from tasks.retrieval.retrieve import retrieve
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.conversations.talk import START, end_session, nodes, run, save, say
 from tests.integration.programs import Program
+from tests.services import done_within
 from web.api import OPERATIONS
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -208,6 +211,8 @@ class Other:
         remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
         with unit_of_work() as connection:
             archive_chosen(connection, group, [faded])
+            daily = CreateSchedule(agent_id="helper", user_id="zoe", kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}")
+            done_within(connection, create_schedule, Actor(group, "test"), daily)
             connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
         #: Field → what it names.
