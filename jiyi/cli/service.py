@@ -22,6 +22,7 @@ from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
+from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import get_settings
 
 UP, BACKUP = "workers.up", "workers.backup"
@@ -129,6 +130,7 @@ def proxy(
     """Stand before an LLM's API and remember: programs need another address, and no code."""
     settings = get_settings()
     local = host in LOOPBACK
+    key_of(settings.key.get_secret_value())  # its form is said now, not with each request
     if not local and settings.key.get_secret_value():
         raise SettingsError(f"JIYI_KEY: whoever reaches {host} would have its memory; unset it, and each caller sends a key of their own")
     if not local and not name:
