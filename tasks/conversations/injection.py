@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
-from engine.conversations.stable import STABLE_SHARE, Stable, joined, recall_room
+from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
 from jiyi.once import once
 from jiyi.protocol import limits
@@ -49,8 +49,12 @@ LOOKED_AT = 80
 USUAL_TOKENS = 30
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
-#: What only questions have.
-_ASKS = re.compile(r"[?？]|[吗呢]\s*$")
+#: Least probability of what is recalled for a message of a session that asks nothing.
+TOLD_PROBABILITY = 0.2
+#: Tokens of the shortest memories.
+LEAST_TOKENS = 20
+#: What only questions have, and what they have no more than other short messages.
+_ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
 #: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
 FEW_RESULTS, FILLED_UP = 3, 10
 
@@ -80,15 +84,16 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         looks = there and len(query) >= LEAST_QUERY_CHARS
         now = request.now or datetime.now(UTC)
         # While the question is embedded and searched for, the stable part is read.
-        retrieving = _beside().submit(copy_context().run, _retrieved, name, request, analysis, now) if looks else None
+        retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
-        room = request.max_tokens - prepared.tokens
+        room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
-    room -= estimate_tokens(fitting.text)
     if request.split and request.turn is not None:
-        room = recall_room(room, asks=analysis.intent != "general" or _ASKS.search(query) is not None)
+        tells = _tells(analysis, prepared)
+        room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
+    room -= estimate_tokens(fitting.text)
     rendered = Rendered("", 0, [])
     if retrieving is not None and searched:
         rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
@@ -105,7 +110,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
             injection_id = _note(connection, name, request, analysis, rendered, ids) if notes else None
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
-        tokens=prepared.tokens + estimate_tokens(recalled),
+        tokens=prepared.stable.tokens + estimate_tokens(recalled),
         intent=analysis.intent,
         memories=_memories(rendered),
         injection_id=injection_id,
@@ -130,20 +135,41 @@ def _in_prose(request: ContextRequest) -> bool:
     return request.grown and (request.split or request.format in ("markdown", "compact"))
 
 
+def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
+    """Whether a message of a session that goes on asks for nothing: little of what is remembered belongs before its answer."""
+    text = analysis.original
+    asks = _ASKS.search(text) is not None or (analysis.intent != "general" and _ENDS.search(text) is None)
+    return bool(prepared.earlier) and not asks
+
+
 @once
 def _beside() -> ThreadPoolExecutor:
     """Threads of this process for what is done at the same time as the caller does something else."""
     return ThreadPoolExecutor(get_settings().retrieval_threads, "beside")
 
 
-def _rendered(
-    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, retrieved: list[Candidate]
-) -> Rendered:
-    shown = prepared.shown
-    ranked = [known for known in _ranked(name, request, analysis, retrieved) if shown.isdisjoint((known.node_id, *known.turn_ids))]
+def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, answer: Answer) -> Rendered:
+    least = get_settings().min_probability
+    if _tells(analysis, prepared):
+        least = max(least, TOLD_PROBABILITY)
+    ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, answer, least)), prepared)
     about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
-    return render(ranked, room, Style(request.format, language_of(analysis.original), request.template, profile))
+    style = Style(request.format, language_of(analysis.original), request.template, profile)
+    rendered = render(ranked, room, style)
+    opening = min(room, OPENING_TOKENS - prepared.stable.tokens)
+    if request.split and request.turn is not None and not prepared.earlier and rendered.tokens < opening:
+        with reading() as connection:
+            most = opening // LEAST_TOKENS
+            known = injections.most_important(connection, name, list(KINDS), most, request.session_id, request.user_id)
+        rendered = render(_once([*ranked, *_unseen(known, prepared)]), opening, style)
+    return rendered
+
+
+def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
+    """What does not stand in the session's prompt yet."""
+    shown = prepared.shown
+    return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
 
 
 def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
@@ -161,13 +187,13 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, r
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
-    if analysis.weak_identity and len(retrieved) < FEW_RESULTS:
+    if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:  # a session began with what matters most
         with reading() as connection:
             retrieved = retrieved + injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
     return _once(retrieved)
 
 
-def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
+def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> Answer:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
@@ -182,8 +208,13 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    best, *expanded = answer.groups
-    nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
+    return answer
+
+
+def _retrieved(request: ContextRequest, answer: Answer, least: float) -> list[Candidate]:
+    """What was found and is likely enough to answer, but for what was said in this session."""
+    found = [node for group in answer.groups for node in group.retrieved_nodes]
+    nodes = [node for node in found if node.probability is None or node.probability >= least]
     created = {node.node_id: node.created_at for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
     return [_candidate(node, created.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
