@@ -26,6 +26,7 @@ from mcp import MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from jiyi.integrations.mcp import SHORT_TOKENS, http_app, shortened
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.text.budget import estimate_tokens
 from workers import ephemeral
 
@@ -240,3 +241,12 @@ def test_the_command_says_what_it_needs(address: str) -> None:
     done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode != 0
     assert "JIYI_KEY: set it to an API key" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "jiyi", "mcp"],
+        env={**env, "JIYI_KEY": str(new_key())},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
