@@ -26,6 +26,7 @@ from typer.core import TyperGroup
 from jiyi.cli import output
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError, unknown_option
+from jiyi.protocol.origins import ORIGINS
 from jiyi.settings import get_settings
 
 #: Of wrong usage in general: typer has no public name for it.
@@ -140,6 +141,10 @@ class MemoryKind(StrEnum):
     KNOWLEDGE = "knowledge"
     EXPERIENCE = "experience"
     SESSION = "session"
+
+
+#: :data:`jiyi.protocol.origins.Origin` for options that may be repeated.
+MemoryOrigin = StrEnum("MemoryOrigin", {name.upper(): name for name in ORIGINS})
 
 
 def session(ctx: typer.Context) -> Session:

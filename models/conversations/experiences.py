@@ -10,6 +10,8 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, bindparam, select, text, tuple_
 
 from engine.conversations.memories import Source, StoredExperience, experience_event, experience_of, merged, pattern_hash, said_at
+from engine.memory import Source as Origin
+from engine.memory import concluded
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import ExtractedExperience
@@ -56,6 +58,7 @@ def keep(
     provenance: JsonMapping,
     now: datetime,
     user_id: str | None = None,
+    source: Origin | None = None,
 ) -> Stored:
     """Store it, or merge it with what is known of the user's same problem; the memory that said less is superseded.
 
@@ -69,7 +72,7 @@ def keep(
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
     created_at = now if row is None else row.created_at
     save(connection, name, node_id, experience, created_at, now, user_id)  # first: so it is known where it came from
-    stored = store(connection, [event])
+    stored = store(connection, [event], source=source)
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
     return stored
@@ -81,7 +84,8 @@ def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExper
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     evidence = [source.turn_ids[turn] for turn in turns]
     at = said_at(source.messages, turns)
-    return keep(connection, name, told, evidence=evidence, at=at, provenance=provenance, now=now, user_id=source.user_id)
+    about: dict[str, Any] = {"at": at, "provenance": provenance, "user_id": source.user_id, "source": concluded(source.llm)}
+    return keep(connection, name, told, evidence=evidence, now=now, **about)
 
 
 @after_events
