@@ -24,7 +24,7 @@ from engine.rules import triples
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import JsonMapping, Visibility
 from jiyi.protocol.conversations import (
     MAX_CONTENT_CHARS,
     MAX_STEPS,
@@ -140,6 +140,7 @@ def experience_event(
     at: datetime,
     provenance: JsonMapping,
     user_id: str | None = None,
+    visibility: Visibility | None = None,
 ) -> MemoryObserved:
     """An experience of (group, agent) with a user as the event of its memory, at the address of its problem."""
     event = wire.build(
@@ -159,6 +160,7 @@ def experience_event(
                 "kind": "experience",
                 "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern, user_id).hex()),
                 "user_id": user_id,
+                "visibility": visibility,
             },
         }
     )

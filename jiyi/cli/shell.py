@@ -26,7 +26,6 @@ from typer.core import TyperGroup
 from jiyi.cli import output
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError, unknown_option
-from jiyi.protocol.origins import ORIGINS
 from jiyi.settings import get_settings
 
 #: Of wrong usage in general: typer has no public name for it.
@@ -143,8 +142,17 @@ class MemoryKind(StrEnum):
     SESSION = "session"
 
 
-#: :data:`jiyi.protocol.origins.Origin` for options that may be repeated.
-MemoryOrigin = StrEnum("MemoryOrigin", {name.upper(): name for name in ORIGINS})
+class MemoryOrigin(StrEnum):
+    """:data:`jiyi.protocol.origins.Origin` for options that may be repeated."""
+
+    OPERATOR = "operator"
+    USER = "user"
+    RULES = "rules"
+    MODEL = "model"
+    IMPORT = "import"
+    ASSISTANT = "assistant"
+    DOCUMENT = "document"
+    TOOL = "tool"
 
 
 def session(ctx: typer.Context) -> Session:
