@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -16,7 +16,7 @@ from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from tests.integration.quick_web import urls_built_late
-from workers import ephemeral
+from workers import ephemeral, procfile
 from workers.embedded import postgres
 from workers.embedded.stack import Stack
 
@@ -69,9 +69,29 @@ def _pooled(database_url: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _workers(database: Stack) -> Iterator[None]:
-    with ephemeral.processes(database.log_dir):
+    with ExitStack() as running:
+        with few_processes():
+            running.enter_context(ephemeral.processes(database.log_dir))
         silent = poll(_silent, lambda left: not left, ephemeral.START_SECONDS)
         assert not silent, f"still starting: {silent}"
+        yield
+
+
+@contextmanager
+def few_processes() -> Iterator[None]:
+    """What is started of a service without naming it: its intake, its beat, and one worker of all queues, which is called ``retrieval``.
+
+    To start a worker for each queue is most of what a whole service costs here. Smoke tests have them all.
+    """
+    everything = procfile.commands
+
+    def few() -> dict[str, list[str]]:
+        commands, queues = everything(), ",".join(task_queues())
+        worker = [f"--queues={queues}" if part.startswith("--queues=") else part for part in commands["retrieval"]]
+        return {"intake": commands["intake"], "retrieval": worker, "beat": commands["beat"]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ephemeral, "commands", few)
         yield
 
 

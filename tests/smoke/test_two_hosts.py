@@ -16,6 +16,7 @@ from sqlalchemy import text
 from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from tests.shared import without_fsync
 from tests.smoke.conftest import PROMPTS, SETTINGS
 from tests.smoke.hosts import POSTGRES_PORT, SERVICE, VALKEY_PORT, Hosts, NoNamespacesError, two_hosts
 from tests.smoke.producer import event_id
@@ -83,7 +84,7 @@ def hosts() -> Iterator[Hosts]:
 @pytest.fixture
 def both(hosts: Hosts, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
     """Host and other host, with all their processes."""
-    with ephemeral.database(tmp_path / "stack", **SETTINGS) as stack:
+    with without_fsync(), ephemeral.database(tmp_path / "stack", **SETTINGS) as stack:
         service = Host(hosts, hosts.service, tmp_path / "service", {})
         other = Host(hosts, hosts.other, tmp_path / "other", _addresses())
         try:
