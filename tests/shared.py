@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -37,24 +37,23 @@ def share(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them. Nor do servers that a test starts by itself wait for disks."""
     folder = tmp_path_factory.mktemp("stack")
-    with without_fsync() as as_usual, ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
-        as_usual()  # for servers that a test starts by itself
+    with without_fsync(), ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
 
 
 @contextmanager
-def without_fsync() -> Iterator[Callable[[], None]]:
+def without_fsync() -> Iterator[None]:
     """PostgreSQLs that are started here wait for no disk: what they wrote survives their death, but no power cut.
 
-    A test commits hundreds of times, and a disk takes some milliseconds each. Gives a function that ends it early.
+    A test commits hundreds of times, and a disk takes some milliseconds each.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
         patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
-        yield patch.undo
+        yield
 
 
 @contextmanager
@@ -93,6 +92,13 @@ def few_processes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ephemeral, "commands", few)
         yield
+
+
+@pytest.fixture(scope="session")
+def unlimited_web(database: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of the web as in production, for all who may ask as often as they like."""
+    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
+        yield port
 
 
 @pytest.fixture(scope="session")

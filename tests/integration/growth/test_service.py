@@ -6,13 +6,11 @@ import pytest
 
 from examples import growth
 from jiyi import Client
-from tests.shared import without_fsync
 
 
 @pytest.mark.timeout(600)
 def test_thirty_days_of_the_example(client: Client) -> None:
-    with without_fsync():  # of the database in which the days pass hour by hour
-        found = growth.run(client)
+    found = growth.run(client)
     assert found["days"] == 30
     assert found["skill_accepted"] == {"name": "Handle: The nightly build keeps failing on CI.", "enabled": True, "trust": 0.86}
     assert "orders to the model" in found["skill_refused"]["issues"][0]
