@@ -121,7 +121,7 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
         yield statuses
         return
     command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}) as attack:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}, start_new_session=True) as attack:
         try:
             time.sleep(AHEAD)
             yield statuses

@@ -1,8 +1,8 @@
 """What is put before an answer: is what answers it among it, and does it keep to its budget?
 
-    python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
+    python -m bench.injection FILE… [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``, ``bench/changes.json`` or
+A ``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``, ``bench/changes.json`` or
 one of ``bench/conversations``.
 Everything goes through the two calls of the loop, with the
 default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
@@ -10,7 +10,7 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
 ``evidence_recall``
     mean over the questions of the share of their evidence that counts
 ``tokens_max``
-    the largest context; ``over`` counts those over their budget
+    the largest context; ``over`` counts those over their budget, split ones too
 ``right``
     share of the questions that have at least one turn of their evidence in the context
 ``changed_right``
@@ -19,7 +19,8 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
     each session talked anew, its prompts as a chat program sends them: share of their tokens that a provider's prompt cache has from the
     prompt before; with what stays the same apart, and with one block in the system prompt
 ``evidence_split``
-    ``evidence_recall`` with what stays the same apart, for the first question of a session
+    ``evidence_recall`` with what stays the same apart, for the first question of a session; ``evidence_later``: for ten questions of one
+    session, with what was recalled for those before
 ``unmarked``
     of the questions about what has not: a turn of their evidence is there, and not marked as earlier
 """
@@ -55,6 +56,8 @@ from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 
 BUDGETS = (500, 1_000, 2_000)
+#: Questions of a session where more than one is asked.
+ROW = 10
 #: What a chat program's own prompt is, where sessions are talked anew.
 SYSTEM = "You are a kind companion who remembers what people told you."
 #: Share of a turn's tokens that a line must have.
@@ -130,16 +133,22 @@ def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
     return total > 0 and any(sum((said & line).values()) >= SHOWN * total for line in lines)
 
 
-def ask(loop: ConversationLoop, talk: Talk, *, split: bool = False) -> Iterator[Answered]:
-    """Each question by itself; with ``split`` as the first one of a session."""
+def ask(loop: ConversationLoop, talk: Talk, *, row: int = 0) -> Iterator[Answered]:
+    """Each question by itself, in one text; or as one of ``row`` of a session, with what stays the same apart."""
+    chat: list[dict[str, Any]] = []
     for place, question in enumerate(talk.questions):
-        ready = loop.before(talk.agent_id, "", question.text, session_id=f"question {place}" if split else None, split=split)
-        prompt = "\n".join(filter(None, [ready.system_prompt, ready.recalled]))
-        lines = prompt.splitlines()
+        if not row or place % row == 0:
+            chat = []
+        chat.append({"role": "user", "content": question.text})
+        session_id = f"{row} questions, {place // row}" if row else None
+        ready = loop.before(talk.agent_id, "", question.text, session_id=session_id, messages=chat, split=row > 0)
+        now = "\n".join(filter(None, [ready.system_prompt, ready.recalled]))
+        lines = "\n".join([now, *ready.earlier.values()]).splitlines()
         shown = [Counter(tokens(line)) for line in lines]
         recall = sum(counts(turn, shown) for turn in question.evidence) / len(question.evidence)
         changed_right = _changed_right(question, lines) if question.outdated else None
-        yield Answered(recall, estimate_tokens(prompt), changed_right, _stands(question, _today(lines)))
+        yield Answered(recall, estimate_tokens(now), changed_right, _stands(question, _today(lines)))
+        chat.append({"role": "assistant", "content": "…"})
 
 
 def _changed_right(question: Asked, lines: Sequence[str]) -> bool:
@@ -197,8 +206,8 @@ def _stored() -> int:
         return int(connection.execute(text("SELECT count(*) FROM events WHERE type IN ('turn.recorded', 'turn.step')")).scalar_one())
 
 
-def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
-    talks = read(path, limit)
+def run(paths: Sequence[Path], limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
+    talks = [talk for path in paths for talk in read(path, limit)]
     figures = {}
     with running(**SETTINGS) as client:
         remember(client, talks, console)
@@ -206,23 +215,26 @@ def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console)
             with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
                 asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
                 answers = [answer for talk in asked for answer in ask(loop, talk)]
-                first = mean(answer.recall for talk in talks for answer in ask(loop, talk, split=True))
-                shares = {"evidence_split": round(first, DECIMALS)} | {
+                first, later = ([answer for talk in talks for answer in ask(loop, talk, row=row)] for row in (1, ROW))
+                split = {
+                    "evidence_split": round(mean(answer.recall for answer in first), DECIMALS),
+                    "evidence_later": round(mean(answer.recall for answer in later), DECIMALS),
+                    "over": sum(answer.tokens > budget for answer in (*answers, *first, *later)),
                     "cache_share": cached(loop, talks, split=True),
                     "cache_share_single": cached(loop, talks, split=False),
                 }
-            figures[str(budget)] = _figures(answers, budget) | shares
+            figures[str(budget)] = _figures(answers) | split
+            console.print(budget, figures[str(budget)])
     return figures
 
 
-def _figures(answers: Sequence[Answered], budget: int) -> dict[str, float]:
+def _figures(answers: Sequence[Answered]) -> dict[str, float]:
     changed = [answer.changed_right for answer in answers if answer.changed_right is not None]
     still = [answer.stands for answer in answers if answer.changed_right is None]
     figures = {
         "evidence_recall": round(mean(answer.recall for answer in answers), DECIMALS),
         "tokens_max": max(answer.tokens for answer in answers),
         "tokens_mean": round(mean(answer.tokens for answer in answers), 1),
-        "over": sum(answer.tokens > budget for answer in answers),
         "right": round(mean(answer.recall > 0 for answer in answers), DECIMALS),
         "questions": len(answers),
     }
@@ -233,8 +245,8 @@ def _figures(answers: Sequence[Answered], budget: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--limit", type=int, help="only the first conversations")
+    parser.add_argument("file", type=Path, nargs="+")
+    parser.add_argument("--limit", type=int, help="only the first conversations of a file")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="tokens, separated by commas")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

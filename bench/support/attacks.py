@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
+from workers.supervision.processes import lower_priority
+
 #: The attackers' group and agent.
 GROUP, AGENT = "attacker", "mallory"
 #: Seconds that one waits for an answer, and after one that refuses it.
@@ -111,6 +113,6 @@ def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    os.nice(NICENESS)
+    lower_priority(NICENESS)
     name, port, seconds = sys.argv[1:]
     print(json.dumps(run(ATTACKS[name], int(port), float(seconds), os.environ.get("JIYI_KEY", ""))))

@@ -1,7 +1,8 @@
 """The part of a prompt that stays the same through a session, so that a model's provider can keep it in its prompt cache.
 
 What it is made of comes from several subjects as sections. It may have half of the budget: sections are taken in their order, and of a
-section that does not fit whole the first lines. The rest of the budget is for what is recalled message by message.
+section that does not fit whole the first lines. The rest of the budget is for what is recalled for one message; what was recalled for
+earlier ones is a part of the conversation by then, and may have twice the budget.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.words import Language
 
-#: Share of the budget that the stable part may have, and shares of what is left that memories recalled for a question, or for any other
-#: message, may have.
-STABLE_SHARE, ASKED_SHARE, TOLD_SHARE = 0.5, 1 / 2, 1 / 12
-#: With less room left than this nothing is recalled any more: what was recalled for earlier messages makes room.
-LEAST_RECALL = 50
+#: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
+STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 12
+#: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier messages makes room.
+MOST_BUDGETS = 3
+#: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
+OPENING_TOKENS = 1_000
 #: Tokens below which the beginning of a line says nothing.
 LEAST_CUT = 20
 #: Fields of a profile that change from day to day.
@@ -115,6 +117,11 @@ def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def recall_room(room: int, *, asks: bool) -> int:
-    """Tokens that what is recalled for one message may have, of those that are left: a question gets more than a statement."""
-    return min(room, max(LEAST_RECALL, int(room * (ASKED_SHARE if asks else TOLD_SHARE))))
+def recall_room(budget: int, stable: int, earlier: int, *, tells: bool) -> int:
+    """Tokens that may be recalled for a message: with the stable part at most the budget, for a mere statement a small share of it."""
+    return max(0, min(budget - stable, int(budget * TOLD_SHARE) if tells else budget, MOST_BUDGETS * budget - stable - earlier))
+
+
+def is_crowded(budget: int, stable: int, earlier: int) -> bool:
+    """Whether what was recalled for earlier messages leaves a question less than half of what it may have."""
+    return 2 * (MOST_BUDGETS * budget - stable - earlier) < budget - stable

@@ -283,7 +283,13 @@ class ContextRequest(Request, ForUser):
 
     agent_id: Name
     query: str = Field(max_length=MAX_INPUT_CHARS, description="What the user says.")
-    max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the context, its headings included.")
+    max_tokens: int = Field(
+        BUDGET,
+        ge=1,
+        le=MAX_BUDGET,
+        description="Most tokens of the context, its headings included. With `split`: of the stable part and what is recalled for this "
+        "message; with what was recalled for earlier ones at most three times as many.",
+    )
     format: Format = "markdown"
     template: str | None = Field(
         None,

@@ -219,6 +219,10 @@ class RetrieveBody(Question):
 
     focal_text: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
     focal_texts: FocalTexts = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    flat: bool = Field(
+        False,
+        description="Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top instead of in `groups`.",
+    )
     timeout: float | None = Field(
         None, gt=0, le=MAX_TIMEOUT, description="Seconds to wait for the answer; the deployment's request time-out unless given."
     )
@@ -233,6 +237,8 @@ class RetrieveBody(Question):
             raise ValueError(f"{next(iter(told))}: give only one of {', '.join(told)}")
         if not told:
             raise ValueError("focal_text: required, but missing: a text, or several as focal_texts, or a dialogue as messages")
+        if given.get("flat") is True and len(told.get("focal_texts", ())) > 1:
+            raise ValueError(f"flat: is for one focal text, but {len(told['focal_texts'])} are given; leave it out and read groups")
         rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts", "messages")}
         return {**rest, **({"focal_texts": [told["focal_text"]]} if "focal_text" in told else told)}
 

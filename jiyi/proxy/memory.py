@@ -139,9 +139,11 @@ class KeyMemory:
             except JiyiError as error:
                 log.warning("the request goes on without memories: %s", error)
                 return Remembered()
-            for block in injected.earlier:  # of before this process began
-                if block.turn < len(digests):
-                    self._recalled.setdefault(digests[block.turn - 1], ("", block.text))
+            if session is not None:  # the service knows what there is of before this process began, and what made room
+                texts = {block.turn: block.text for block in injected.earlier}
+                for turn, digest in enumerate(digests[:-1], 1):
+                    stable, _ = self._recalled.get(digest, (injected.stable, ""))
+                    self._recalled[digest] = (stable, texts.get(turn, ""))
             self._recalled[digests[-1]] = (injected.stable, injected.recalled)
             _keep(self._recalled, KEPT_RECALLS)
         known = [self._recalled.get(digest, ("", "")) for digest in digests]

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, func, select, text, update
 
 from engine.conversations.injection import HEADINGS, PROFILE
-from engine.conversations.stable import LEAST_RECALL, STABLE_SHARE, Line, Section, Stable, compose, profile_lines
+from engine.conversations.stable import STABLE_SHARE, Line, Section, Stable, compose, is_crowded, profile_lines
 from jiyi.protocol.conversations import ContextRequest, InjectedSkill
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language, text_digest
@@ -26,8 +26,8 @@ from models.operations import numbers
 
 #: Preferences that are looked at, the most important: more than fit.
 PREFERENCES = 200
-#: Most of the stable part that they may have: what a question needs is recalled for it.
-PREFERENCES_SHARE = 0.3
+#: Most of the stable part that they, and the profile, may have: what a question needs is recalled for it.
+PREFERENCES_SHARE, PROFILE_SHARE = 0.3, 0.2
 #: Days after which a session's prompt is made anew.
 KEPT_DAYS = 7
 
@@ -92,8 +92,8 @@ class Prepared:
     same: Recalled | None = None
 
     @property
-    def tokens(self) -> int:
-        return self.stable.tokens + sum(recalled.tokens for recalled in self.earlier)
+    def earlier_tokens(self) -> int:
+        return sum(recalled.tokens for recalled in self.earlier)
 
     @property
     def shown(self) -> set[UUID]:
@@ -145,15 +145,15 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
     digest = digest_of(request.query)
     same = next((entry for entry in recalled if (entry.turn, entry.digest) == (request.turn, digest)), None)
     earlier = Prepared(stable, [entry for entry in recalled if entry.turn < request.turn], same)
-    needed = LEAST_RECALL if same is None else same.tokens
-    return earlier if earlier.tokens + needed <= request.max_tokens else Prepared(stable)
+    crowded = same is None and is_crowded(request.max_tokens, stable.tokens, earlier.earlier_tokens)
+    return Prepared(stable) if crowded else earlier
 
 
 def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
     sections = _grown(connection, name, request.user_id, language) if request.grown else []
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
-        sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language)))
+        sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE))
     preferences = injections.most_important(connection, name, ["preference"], PREFERENCES, user_id=request.user_id)
     lines = (Line(quoted(known.text), (f"memory:{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
     return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines), share=PREFERENCES_SHARE)]

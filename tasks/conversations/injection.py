@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
-from engine.conversations.stable import STABLE_SHARE, Stable, joined, recall_room
+from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import (
@@ -46,8 +46,12 @@ LOOKED_AT = 80
 USUAL_TOKENS = 30
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
-#: What only questions have.
-_ASKS = re.compile(r"[?？]|[吗呢]\s*$")
+#: Least probability of what is recalled for a message of a session that asks nothing.
+TOLD_PROBABILITY = 0.2
+#: Tokens of the shortest memories.
+LEAST_TOKENS = 20
+#: What only questions have, and what they have no more than other short messages.
+_ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
 #: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
 FEW_RESULTS, FILLED_UP = 3, 10
 
@@ -75,13 +79,14 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         keywords = injections.industry_keywords(connection, group_id) if there else {}
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
-        room = request.max_tokens - prepared.tokens
+        room = request.max_tokens - prepared.stable.tokens
         searched = there and len(query) >= LEAST_QUERY_CHARS and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
-    room -= estimate_tokens(fitting.text)
     if request.split and request.turn is not None:
-        room = recall_room(room, asks=analysis.intent != "general" or _ASKS.search(query) is not None)
+        tells = _tells(analysis, prepared)
+        room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
+    room -= estimate_tokens(fitting.text)
     rendered = _rendered(name, request, analysis, prepared, room) if searched else Rendered("", 0, [])
     recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
@@ -90,7 +95,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         recalled = _kept(name, request, prepared, recalled, rendered)
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
-        tokens=prepared.tokens + estimate_tokens(recalled),
+        tokens=prepared.stable.tokens + estimate_tokens(recalled),
         intent=analysis.intent,
         memories=_memories(rendered),
         injection_id=injection_id,
@@ -115,16 +120,38 @@ def _in_prose(request: ContextRequest) -> bool:
     return request.grown and (request.split or request.format in ("markdown", "compact"))
 
 
+def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
+    """Whether a message of a session that goes on asks for nothing: little of what is remembered belongs before its answer."""
+    text = analysis.original
+    asks = _ASKS.search(text) is not None or (analysis.intent != "general" and _ENDS.search(text) is None)
+    return bool(prepared.earlier) and not asks
+
+
 def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int) -> Rendered:
     now = request.now or datetime.now(UTC)
-    shown = prepared.shown
-    ranked = [known for known in _ranked(name, request, analysis, now) if shown.isdisjoint((known.node_id, *known.turn_ids))]
+    least = get_settings().min_probability
+    if _tells(analysis, prepared):
+        least = max(least, TOLD_PROBABILITY)
+    ranked = _unseen(_ranked(name, request, analysis, now, least), prepared)
     about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
-    rendered = render(ranked, room, Style(request.format, language_of(analysis.original), request.template, profile))
+    style = Style(request.format, language_of(analysis.original), request.template, profile)
+    rendered = render(ranked, room, style)
+    opening = min(room, OPENING_TOKENS - prepared.stable.tokens)
+    if request.split and request.turn is not None and not prepared.earlier and rendered.tokens < opening:
+        with unit_of_work() as connection:
+            most = opening // LEAST_TOKENS
+            known = injections.most_important(connection, name, list(KINDS), most, request.session_id, request.user_id)
+        rendered = render(_once([*ranked, *_unseen(known, prepared)]), opening, style)
     if request.note:
         access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     return rendered
+
+
+def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
+    """What does not stand in the session's prompt yet."""
+    shown = prepared.shown
+    return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
 
 
 def _kept(name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
@@ -135,23 +162,23 @@ def _kept(name: AgentName, request: ContextRequest, prepared: Prepared, recalled
         return session_prompts.keep(connection, name, request, prepared, block).text
 
 
-def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
+def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime, least: float) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
             broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id, request.user_id)
-        retrieved = _retrieved(name, request, analysis, now)
+        retrieved = _retrieved(name, request, analysis, now, least)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
-    retrieved = _retrieved(name, request, analysis, now)
-    if analysis.weak_identity and len(retrieved) < FEW_RESULTS:
+    retrieved = _retrieved(name, request, analysis, now, least)
+    if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:  # a session began with what matters most
         with unit_of_work() as connection:
             retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
     return _once(retrieved)
 
 
-def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
+def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime, least: float) -> list[Candidate]:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
@@ -161,7 +188,7 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
         top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
         now=now,
         touch=False,
-        min_probability=get_settings().min_probability,
+        min_probability=least,
         filters=Filters(kinds=list(KINDS), include_superseded=True),
     )
     answer = retrieve(asked)

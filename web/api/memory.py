@@ -274,7 +274,8 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
     queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
     shed_load(queue)
-    return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
+    answer = caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
+    return Answer.model_validate_json(answer).groups[0].model_dump_json().encode() if body.flat else answer
 
 
 expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))

@@ -25,6 +25,7 @@ from models.operations import meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
+from workers.supervision.processes import lower_priority
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
 #: 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.
@@ -73,7 +74,7 @@ def install_priority() -> None:
 def give_way(sender: str, **_: object) -> None:
     """``sender``: the worker's name, ``name@host``."""
     if sender.partition("@")[0] in BACKGROUND:
-        os.nice(NICENESS)
+        lower_priority(NICENESS)
 
 
 def quieten(sender: str = "", **_: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,9 @@ from jiyi.polling import poll
 
 KILL_SECONDS = 5.0  # SIGKILL takes effect at once unless the disk hangs.
 POLL_SECONDS = 0.02  # how often a start or an end is looked for.
+#: The priority of this process's session, where Linux shares out cores by session first: ``nice`` then counts within one only.
+AUTOGROUP = Path("/proc/self/autogroup")
+log = logging.getLogger("jiyi.processes")
 
 
 def session_members(leader: int) -> list[psutil.Process]:
@@ -51,6 +55,20 @@ def end_processes(processes: Mapping[psutil.Process, int | None], seconds: float
         if wait_until(lambda: not any(map(is_alive, processes)), patience):
             return
         kill(processes)
+
+
+def lower_priority(by: int) -> None:
+    """Let others go first: other processes, and other sessions unless this process shares its own with somebody's terminal.
+
+    Args:
+        by: as of ``nice``, 1 to 19.
+    """
+    os.nice(by)
+    if AUTOGROUP.exists() and psutil.Process().terminal() is None:
+        try:
+            AUTOGROUP.write_text(str(by), encoding="ascii")
+        except OSError as error:  # read-only in some containers, where cores are shared out among these
+            log.debug("the session keeps its priority: %s", error)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.protocol.conversations import InjectedContext, InjectRequest, ProfileSignals
+from jiyi.text.budget import estimate_tokens
 from models.conversations import injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -78,10 +79,23 @@ def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_sessio
     stable = {}
     for turn in range(1, 9):
         got = ask(group, f"How hot is kiln number {turn}?", turn, max_tokens=budget)
-        assert got.tokens <= budget
+        assert estimate_tokens(got.context) <= got.tokens <= budget
+        assert got.tokens + sum(estimate_tokens(block.text) for block in got.earlier) <= 3 * budget
         stable[got.stable] = turn
     assert len(stable) == 1
     assert ask(group, " ", 9, max_tokens=budget).stable in stable
+
+
+@pytest.mark.parametrize(
+    ("hello", "told", "asked"), [("Hi!", "I was in town.", "How hot is the kiln?"), ("你好！", "我进城了。", "窑温多少？")]
+)
+def test_a_session_begins_with_what_matters_most_and_goes_on_with_what_is_asked_for(group: str, hello: str, told: str, asked: str) -> None:
+    add(group, SHRIMP)
+    first = ask(group, hello, 1)
+    assert "shrimp" in first.recalled
+    add(group, "The user keeps the kiln at 980 degrees. 窑温980度。", "agent://helper/knowledge/kiln")
+    assert ask(group, told, 2).recalled == ""
+    assert "980" in ask(group, asked, 3).recalled
 
 
 def test_processes_that_ask_at_once_get_the_same_bytes_and_sessions_of_one_user_their_own(group: str) -> None:

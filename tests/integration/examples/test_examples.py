@@ -198,6 +198,26 @@ def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:
     assert names["main"](default["body"]) == {"history_context": ""}
 
 
+def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(
+    service: str, web_app: Flask, api_key: Callable[..., str]
+) -> None:
+    text = (ROOT / "examples" / "dify_retrieval.yml").read_text(encoding="utf-8")
+    with Client(service) as client:
+        client.observe("klaus", 'Klaus reads a book about "gentrification".', wait=True)
+        client.observe("klaus", "克劳斯喝茶。", wait=True)
+    dify = Dify(text, web_app.test_client(), api_key(service, "read"))
+    found = dify.run(persona_name="klaus", focal_text='What does "Klaus" read?\n读什么？', top_k=1, recency_decay=0.9)
+    assert [(node["node_id"], "gentrification" in node["description"]) for node in found["retrieved_nodes"]] == [
+        (*found["accessed_ids"], True)
+    ]
+    assert (found["status"], found["debug"]["total_candidates"]) == ("ok", 2)
+    nobody = dify.run(persona_name="nobody", focal_text="?")
+    assert (nobody["retrieved_nodes"], nobody["status"]) == ([], "unknown_agent")
+    read: dict[str, Any] = {}
+    exec(next(node["data"]["code"] for node in dify.workflow["graph"]["nodes"] if node["id"] == "read"), read)
+    assert read["main"]("{}")["status"] == "error"
+
+
 @pytest.mark.timeout(600)
 def test_three_agents_have_what_their_stores_are_declared_to_give(client: Client) -> None:
     told = graph.play(client)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from engine.conversations.stable import Line, Section, compose, recall_room
+from engine.conversations.stable import Line, Section, compose, is_crowded, recall_room
 from jiyi.chat import shapes
 from jiyi.chat.chain import Exchange
 from jiyi.protocol.conversations import ChatMessage
@@ -77,6 +77,8 @@ def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: i
         assert made.body.startswith("What is remembered")
 
 
-def test_what_is_recalled_for_a_message_gets_less_the_less_is_left() -> None:
-    assert [recall_room(room, asks=True) for room in (1_500, 300, 90, 40)] == [750, 150, 50, 40]
-    assert [recall_room(room, asks=False) for room in (1_500, 300, 40)] == [125, 50, 40]
+def test_a_message_s_recall_keeps_with_the_stable_part_to_the_budget_and_with_all_before_to_three() -> None:
+    rooms = [(1_000, 300, 0), (1_000, 300, 1_900), (1_000, 300, 2_700), (60, 30, 0)]
+    assert [recall_room(*room, tells=False) for room in rooms] == [700, 700, 0, 30]
+    assert [recall_room(*room, tells=True) for room in rooms] == [83, 83, 0, 5]
+    assert [is_crowded(*room) for room in rooms] == [False, False, True, False]

@@ -138,3 +138,9 @@ def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> 
         RetrieveBody(agent_id="klaus", **texts)
     body = RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": None, "focal_texts": [], "messages": [USER]})
     assert (body.focal_texts, body.texts) == ([], ["tea?"])
+
+
+def test_an_answer_without_groups_is_for_one_focal_text() -> None:
+    assert RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": "tea", "flat": True}).flat
+    with pytest.raises(ValidationError, match="flat: is for one focal text, but 2 are given"):
+        RetrieveBody.model_validate({"agent_id": "klaus", "focal_texts": ["tea", "茶"], "flat": True})

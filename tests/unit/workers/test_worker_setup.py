@@ -21,11 +21,14 @@ PROGRAM = """
 import os, sys, threading
 from celery import signals
 from workers.celery import worker_setup
+from workers.supervision.processes import AUTOGROUP
 worker_setup.install_priority()
 for worker in sys.argv[1:]:
     if not os.fork():
+        os.setsid()
         signals.celeryd_init.send(sender=worker, instance=None, conf=None, options={})
-        thread = threading.Thread(target=lambda: print(os.nice(0)))
+        session = AUTOGROUP.read_text().split()[-1:] if AUTOGROUP.exists() else []
+        thread = threading.Thread(target=lambda: print(os.nice(0), *session))
         thread.start()
         thread.join()
         sys.exit()
@@ -49,7 +52,10 @@ def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(m
 
 def test_threads_of_workers_in_the_background_have_a_lower_priority() -> None:
     told = subprocess.run([sys.executable, "-c", PROGRAM, "embedding@host", "retrieval-1@host"], check=True, capture_output=True, text=True)
-    assert list(map(int, told.stdout.split())) == [min(19, os.nice(0) + worker_setup.NICENESS), os.nice(0)]
+    for line, nicer in zip(told.stdout.splitlines(), (worker_setup.NICENESS, 0), strict=True):
+        of_process, *of_session = map(int, line.split())
+        assert of_process == min(19, os.nice(0) + nicer)
+        assert all(priority == nicer for priority in of_session)
     assert commands().keys() >= worker_setup.BACKGROUND  # workers that there are
 
 
