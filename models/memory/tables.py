@@ -119,6 +119,16 @@ class MemoryNode(Base):
             "node_count",
             postgresql_where=text("large AND (user_id IS NULL OR visibility = 'agent')"),
         ),
+        Index(
+            "memory_nodes_important_idx",
+            "group_id",
+            "agent_id",
+            "kind",
+            text("poignancy DESC NULLS LAST"),
+            text("created_at DESC"),
+            text("node_count DESC"),
+            postgresql_where=text("kind IS NOT NULL AND superseded_at IS NULL AND archived_at IS NULL"),
+        ),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
 

@@ -198,9 +198,9 @@ def test_the_same_candidates_give_the_same_answer(group: str) -> None:
 def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "WITH_NEIGHBOURS"):
         monkeypatch.setattr(large_agents, name, 40)
-    events = grown(group, 1_000)
+    events = grown(group, 500)
     overlaps = []
-    for event in events[::100]:
+    for event in events[::50]:
         question = event.payload.description  # type: ignore[union-attr]
         expected, found = (answer(group, question, top_k=10) for answer in (as_small, ask))
         assert found.debug.total_candidates < 400

@@ -9,8 +9,8 @@ from __future__ import annotations
 from alembic import op
 from models.db.scope import ROLE
 
-revision = "0030"
-down_revision = "0029"
+revision = "0031"
+down_revision = "0030"
 branch_labels = None
 depends_on = None
 
