@@ -45,8 +45,6 @@ PROMPTS = {
     "growth": "ready.",
     "beat": "beat: Starting",
 }
-#: Workers that have nothing to do where faults are brought about: once more over RabbitMQ they are not started.
-IDLE = {"reflection", "growth"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -122,8 +120,7 @@ def broker_node(valkey_node: ValkeyNode, request: pytest.FixtureRequest) -> Iter
 @pytest.fixture(scope="session")
 def service_nodes(smoke_stack: Stack, broker_node: ProcessNode) -> Iterator[dict[str, ProcessNode]]:
     logs = smoke_stack.log_dir
-    prompts = {name: prompt for name, prompt in PROMPTS.items() if not (isinstance(broker_node, RabbitNode) and name in IDLE)}
-    nodes = {name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in prompts.items()}
+    nodes = {name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()}
     yield nodes
     for node in nodes.values():
         node.teardown()
@@ -137,7 +134,8 @@ def celery_broker_cluster(broker_node: ProcessNode) -> CeleryBrokerCluster:
 @pytest.fixture
 def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorkerCluster:
     app = importlib.import_module("workers.app").app
-    return CeleryWorkerCluster(*(CeleryTestWorker(node, app) for name, node in service_nodes.items() if name not in ("intake", "beat")))
+    names = ("retrieval", "embedding", "upkeep", "reflection", "growth")
+    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in names))
 
 
 @pytest.fixture
