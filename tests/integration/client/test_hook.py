@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,6 @@ import pytest
 
 from jiyi import Client, hook
 from jiyi.polling import poll
-from workers import ephemeral
 
 pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.xdist_group("hook")]
 
@@ -22,10 +21,9 @@ KeyMaker = Callable[..., str]
 PATIENCE = 60.0
 
 
-@pytest.fixture(scope="module")
-def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
-        yield f"http://127.0.0.1:{port}"
+@pytest.fixture
+def address(unlimited_web: int, _workers: None) -> str:
+    return f"http://127.0.0.1:{unlimited_web}"
 
 
 @pytest.fixture

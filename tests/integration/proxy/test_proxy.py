@@ -58,9 +58,8 @@ def serving(app: ASGIApp) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def web(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
-        yield f"http://127.0.0.1:{port}"
+def web(unlimited_web: int, _workers: None) -> str:
+    return f"http://127.0.0.1:{unlimited_web}"
 
 
 @pytest.fixture
