@@ -24,7 +24,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes, no traceback
     if sys.argv[1:2] == ["hook"]:  # a host waits for it: nothing else is loaded
-        from jiyi import hook
+        from jiyi.cli import hook
 
         sys.exit(hook.main(sys.argv[2:]))
     if sys.argv[1:] == ["--version"]:

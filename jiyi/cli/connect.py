@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import typer
 
 from jiyi.cli import output
+from jiyi.cli.hook import EVENTS, config_path
 from jiyi.errors import SettingsError
-from jiyi.hook import EVENTS, config_path
 from jiyi.settings import get_settings
 
 #: Seconds after which a host stops waiting for a hook, and how the entries of ours are known.

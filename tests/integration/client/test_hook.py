@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi import Client, hook
+from jiyi import Client
+from jiyi.cli import hook
 from jiyi.polling import poll
 
 pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.xdist_group("hook")]

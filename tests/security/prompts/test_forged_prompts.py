@@ -490,9 +490,7 @@ NOT_FOR_PROMPTS = {
     ),
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
-    **dict.fromkeys(
-        ("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.hook", "jiyi.proxy"), "puts what doors wrote before the program's own messages"
-    ),
+    **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.memories": "words are looked for in it",
