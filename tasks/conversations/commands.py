@@ -29,7 +29,17 @@ from jiyi.protocol.conversation_commands import (
     SearchOptions,
     SessionMemories,
 )
-from jiyi.protocol.conversations import KINDS, ChatMessage, Compacted, CompactMessages, ExtractedMemory, Kind, parse_uri, uri_of
+from jiyi.protocol.conversations import (
+    KINDS,
+    ChatMessage,
+    CombinedExtraction,
+    Compacted,
+    CompactMessages,
+    ExtractedMemory,
+    Kind,
+    parse_uri,
+    uri_of,
+)
 from jiyi.protocol.experiences import Experiences, FindExperiences
 from jiyi.protocol.providers import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
@@ -127,10 +137,11 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     """Safe to repeat because it stores nothing."""
     said = (message for message in request.messages if message.role != HANDED_OVER)
     messages = [message.model_copy(update={"text": masked(message.text)}) for message in said]
-    language = language_of("\n".join(message.text for message in messages))
-    question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
-    llm = llms.llm()
-    extraction = of_user(llm.ask(question), messages)
+    llm, extraction = llms.llm(), CombinedExtraction()
+    if messages:
+        language = language_of("\n".join(message.text for message in messages))
+        question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
+        extraction = of_user(llm.ask(question), messages)
     return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=llm.model)
 
 

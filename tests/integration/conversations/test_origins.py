@@ -10,8 +10,8 @@ import pytest
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import PatternsQuery
-from jiyi.protocol.conversation_commands import ExportMemories, ImportMemories, MemoryEntryInput, PersistentMemory
-from jiyi.protocol.conversations import CombinedExtraction, ContextRequest, ExtractedMemory, ProfileSignals
+from jiyi.protocol.conversation_commands import ExportMemories, ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
+from jiyi.protocol.conversations import CombinedExtraction, ContextRequest, ExtractedMemory, Message, ProfileSignals
 from jiyi.protocol.memory import ExportQuery
 from jiyi.protocol.origins import TRUST
 from jiyi.protocol.recall import AddMemory, ListMemories, RecallRequest, UpdateMemory
@@ -24,6 +24,7 @@ from models.db.connection import unit_of_work
 from models.growth.artifacts import list_patterns
 from models.memory.work import DEPTH
 from tasks.conversations import extraction
+from tasks.conversations.commands import extract_session_memories
 from tasks.conversations.injection import build
 from tasks.framework.work import run_until_idle
 from tasks.memory.upkeep import settle_depth
@@ -179,6 +180,8 @@ def test_an_llm_makes_no_fact_of_what_the_assistant_says_and_is_shown_nothing_of
         facts = [ExtractedMemory(content=f"The user said {n}", turns=[n]) for n in range(len(question.messages))]
         return CombinedExtraction(memories=facts, profile_signals=ProfileSignals()), "model", False
 
+    told = extract_session_memories(Actor(group), ExtractMessages(agent_id="helper", messages=[Message(role="tool", text=LIES["en"])]))
+    assert told.items == []
     monkeypatch.setattr(extraction, "_answer", believes_all)
     assert run() == 1
     assert [(row["description"], row["origin"], row["trust"]) for row in nodes(group, "knowledge")] == [("The user said 0", "user", 0.8)]
