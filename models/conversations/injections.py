@@ -15,6 +15,7 @@ from engine.conversations.injection import Candidate
 from engine.conversations.memories import merge_profile
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
+from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
@@ -33,11 +34,11 @@ _SAVE = upsert(UserProfile, *Profile.model_fields)
 def most_important(
     connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None, user_id: str | None = None
 ) -> list[Candidate]:
-    """What is in force and told the user, by importance, then by recency, but for what was said in this session.
+    """What is in force, told the user and trusted enough, by importance, then by recency, but for what was said in this session.
 
     For who asks what is known of them at all.
     """
-    whose = {**bind_name(name), "session": session_id, "user": user_id}
+    whose = {**bind_name(name), "session": session_id, "user": user_id, "least": STANDING_TRUST}
     rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
@@ -108,6 +109,7 @@ _IMPORTANT = text("""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
         SELECT node_id, kind, description, created_at, filling, poignancy, node_count FROM memory_nodes
         WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND superseded_at IS NULL AND archived_at IS NULL
+          AND trust >= :least
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
           AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
