@@ -121,9 +121,14 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
     """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot be had."""
     import uvicorn
 
+    # With the protocol named: asyncio has only such sockets send small pieces at once (TCP_NODELAY), else each waits 40 ms.
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()
     except OSError as error:
+        listening.close()
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(f"--port: {port} of {host} is taken by another program; choose another one") from None
         raise SettingsError(f"--host: cannot listen on {host}, port {port}: {error.strerror or error}") from None
