@@ -33,14 +33,14 @@ test: setup
 	exit $$((integration ? integration : beside))
 
 test-smoke: setup
-	@$(PYTEST) tests/smoke -n 1 $(ARGS)
+	@$(PYTEST) tests/smoke $(ARGS)
 
 # The faults that say most, once more over RabbitMQ where it is installed; `make test-long` has them all.
 test-rabbitmq: setup
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp -m both_brokers $(ARGS)
 
 test-browser: setup
-	@$(PYTEST) tests/browser -n 1 $(ARGS)
+	@$(PYTEST) tests/browser $(ARGS)
 
 # Benchmarks and examples that start a service of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup

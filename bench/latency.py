@@ -90,7 +90,8 @@ def sentences(random: Random, count: int, words: int) -> list[str]:
     return [" ".join(row) for row in picked]
 
 
-def made_up(random: Random, agent_id: str, vectors: Float32, model: str) -> Iterator[Event]:
+def made_up(random: Random, agent_id: str, vectors: Float32, model: str, kinds: Sequence[str] = ()) -> Iterator[Event]:
+    """Memories without a kind, or of these kinds in turn, as what is extracted from conversations has."""
     for i, (description, vector) in enumerate(zip(sentences(random, len(vectors), WORDS_A_TEXT), vectors, strict=True)):
         yield events.build(
             {
@@ -105,6 +106,7 @@ def made_up(random: Random, agent_id: str, vectors: Float32, model: str) -> Iter
                     "historic": True,
                     "vector": vector.tobytes(),
                     "embedding_model": model,
+                    **({"kind": (kind := kinds[i % len(kinds)]), "uri": f"agent://{agent_id}/{kind}/parcels"} if kinds else {}),
                 },
             }
         )

@@ -46,6 +46,8 @@ from jiyi import Client
 from workers import ephemeral
 
 GROUP, AGENT = "bench", "klaus"
+#: Of the memories, in turn: what is recalled for an answer is of some kind.
+KINDS = ["preference", *["knowledge"] * 9]
 #: The upstream's answer, piece by piece.
 PIECES = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode() for n in range(20)]
 #: Seconds that anything may take.
@@ -136,7 +138,7 @@ def measure(memories: int, requests: int, streams: int) -> dict[str, Any]:
     """All figures."""
     with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _), upstream() as direct:
         random = np.random.default_rng(1)
-        fill(made_up(random, AGENT, unit_vectors(random, memories), embedder().model))
+        fill(made_up(random, AGENT, unit_vectors(random, memories), embedder().model, KINDS))
         with Client(GROUP) as client:
             client.retrieve(AGENT, "What did Klaus do?", timeout=PATIENCE)  # the worker reads the agent
         headers = {"authorization": f"Bearer {key_of(GROUP, 'publish', 'read')}"}

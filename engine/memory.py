@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from engine.providers.llm_prompts import signature
-from engine.providers.llms import LLM
+from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Keywords, Poignancy, Question, Triple
 from engine.text.keywords import keywords_of
 from jiyi.client.perceive import IDLE_POIGNANCY
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.events import MemoryObserved, Observation
+from jiyi.protocol.origins import DEFAULT_ORIGIN, STANDING_TRUST, TRUST, Origin
 from jiyi.settings import Settings
 from jiyi.text.words import content_digest, is_idle, language_of, text_digest, tokens
 
@@ -34,17 +34,59 @@ class Derived(NamedTuple):
     embedding_key: str
     #: SHA-256 of the embedding key as it is: equal text, equal vector.
     key_hash: bytes
-    #: SHA-256 of the normalised description, and of its user, if it has one: equal memory.
+    #: SHA-256 of the normalised description, and of whose it is (:func:`content_key`): equal memory.
     content_hash: bytes
     keywords: list[str]
     #: Of the description and of what was said, for lexical search.
     tokens: list[str]
     is_idle: bool
     expires_at: datetime | None
+    origin: Origin
 
 
-def derive(event: MemoryObserved) -> Derived:
+class Source(NamedTuple):
+    """Where a memory comes from that did not come by a program's event, and how far it is trusted at most."""
+
+    origin: Origin
+    trust: float = 1.0
+
+
+def concluded(llm: str) -> Source:
+    """The source of what an LLM concluded, or the rules in its place."""
+    return Source("rules" if llm.startswith(RULES) else "model")
+
+
+class Rest(NamedTuple):
+    """What follows from what a memory rests on."""
+
+    #: Events and chats 0; a thought one more than the deepest of its evidence, 1 without any known.
+    depth: int
+    #: At most that of the least trusted of its evidence.
+    trust: float
+
+
+def resting_on(node_type: str, trust: float, evidence: Sequence[Rest]) -> Rest:
+    """Depth and trust of a memory that would be trusted so far by itself, with what is known of its evidence."""
+    depth = 1 + max((rest.depth for rest in evidence), default=0) if node_type == "thought" else 0
+    return Rest(depth, min([trust, *(rest.trust for rest in evidence)]))
+
+
+def trust_of(seen: Observation, source: Source | None = None) -> float:
+    """How far a memory is trusted by itself: as far as its origin is, unless it claims less."""
+    own = TRUST[seen.origin or DEFAULT_ORIGIN] if source is None else min(source.trust, TRUST[source.origin])
+    return own if seen.trust is None else min(own, seen.trust)
+
+
+def content_key(description: str, user_id: str | None, origin: Origin) -> bytes:
+    """Equal for equal memories. What an assistant, a document or a tool says is never one with what the user says."""
+    if TRUST[origin] > STANDING_TRUST:
+        return content_digest(description, user_id)
+    return content_digest(description, f"{user_id or ''}\x00{origin}")  # which no name of a user holds
+
+
+def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
     seen = event.payload
+    origin = source.origin if source is not None else seen.origin or DEFAULT_ORIGIN
     key = seen.embedding_key or seen.description
     expires_at = seen.expires_at
     if expires_at is None and seen.node_type == "thought":
@@ -53,24 +95,18 @@ def derive(event: MemoryObserved) -> Derived:
     return Derived(
         embedding_key=key,
         key_hash=text_digest(key),
-        content_hash=content_digest(seen.description, seen.user_id),
+        content_hash=content_key(seen.description, seen.user_id, origin),
         keywords=list(dict.fromkeys(keywords)),
         tokens=tokens(searchable(seen.description, seen.utterances)),
         is_idle=is_idle(key, seen.predicate, seen.object),
         expires_at=expires_at,
+        origin=origin,
     )
 
 
 def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
     """The text that lexical search knows a memory by: its description and, of a conversation, what was said."""
     return "\n".join([description, *map(": ".join, utterances)])
-
-
-def depth_of(node_type: str, evidence: Iterable[UUID], depths: Mapping[UUID, int]) -> int:
-    """Events and chats 0; a thought one more than the deepest of its evidence, 1 without any known."""
-    if node_type != "thought":
-        return 0
-    return 1 + max((depths[node_id] for node_id in evidence if node_id in depths), default=0)
 
 
 def counts_for_keywords(node_type: str, predicate: str | None, object: str | None) -> bool:  # noqa: A002

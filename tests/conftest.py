@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -21,6 +22,8 @@ settings.register_profile("ci", settings.get_profile("ci"), derandomize=True)
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if "CI" in os.environ else "here")
 
+gc.disable()  # what is imported until the first test begins stays for all of them
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The API is fuzzed for as long as one likes: ``pytest tests/integration/web/test_api_schema.py --fuzz-minutes 10``."""
@@ -32,6 +35,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="jiyi-pytest-")
         config.stash[_OURS] = Path(config.option.basetemp)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Garbage is looked for among what tests make: modules, tests and schemas are a million objects, and stay."""
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -16,7 +16,7 @@ from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from tests.integration.quick_web import urls_built_late
-from workers import ephemeral
+from workers import ephemeral, procfile
 from workers.embedded import postgres
 from workers.embedded.stack import Stack
 
@@ -37,24 +37,23 @@ def share(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them. Nor do servers that a test starts by itself wait for disks."""
     folder = tmp_path_factory.mktemp("stack")
-    with without_fsync() as as_usual, ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
-        as_usual()  # for servers that a test starts by itself
+    with without_fsync(), ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
 
 
 @contextmanager
-def without_fsync() -> Iterator[Callable[[], None]]:
+def without_fsync() -> Iterator[None]:
     """PostgreSQLs that are started here wait for no disk: what they wrote survives their death, but no power cut.
 
-    A test commits hundreds of times, and a disk takes some milliseconds each. Gives a function that ends it early.
+    A test commits hundreds of times, and a disk takes some milliseconds each.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
         patch.setattr(postgres, "INITDB_OPTIONS", [*postgres.INITDB_OPTIONS, "--no-sync"])
-        yield patch.undo
+        yield
 
 
 @contextmanager
@@ -69,10 +68,37 @@ def _pooled(database_url: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _workers(database: Stack) -> Iterator[None]:
-    with ephemeral.processes(database.log_dir):
+    with ExitStack() as running:
+        with few_processes():
+            running.enter_context(ephemeral.processes(database.log_dir))
         silent = poll(_silent, lambda left: not left, ephemeral.START_SECONDS)
         assert not silent, f"still starting: {silent}"
         yield
+
+
+@contextmanager
+def few_processes() -> Iterator[None]:
+    """What is started of a service without naming it: its intake, its beat, and one worker of all queues, which is called ``retrieval``.
+
+    To start a worker for each queue is most of what a whole service costs here. Smoke tests have them all.
+    """
+    everything = procfile.commands
+
+    def few() -> dict[str, list[str]]:
+        commands, queues = everything(), ",".join(task_queues())
+        worker = [f"--queues={queues}" if part.startswith("--queues=") else part for part in commands["retrieval"]]
+        return {"intake": commands["intake"], "retrieval": worker, "beat": commands["beat"]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ephemeral, "commands", few)
+        yield
+
+
+@pytest.fixture(scope="session")
+def unlimited_web(database: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of the web as in production, for all who may ask as often as they like."""
+    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
+        yield port
 
 
 @pytest.fixture(scope="session")

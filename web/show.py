@@ -173,6 +173,18 @@ _KINDS: dict[str, Any] = {
 }
 
 
+_ORIGINS: dict[str, Any] = {
+    "operator": lazy_gettext("an operator"),
+    "user": lazy_gettext("the user"),
+    "rules": lazy_gettext("the service's rules"),
+    "model": lazy_gettext("a language model"),
+    "import": lazy_gettext("an import"),
+    "assistant": lazy_gettext("the assistant"),
+    "document": lazy_gettext("a document"),
+    "tool": lazy_gettext("a tool"),
+}
+
+
 def word(name: str) -> str:
     return str(_WORDS.get(name, name))
 
@@ -199,6 +211,7 @@ def register(app: Flask) -> None:
         word=word,
         node_type=word,
         memory_kind=lambda kind: str(_KINDS[kind]),
+        memory_origin=lambda origin: str(_ORIGINS[origin]),
         role=word,
     )
 

@@ -76,13 +76,8 @@ class Chosen:
     why: str
     #: Beside its own: what it stands for, or what stands for it.
     node_ids: tuple[UUID, ...] = ()
-    shortened: bool = False
-
-    @property
-    def tokens(self) -> int:
-        """With the mark that it is no longer so, if it has one."""
-        marked = self.candidate.superseded_at is not None or self.candidate.renewed_at is not None
-        return estimate_tokens(self.text) + (MARK_TOKENS if marked else 0)
+    #: With the mark that it is no longer so, if it has one.
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +116,11 @@ def _kind_and_day(chosen: Chosen) -> tuple[Kind, date]:
 
 def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chosen]:
     """The memories that go into ``budget`` tokens, best first; ``ranked`` has the best first, too."""
+    return _chosen(_one_of_each(ranked, budget), budget, price)
+
+
+def _chosen(offered: Sequence[Chosen], budget: int, price: Price) -> list[Chosen]:
     room = _Budget(budget, price)
-    offered = _one_of_each(ranked, budget)
     taken: dict[UUID, Chosen] = {}
     full: set[Kind] = set()  # a kind's best does not fit any more: what is worse goes before no other's better
     for choice in offered[:FLOOR_PLACES]:
@@ -184,9 +182,12 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
 def _limited(memory: Candidate, text: str, why: str, others: tuple[UUID, ...], budget: int) -> Chosen:
     share = ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE
     most = max(LEAST_TOKENS, int(share * budget))
-    if estimate_tokens(text) <= most:
-        return Chosen(memory, text, why, others)
-    return Chosen(memory, cut_to_tokens(text, most), f"{why}, shortened", others, shortened=True)
+    size = estimate_tokens(text)
+    if size > most:
+        text, why = cut_to_tokens(text, most), f"{why}, shortened"
+        size = estimate_tokens(text)
+    marked = memory.superseded_at is not None or memory.renewed_at is not None
+    return Chosen(memory, text, why, others, size + (MARK_TOKENS if marked else 0))
 
 
 HEADINGS: dict[Language, dict[Kind, str]] = {
@@ -230,28 +231,28 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
     write = _WRITERS[style.format]
     style = _with_fitting_profile(style, write, budget)
     price = PRICES[style.format]
-    room = budget - estimate_tokens(write([], style)) - _headings(style)
     chosen: list[Chosen] = []
     text = write(chosen, style)
+    size = estimate_tokens(text)
+    offered = _one_of_each(ranked, budget - size)
+    room = budget - size - _headings(style)
     for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price, or a little more
-        more = choose(ranked, room, price) if room >= WORTH_SHOWING else []
-        left = budget - estimate_tokens(write(more, style))
-        more, written = _fitting(more, style, write, budget)
-        if more and (not chosen or estimate_tokens(written) > estimate_tokens(text)):
-            chosen, text = more, written
+        more = _chosen(offered, room, price) if room >= WORTH_SHOWING else []
+        written = write(more, style)
+        left = budget - (written_size := estimate_tokens(written))
+        whole = len(more) == len(offered) and left >= 0
+        while more and written_size > budget:  # without the worst
+            more = more[:-1]
+            written = write(more, style)
+            written_size = estimate_tokens(written)
+        if more and (not chosen or written_size > size):
+            chosen, text, size = more, written, written_size
+        if whole or 0 <= left <= price.line:  # nothing more fits
+            break
         room += left
-    if (not chosen and not style.profile) or estimate_tokens(text) > budget:
+    if (not chosen and not style.profile) or size > budget:
         return Rendered("", 0, [])
-    return Rendered(text, estimate_tokens(text), [choice for kind in KINDS for choice in _of(kind, chosen)])
-
-
-def _fitting(chosen: list[Chosen], style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> tuple[list[Chosen], str]:
-    """What is chosen, without the worst of it as long as it is over the budget, and how it is written."""
-    written = write(chosen, style)
-    while chosen and estimate_tokens(written) > budget:
-        chosen = chosen[:-1]
-        written = write(chosen, style)
-    return chosen, written
+    return Rendered(text, size, [choice for kind in KINDS for choice in _of(kind, chosen)])
 
 
 def _with_fitting_profile(style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> Style:

@@ -24,7 +24,7 @@ from engine.rules import triples
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import JsonMapping, Visibility
 from jiyi.protocol.conversations import (
     MAX_CONTENT_CHARS,
     MAX_STEPS,
@@ -41,6 +41,7 @@ from jiyi.protocol.conversations import (
     uri_of,
 )
 from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorded
+from jiyi.protocol.origins import ORIGIN_OF_ROLE
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, content_digest, is_filler, language_of, normalise, stem, tokens
@@ -80,6 +81,12 @@ def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str], least
     ]
     experiences = [experience for experience in extraction.experiences if experience.confidence >= LEAST_CONFIDENCE]
     return extraction.model_copy(update={"memories": memories, "experiences": experiences})
+
+
+def of_user(extraction: CombinedExtraction, messages: Sequence[Message]) -> CombinedExtraction:
+    """Without memories that rest on no message of the user's: what others say is no fact of theirs."""
+    memories = [memory for memory in extraction.memories if any(messages[turn].role == "user" for turn in memory.turns)]
+    return extraction.model_copy(update={"memories": memories})
 
 
 def event_of(memory: ExtractedMemory, source: Source) -> Event:
@@ -133,6 +140,7 @@ def experience_event(
     at: datetime,
     provenance: JsonMapping,
     user_id: str | None = None,
+    visibility: Visibility | None = None,
 ) -> MemoryObserved:
     """An experience of (group, agent) with a user as the event of its memory, at the address of its problem."""
     event = wire.build(
@@ -152,6 +160,7 @@ def experience_event(
                 "kind": "experience",
                 "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern, user_id).hex()),
                 "user_id": user_id,
+                "visibility": visibility,
             },
         }
     )
@@ -298,6 +307,7 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         kind="session",
         uri=uri_of(event.agent_id, "session", event.session_id or ""),
         user_id=turn.user_id,
+        origin=turn.origin or ORIGIN_OF_ROLE[turn.role],
         provenance={**turn.provenance, "role": turn.role},
     )
     envelope = {name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")}

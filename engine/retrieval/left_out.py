@@ -10,6 +10,8 @@ from jiyi.text.translatable import Translatable
 REASONS = {
     "types": Translatable("%(count)s of the type %(value)s (types)"),
     "kinds": Translatable("%(count)s of the kind %(value)s (kinds)"),
+    "origins": Translatable("%(count)s from %(value)s (origins)"),
+    "min_trust": Translatable("%(count)s trusted less than min_trust"),
     "include_superseded": Translatable("%(count)s superseded (include_superseded)"),
     "include_archived": Translatable("%(count)s archived (include_archived)"),
     "include_expired": Translatable("%(count)s expired (include_expired)"),

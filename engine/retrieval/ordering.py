@@ -67,6 +67,8 @@ class Shown:
     evidence: frozenset[UUID] = frozenset()
     #: The user of the agent whom it comes from.
     user_id: str | None = None
+    #: Whether it is trusted enough to say anew what trusted memories say.
+    trusted: bool = True
     #: What likeness and relevance have to add up to for it to replace an older one.
     needed: float = field(init=False)
 
@@ -153,13 +155,17 @@ def share_of(relevance: Floats) -> Floats:
 
 
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which memory (row) was told some time after which (column), of the same subject and user, ``(k, k)``. A thought is no news."""
+    """Which memory (row) was told some time after which (column), of the same subject and user, ``(k, k)``.
+
+    A thought is no news, nor is what is not trusted to who is.
+    """
     created = np.array([memory.created for memory in shown])
     codes: dict[tuple[str, str | None], int] = {}
     subjects = np.array([codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in shown])
     told = np.array([not memory.evidence for memory in shown], dtype=bool)
     later = created[:, None] - created >= APART
-    return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told, dtype=bool)
+    trusted = np.array([memory.trusted for memory in shown], dtype=bool)
+    return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told & (trusted[:, None] >= trusted), dtype=bool)
 
 
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:

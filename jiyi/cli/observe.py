@@ -27,6 +27,7 @@ from jiyi.protocol.base import JsonObject, NodeType
 from jiyi.protocol.event_bodies import digests_of
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
+from jiyi.protocol.origins import Claimed
 from jiyi.settings import Dedupe, Mode
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
@@ -48,6 +49,7 @@ def observe(
     session: Annotated[str | None, typer.Option(help="Name of the session it belongs to.")] = None,
     user: Annotated[str | None, typer.Option(help="Which of the agent's users it comes from; only they are told it.")] = None,
     shared: Annotated[bool, typer.Option("--shared", help="With --user: others are told it, too.")] = False,
+    origin: Annotated[Claimed | None, typer.Option(help="Where it comes from, if not from the user.")] = None,
     evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,
     at: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given.")] = None,
     wait: Wait = True,
@@ -57,7 +59,7 @@ def observe(
     payload = given(
         node_type=node_type, poignancy=poignancy, keywords=keyword, subject=subject, predicate=predicate, object=object_, evidence=evidence
     )
-    payload |= given(user_id=user, visibility="agent" if shared else None)
+    payload |= given(user_id=user, visibility="agent" if shared else None, origin=origin)
     lines = [row.strip() for row in sys.stdin] if text == "-" else [text]
     with connect(ctx) as client:
         envelope = given(type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at)

@@ -16,7 +16,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, given, shows
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState
+from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reason, Reasons, ReflectionState
 
 #: Seconds that a reflection may take before the command stops waiting; some thirty answers of an LLM.
 PATIENCE = 300.0
@@ -103,14 +103,14 @@ def why_tree(found: Reasons) -> Tree:
                 word = "no memory of this group (any more)" if gone else "not shown: see --depth, --limit"
                 branch.add(Text(f"{evidence}  {word}", "dim"))
                 continue
-            label = _label(reason.type, reason.description, output.local_date(reason.created_at))
+            label = _label(reason.type, reason.description, _came(reason))
             if (node_id, evidence) in unfolded:
                 grow(branch.add(label), evidence)
             else:
                 branch.add(Text.assemble(label, (" · unfolded elsewhere" if reason.evidence else "", "dim")))
 
     top = found.nodes[found.node_id]
-    label = _label(top.type, top.description, output.local_date(top.created_at))
+    label = _label(top.type, top.description, _came(top))
     if point := top.provenance.get("focal_point"):
         label = Text.assemble(label, (f"\nasked: {output.plain(str(point))}", "dim"))
     if origin := [str(top.provenance[name]) for name in ("llm", "prompt") if name in top.provenance]:
@@ -118,6 +118,11 @@ def why_tree(found: Reasons) -> Tree:
     tree = Tree(label, guide_style="dim")
     grow(tree, found.node_id)
     return tree
+
+
+def _came(reason: Reason) -> str:
+    """When it came, where from, and how far it is trusted."""
+    return f"{output.local_date(reason.created_at)} · {reason.origin}, trust {reason.trust:g}"
 
 
 def _nearest(found: Reasons) -> set[tuple[UUID, UUID]]:

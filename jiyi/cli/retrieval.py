@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import MemoryKind, NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
@@ -46,6 +46,10 @@ def retrieve(
         list[MemoryKind] | None,
         typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
     ] = None,
+    origins: Annotated[
+        list[MemoryOrigin] | None, typer.Option("--origin", help="Only what comes from here.", rich_help_panel=FILTERS)
+    ] = None,
+    min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.", rich_help_panel=FILTERS)] = None,
     as_of: Annotated[
         datetime | None, typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS)
     ] = None,
@@ -73,6 +77,8 @@ def retrieve(
     filters = given(
         types=types,
         kinds=kinds,
+        origins=origins,
+        min_trust=min_trust,
         session_id=session,
         created_after=after,
         created_before=before,

@@ -6,10 +6,13 @@ The first three run from a checkout, on the service's machine: its code is not i
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -19,7 +22,7 @@ import jiyi
 from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, shows
 from jiyi.client.client import Client
-from jiyi.errors import JiyiError, SettingsError
+from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
@@ -106,9 +109,22 @@ def mcp(
     if not http:
         asyncio.run(serving.serve_stdio(address, key))
         return
+    _serve(serving.http_app(address, host), "mcp", host, port, "/mcp")
+
+
+def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
+    """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot be had."""
     import uvicorn
 
-    uvicorn.run(serving.http_app(address, host), host=host, port=port, log_level="warning")
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(f"--port: {port} of {host} is taken by another program; choose another one") from None
+        raise SettingsError(f"--host: cannot listen on {host}, port {port}: {error.strerror or error}") from None
+    output.line(f"{what}: http://{host}:{listening.getsockname()[1]}{path}")
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)).run(sockets=[listening])
 
 
 #: Beside those of the service and of ``jiyi mcp``; and addresses that only this machine reaches.
@@ -120,6 +136,7 @@ def proxy(
     openai: Annotated[str, typer.Option(help="Upstream of /v1/chat/completions; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
     anthropic: Annotated[str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")] = "https://api.anthropic.com/v1",
     agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
+    upstreams: Annotated[Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)] = None,
     budget: Annotated[int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")] = BUDGET,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65_535)] = PROXY_PORT,
@@ -136,11 +153,13 @@ def proxy(
     if not local and not name:
         raise SettingsError(f"--name: say under which name programs reach {host}, such as --name llm.example.org")
     try:
-        import uvicorn
-
-        from jiyi.proxy.app import ProxyConfig, Upstream, make_app
+        from jiyi.proxy.app import ProxyConfig, Upstream, make_app, upstreams_of
     except ImportError as error:
         raise SettingsError(f"jiyi proxy needs the package {error.name}: pip install 'jiyi[proxy]'") from None
+    try:
+        by_key = {} if upstreams is None else upstreams_of(upstreams.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidRequest) as error:
+        raise SettingsError(f"--upstreams: {upstreams}: {error}") from None
     config = ProxyConfig(
         service=url or settings.url or f"http://127.0.0.1:{settings.web_port}",
         openai=Upstream(openai, os.environ.get("OPENAI_API_KEY", "")),
@@ -148,10 +167,10 @@ def proxy(
         key=settings.key.get_secret_value(),
         agent=agent,
         max_tokens=budget,
+        upstreams=by_key,
         hosts=(*LOOPBACK, *(name or ())),
     )
-    output.line(f"proxy: http://{host}:{port}/v1")
-    uvicorn.run(make_app(config), host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+    _serve(make_app(config), "proxy", host, port, "/v1")
 
 
 doctor_app = typer.Typer(no_args_is_help=True, help="Checks of the service.")

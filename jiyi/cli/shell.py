@@ -142,6 +142,19 @@ class MemoryKind(StrEnum):
     SESSION = "session"
 
 
+class MemoryOrigin(StrEnum):
+    """:data:`jiyi.protocol.origins.Origin` for options that may be repeated."""
+
+    OPERATOR = "operator"
+    USER = "user"
+    RULES = "rules"
+    MODEL = "model"
+    IMPORT = "import"
+    ASSISTANT = "assistant"
+    DOCUMENT = "document"
+    TOOL = "tool"
+
+
 def session(ctx: typer.Context) -> Session:
     current: Session = ctx.obj
     return current

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from jiyi.protocol.base import NodeType, Visibility
 from jiyi.protocol.conversations import AnyKind, Kind
+from jiyi.protocol.origins import Claimed, Origin
 from jiyi.protocol.retrieval import DialogueMessage, Filters
 from jiyi.protocol.tier_questions import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
@@ -62,6 +63,8 @@ class ObservationArguments(Envelope, total=False):
     overview: str | None
     user_id: str | None
     visibility: Visibility | None
+    origin: Claimed | None
+    trust: float | None
 
 
 class AgentArguments(TypedDict, total=False):
@@ -118,6 +121,8 @@ class RecallArguments(TypedDict, total=False):
     user_id: str | None
     max_tokens: int
     kinds: Sequence[AnyKind]
+    origins: Sequence[Origin]
+    min_trust: float | None
     session_id: str | None
     now: Moment | None
     as_of: Moment | None
@@ -130,6 +135,8 @@ class ListArguments(TypedDict, total=False):
     user_id: str | None
     types: Sequence[NodeType]
     kinds: Sequence[AnyKind]
+    origins: Sequence[Origin]
+    min_trust: float | None
     words: str
     keyword: str | None
     session_id: str | None

@@ -86,18 +86,20 @@ class Outbox:
         if left:
             self.fail("lost", left, f"{left} {self._many} were not published before the end")
 
-    def put(self, event: JsonMapping) -> None:
-        """Have an event published. Never raises, never waits."""
+    def put(self, *events: JsonMapping) -> None:
+        """Have events published, together if there is room for all. Never raises, never waits."""
         with self._changed:
-            room = not self._closed.is_set() and len(self._waiting) < MAX_WAITING
+            room = not self._closed.is_set() and len(self._waiting) + len(events) <= MAX_WAITING
             if room:
-                self._waiting.append(event)
+                self._waiting.extend(events)
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="jiyi-memory", daemon=True)
                     self._thread.start()
                 self._changed.notify_all()
         if not room:
-            self.fail("lost", 1, f"{self._one} is lost: " + ("closed" if self._closed.is_set() else f"{MAX_WAITING:,} wait already"))
+            self.fail(
+                "lost", len(events), f"{self._one} is lost: " + ("closed" if self._closed.is_set() else f"{MAX_WAITING:,} wait already")
+            )
 
     def _run(self) -> None:
         pause = FIRST_PAUSE

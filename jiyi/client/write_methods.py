@@ -24,6 +24,7 @@ from jiyi.protocol.event_bodies import digests_of
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.knowledge import IngestBody, IngestState, ingest_event
+from jiyi.protocol.origins import Claimed
 
 #: Ids in one question about states.
 STATES_A_CALL = 500
@@ -89,6 +90,7 @@ class WriteMethods(Namespace[W]):
         *,
         name: str | None = None,
         user_id: str | None = None,
+        origin: Claimed | None = None,
         provenance: JsonMapping | None = None,
         wait: bool = False,
         timeout: float | None = None,
@@ -103,6 +105,7 @@ class WriteMethods(Namespace[W]):
             session_id: which conversation it is.
             name: of the speaker.
             user_id: in whose conversation, of an agent that talks with several people: what is said there is told that user alone.
+            origin: if it is less the speaker's own than the role says: ``document``, ``import``, ``tool`` or ``assistant``.
             provenance: where it comes from: any small JSON object.
             wait: return only when the turn is retrievable; what it tells is extracted later.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
@@ -110,7 +113,9 @@ class WriteMethods(Namespace[W]):
 
         Raises as :meth:`observe` does.
         """
-        event = turn(self._group, agent_id, role, text, session_id, name=name, user_id=user_id, provenance=provenance, **fields)
+        event = turn(
+            self._group, agent_id, role, text, session_id, name=name, user_id=user_id, origin=origin, provenance=provenance, **fields
+        )
         return self._tell(event, wait=wait, timeout=timeout)
 
     @verb
@@ -295,6 +300,7 @@ def turn(
     *,
     name: str | None,
     user_id: str | None,
+    origin: str | None,
     provenance: JsonMapping | None,
     **fields: Any,
 ) -> Event:
@@ -303,7 +309,7 @@ def turn(
 
     _refuse_unknown(fields, ENVELOPE_FIELDS)
     said: JsonObject = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "user_id": user_id}
-    said["provenance"] = provenance or {}
+    said |= {"origin": origin, "provenance": provenance or {}}
     envelope = {"group_id": group, "agent_id": agent_id, "session_id": session_id, **fields}
     return wire.build({"type": "turn.recorded", **envelope, "payload": said})
 

@@ -22,6 +22,7 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
 from jiyi.protocol.memory import AgentState
+from jiyi.protocol.origins import DEFAULT_ORIGIN, ORIGIN_DESCRIPTION, TRUST, Claimed, Origin, Trust
 from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.
@@ -72,6 +73,8 @@ class MemoryEntry(BaseModel):
     session_id: str | None = None
     user_id: str | None = None
     visibility: Visibility | None = None
+    origin: Origin = DEFAULT_ORIGIN
+    trust: Trust = TRUST[DEFAULT_ORIGIN]
     abstract: str | None = None
     overview: str | None = None
     superseded_by: UUID | None = None
@@ -99,6 +102,7 @@ class MemoryEntryInput(Request):
     metadata: Metadata = Field({})
     user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
+    origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
 
 class StoredMemory(BaseModel):
@@ -189,6 +193,8 @@ class PersistentMemory(BaseModel):
     metadata: Metadata = Field({})
     user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
+    origin: Origin = Field("import", description="Where it came from; what only the service may say counts as `import`.")
+    trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
 
     @model_validator(mode="after")
     def _address_is_its_own(self) -> Self:
@@ -228,6 +234,7 @@ class AddResource(Request):
     metadata: Metadata = Field({})
     user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
+    origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
 
 class FindOptions(Request, ForUser):

@@ -138,8 +138,8 @@ def _decode_one_by_one(body: bytes) -> Decoded:
     return decoded
 
 
-#: Of a payload: how it is embedded.
-NOT_SAID = frozenset({"vector", "embedding_model"})
+#: Of a payload: how it is embedded, and where it comes from.
+NOT_SAID = frozenset({"vector", "embedding_model", "origin", "trust"})
 _VECTOR = {"vector"}
 #: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.nodes``).
 APPRAISED = "appraised"

@@ -31,6 +31,7 @@ from jiyi.protocol.base import (
     unstorable,
 )
 from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, Role, parse_uri
+from jiyi.protocol.origins import ORIGIN_DESCRIPTION, ORIGIN_OF_ROLE, TRUST, Claimed, Trust
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.protocol.wire.vectors import Vector
 
@@ -124,6 +125,8 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     visibility: Visibility | None = Field(
         None, description="Who is told it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
     )
+    origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
+    trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
 
     @model_validator(mode="after")  # one for all rules: each takes as long to be called as to look
     def _fields_go_together(self) -> Self:
@@ -192,7 +195,16 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
     text: Description
     name: Name | None = None
     user_id: Name | None = Field(None, description="In whose conversation with the agent it was said.")
+    origin: Claimed | None = Field(
+        None, description="If it is less the speaker's own than the role says: a `document` that a user hands over."
+    )
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+    @model_validator(mode="after")
+    def _claims_no_more_than_its_role(self) -> Self:
+        if self.origin is not None and TRUST[self.origin] > TRUST[ORIGIN_OF_ROLE[self.role]]:
+            raise ValueError(f"origin: what is said in the role {self.role} cannot come from {self.origin}: leave it out, or claim less")
+        return self
 
 
 Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]

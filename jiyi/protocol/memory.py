@@ -32,6 +32,7 @@ from jiyi.protocol.base import (
     Visibility,
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
+from jiyi.protocol.origins import DEFAULT_ORIGIN, TRUST, BySource, Origin, Trust
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
 #: Characters that a text search may have.
@@ -48,6 +49,8 @@ class MemoryBrief(BaseModel):
     description: str
     poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
     depth: int = Field(description="Of a thought: how many levels of evidence it rests on.")
+    origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
+    trust: Trust = Field(TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on.")
 
 
 class MemoryFields(MemoryBrief):
@@ -149,7 +152,7 @@ class AgentPage(BaseModel):
     next: str | None
 
 
-class MemoriesQuery(Cursor, ForUser):
+class MemoriesQuery(Cursor, ForUser, BySource):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
     type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
     kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)

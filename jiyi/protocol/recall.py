@@ -29,6 +29,7 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
+from jiyi.protocol.origins import BySource
 from jiyi.protocol.retrieval import Answer, FocalText
 
 #: Tokens of a context unless told otherwise, and at most.
@@ -42,7 +43,7 @@ class MemoryRequest(Request, ForUser):
     node_id: UUID = Field(description="Its id, which is also that of its event.")
 
 
-class ListMemories(Request, ForUser):
+class ListMemories(Request, ForUser, BySource):
     """Memories, newest first; all that is given must hold."""
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
@@ -125,7 +126,7 @@ class Updated(BaseModel):
     superseded_at: datetime
 
 
-class RecallRequest(Request, ForUser):
+class RecallRequest(Request, ForUser, BySource):
     """What of an agent's memory belongs into a prompt about something?"""
 
     agent_id: Name

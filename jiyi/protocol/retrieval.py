@@ -13,6 +13,7 @@ from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, ForUser, Keyw
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
+from jiyi.protocol.origins import BySource
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
 from jiyi.text.words import nfkc
@@ -105,7 +106,7 @@ def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessag
 Messages = Annotated[list[DialogueMessage], AfterValidator(_few_enough_messages)]
 
 
-class Filters(BaseModel, frozen=True, extra="forbid"):
+class Filters(BySource, frozen=True, extra="forbid"):
     """Which memories may be candidates; all given filters must hold. They come before the scoring."""
 
     types: Annotated[list[NodeType], Field(min_length=1)] = Field(["event", "thought"], description="Only these types.")

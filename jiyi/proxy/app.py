@@ -10,10 +10,11 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import httpx2
 from anyio import CancelScope
+from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,6 +23,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.accounts import KeyId
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.wire.signatures import parse_key
@@ -59,8 +62,26 @@ USER_HEADERS, SESSION_HEADERS = ("x-jiyi-user", "x-openwebui-user-id"), ("x-jiyi
 class Upstream:
     """Where an API is: its address with ``/v1``, and the deployment's key for callers who bring none."""
 
-    url: str
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]")]
     key: str = field(default="", repr=False)
+
+
+def upstreams_of(text: str) -> dict[str, dict[str, Upstream]]:
+    """The upstreams of keys, from a file: key id → ``openai``, ``anthropic`` → ``url`` and ``key``.
+
+    Raises:
+        InvalidRequest: what is wrong with it; no key is told.
+    """
+    try:
+        return _UPSTREAMS.validate_json(text)
+    except ValidationError as error:
+        wrong = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in error.errors(include_input=False, include_url=False)]
+        raise InvalidRequest([f"{place}: {message}" if place else message for place, message in wrong]) from None
+
+
+_UPSTREAMS = TypeAdapter(dict[KeyId, dict[Annotated[str, StringConstraints(pattern="^(openai|anthropic)$")], Upstream]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +93,7 @@ class ProxyConfig:
         key: with which requests are remembered that bring no key of Jiyi's; empty: these are refused.
         agent: whose memory it is, unless ``X-Jiyi-Agent`` says so.
         max_tokens: most tokens that memories may take in a request.
+        upstreams: id of a key of Jiyi's → name of a dialect → the upstream for whoever sends that key.
         recall_seconds: longest that recall may take.
         hosts: values of the header ``Host`` that are answered.
     """
@@ -82,6 +104,7 @@ class ProxyConfig:
     key: str = field(default="", repr=False)
     agent: str = "assistant"
     max_tokens: int = BUDGET
+    upstreams: Mapping[str, Mapping[str, Upstream]] = field(default_factory=dict)
     recall_seconds: float = RECALL_SECONDS
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
 
@@ -99,6 +122,7 @@ class _Caller:
     """Who asks: with which key of Jiyi's, and with which headers for the upstream."""
 
     memory: KeyMemory
+    upstream: Upstream
     headers: httpx2.Headers
 
 
@@ -122,10 +146,9 @@ class Proxy:
             return JSONResponse(dialect.error(str(refusal), refusal.kind), refusal.status)
 
     async def _answer(self, request: Request, path: str, dialect: Dialect) -> Response:
-        upstream = self._config.anthropic if dialect.name == "anthropic" else self._config.openai
         if {".", ".."} & set(path.split("/")):
             raise Refusal(400, "invalid_request_error", "the path must not leave /v1")
-        caller = await self._caller(request, path, dialect, upstream)
+        caller = await self._caller(request, path, dialect)
         content = await _read(request)
         reads, writes = _mode(request)
         remembers = request.method == "POST" and path in ("chat/completions", "messages") and (reads or writes)
@@ -134,7 +157,7 @@ class Proxy:
         if body is not None and conversation is not None and told and reads:
             remembered = await caller.memory.recall(conversation, told)
             content = to_json(dialect.with_memory(body, remembered)) if remembered else content
-        response = await self._send(request, f"{upstream.url.rstrip('/')}/{path}", caller.headers, content)
+        response = await self._send(request, f"{caller.upstream.url.rstrip('/')}/{path}", caller.headers, content)
         headers = [
             (name, value) for name, value in response.headers.multi_items() if name.lower() not in OF_CONNECTION - {"content-length"}
         ]
@@ -160,16 +183,19 @@ class Proxy:
         answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return answer
 
-    async def _caller(self, request: Request, path: str, dialect: Dialect, upstream: Upstream) -> _Caller:
+    async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
         """Raises :class:`Refusal` for who has no good key of Jiyi's, where that is needed."""
         sent = {name: request.headers[name].removeprefix("Bearer ").strip() for name in KEY_HEADERS if name in request.headers}
         own = request.headers.get("x-jiyi-key", "").strip()
         as_upstream = next((key for key in sent.values() if parse_key(key) is not None), "")
         key = own or as_upstream or self._config.key
-        if parse_key(key) is None:
+        parsed = parse_key(key)
+        if parsed is None:
             wrong = "X-Jiyi-Key is not in the form of a key (jiyi_…)" if own else "this proxy has no key of its own"
             raise Refusal(401, "authentication_error", f"{wrong}: send a key of Jiyi's in X-Jiyi-Key, or as the API key")
         memory = self._memories.of(key)
+        usual = self._config.anthropic if dialect.name == "anthropic" else self._config.openai
+        upstream = self._config.upstreams.get(parsed.key_id, {}).get(dialect.name, usual)
         headers = httpx2.Headers(
             [
                 (name, value)
@@ -191,7 +217,7 @@ class Proxy:
             if path not in LENT_FOR and not path.startswith("models/"):
                 raise Refusal(403, "permission_error", f"/v1/{path[:100]} needs a key of your own for the upstream")
             headers.update({"x-api-key": upstream.key} if dialect.name == "anthropic" else {"authorization": f"Bearer {upstream.key}"})
-        return _Caller(memory, headers)
+        return _Caller(memory, upstream, headers)
 
     def _conversation(self, request: Request, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""

@@ -162,15 +162,18 @@ class KeyMemory:
         user = () if conversation.user_id is None else (conversation.user_id,)
         whose = (self._telling.group, conversation.agent_id, session, *user)
         before, now = "", datetime.now(UTC)
+        events: dict[UUID, Any] = {}
         try:
             for message in recordable(messages_of(said)):
                 event_id = uuid5(TURNS, conversation.digest(session, before, message.role, message.text.strip()))
                 before = message.text.strip()
                 if event_id not in self._told:
-                    self._outbox.put(turn_event(whose, message, event_id, now))
-                    self._told[event_id] = None
+                    events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:
             log.warning("what was said is not remembered: %s", error)
+        if events:
+            self._outbox.put(*events.values())
+            self._told.update(dict.fromkeys(events))
         _keep(self._told, KEPT_TURNS)
 
     def _session(self, conversation: Conversation, said: Messages) -> str | None:

@@ -22,7 +22,10 @@ DIGIT_COST, TWO_BYTE_COST, MORE_BYTES_COST = 100, 50, 100
 FOUR_BYTE_MARK_COST = 300
 
 _CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
-_UNIT = re.compile(rf"(?P<cjk>[{_CJK}])|(?P<word>[^\W_{_CJK}]+)|(?P<mark>[^\s{_CJK}])")
+_CJK_CHAR = re.compile(f"[{_CJK}]")
+#: A word or any other mark; and any unit at all.
+_OTHER = re.compile(rf"[^\W_{_CJK}]+|[^\s{_CJK}]")
+_UNIT = re.compile(f"{_CJK_CHAR.pattern}|{_OTHER.pattern}")
 #: What follows a text that was cut.
 CUT = "…"
 _ENDS = (re.compile(r"[。！？；\n]|[.!?;](?=\s)"), re.compile(r"[，、]|[,:](?=\s)"), re.compile(r"(?=\s)"))
@@ -33,7 +36,8 @@ def estimate_tokens(text: str) -> int:
 
     Texts joined by white space, or by nothing, are at most the sum of their estimates.
     """
-    return -(-sum(_cost(match) for match in _UNIT.finditer(text)) // TOKEN)  # rounded up
+    cjk = 0 if text.isascii() else len(_CJK_CHAR.findall(text))
+    return -(-(cjk * CJK_COST + sum(map(_cost, _OTHER.findall(text)))) // TOKEN)  # rounded up
 
 
 def cut_to_tokens(text: str, most: int) -> str:
@@ -43,7 +47,7 @@ def cut_to_tokens(text: str, most: int) -> str:
     room = most * TOKEN - MARK_COST
     place = 0
     for match in _UNIT.finditer(text):
-        room -= _cost(match)
+        room -= CJK_COST if _CJK_CHAR.match(match[0]) else _cost(match[0])
         if room < 0:
             break
         place = match.end()
@@ -56,14 +60,13 @@ def cut_to_tokens(text: str, most: int) -> str:
     return f"{kept}{CUT}" if kept else ""
 
 
-def _cost(match: re.Match[str]) -> int:
-    if match.lastgroup == "cjk":
-        return CJK_COST
-    unit = match.group()
-    if match.lastgroup == "mark":
+def _cost(unit: str) -> int:
+    """Of a word or a mark."""
+    if unit.isascii() and unit.isalpha():
+        return max(WORD_COST, len(unit) * LETTER_COST)
+    if not unit[0].isalnum():
         return MARK_COST if unit < "\U00010000" else FOUR_BYTE_MARK_COST
-    plain = unit.isascii() and unit.isalpha()
-    return max(WORD_COST, len(unit) * LETTER_COST if plain else sum(map(_letter_cost, unit)))
+    return max(WORD_COST, sum(map(_letter_cost, unit)))
 
 
 def _letter_cost(char: str) -> int:

@@ -52,6 +52,7 @@ from jiyi.protocol.conversation_commands import (
 )
 from jiyi.protocol.conversations import CheckThreshold, CountMessages, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
+from jiyi.protocol.origins import claimable
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.conversations import entries, injections
@@ -75,7 +76,7 @@ def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
     by workers.
     """
     uri = uri_of(request.agent_id, request.memory_type, request.category)
-    same = request.model_dump(include={"keywords", "user_id", "visibility"})
+    same = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
     return add(context, uri, request.content, poignancy=request.importance, provenance=request.metadata, **same)
 
 
@@ -197,6 +198,8 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory, s
         "provenance": memory.metadata,
         "user_id": memory.user_id,
         "visibility": memory.visibility,
+        "origin": claimable(memory.origin),
+        "trust": memory.trust,
     }
     return entries.add(connection, group_id, uri, memory.content, stored, **fields).new
 
@@ -213,7 +216,7 @@ def add_resource(context: Context, request: AddResource) -> StoredMemory:
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
     keywords (L0), in the text's own language; until then resources.read makes them of the text.
     """
-    same = request.model_dump(include={"keywords", "user_id", "visibility"})
+    same = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
     return add(context, request.uri, request.content, poignancy=request.importance, provenance=request.metadata or None, **same)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
+from engine.memory import content_key
 from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
@@ -29,8 +30,8 @@ from jiyi.protocol.conversation_commands import (
     StoredMemory,
 )
 from jiyi.protocol.conversations import Kind, MemoryUri, parse_uri, uri_of
+from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
-from jiyi.text.words import content_digest
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
@@ -41,7 +42,8 @@ OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
 _COLUMNS = (
     *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
-    *(_N.session_id, _N.user_id, _N.visibility, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
+    *(_N.session_id, _N.user_id, _N.visibility, _N.origin, _N.trust, _N.abstract, _N.overview),
+    *(_N.superseded_by, _N.superseded_at, _N.provenance),
 )
 _OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
 _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
@@ -79,14 +81,14 @@ def add(connection: Connection, group_id: str, uri: str, content: str, stored: S
             "payload": {"description": content, "kind": place.kind, "uri": uri, **{k: v for k, v in fields.items() if v is not None}},
         }
     )
-    user_id = fields.get("user_id")
-    if place.kind == "session" and (known := _at(connection, group_id, uri, content, user_id)) is not None:
+    key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
+    if place.kind == "session" and (known := _at(connection, group_id, uri, key)) is not None:
         return StoredMemory(id=known, uri=uri, new=False)
     done = store(connection, [event])
     stored.add(done)
     if done.nodes:
         return StoredMemory(id=event.event_id, uri=uri, new=True)
-    return StoredMemory(id=_at(connection, group_id, uri, content, user_id) or event.event_id, uri=uri, new=False)
+    return StoredMemory(id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
 
 
 def memory(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
@@ -199,8 +201,8 @@ def _place(group_id: str, uri: str) -> dict[str, str | bool]:
     return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}
 
 
-def _at(connection: Connection, group_id: str, uri: str, content: str, user_id: str | None) -> UUID | None:
-    parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content, user_id)}
+def _at(connection: Connection, group_id: str, uri: str, key: bytes) -> UUID | None:
+    parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": key}
     node_id: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
     return node_id
 
@@ -219,6 +221,8 @@ def _entries(rows: Any) -> list[MemoryEntry]:
             session_id=row.session_id,
             user_id=row.user_id,
             visibility=row.visibility,
+            origin=row.origin,
+            trust=row.trust,
             abstract=row.abstract,
             overview=row.overview,
             superseded_by=row.superseded_by,

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, text_of
+from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.conversation_commands import Deletion
 from jiyi.protocol.erasure import Erasure
@@ -59,6 +60,7 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
     agent = lock_agents(context.connection, [name])[name]
     told = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
     about: dict[str, Any] = {"at": now, "provenance": {"told_by": context.actor.name}, "user_id": request.user_id}
+    about |= {"source": Source("operator") if context.actor.is_person else experiences.DEFAULT}
     stored = experiences.keep(context.connection, name, told, evidence=[], now=now, **about)
     row = experiences.find(context.connection, name, told.pain_pattern, request.user_id)
     assert row is not None, "it was stored in this transaction"

@@ -10,12 +10,15 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, bindparam, select, text, tuple_
 
 from engine.conversations.memories import Source, StoredExperience, experience_event, experience_of, merged, pattern_hash, said_at
+from engine.memory import Source as Origin
+from engine.memory import concluded, content_key
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import JsonMapping, Visibility
 from jiyi.protocol.conversations import ExtractedExperience
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.experiences import Experience as ExperienceState
 from jiyi.protocol.experiences import ListExperiences
+from jiyi.protocol.origins import DEFAULT_ORIGIN
 from models.conversations import follow_ups
 from models.conversations.follow_ups import Extraction
 from models.conversations.tables import Experience
@@ -26,6 +29,8 @@ from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
+#: Where one comes from that nobody says more of.
+DEFAULT = Origin(DEFAULT_ORIGIN)
 _E = Experience
 _OF_AGENT = (_E.group_id == bindparam("group"), _E.agent_id == bindparam("agent"))
 _FIELDS = columns(StoredExperience, _E)
@@ -38,12 +43,12 @@ _SAVE = upsert(_E, "node_id", "created_at", "updated_at", *StoredExperience.mode
 _MEMORY = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
 _AT = (
     select(MemoryNode.node_id)
-    .where(*_MEMORY, MemoryNode.uri == bindparam("uri"), MemoryNode.description == bindparam("content"))
+    .where(*_MEMORY, MemoryNode.uri == bindparam("uri"), MemoryNode.content_hash == bindparam("key"))
     .where(MemoryNode.superseded_at.is_(None))
     .limit(1)
 )
 _USER = select(MemoryNode.user_id).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
-_EVIDENCE = select(MemoryNode.filling).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
+_KNOWN = select(MemoryNode.filling, MemoryNode.visibility).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
 
 
 def keep(
@@ -56,20 +61,23 @@ def keep(
     provenance: JsonMapping,
     now: datetime,
     user_id: str | None = None,
+    visibility: Visibility | None = None,
+    source: Origin = DEFAULT,
 ) -> Stored:
     """Store it, or merge it with what is known of the user's same problem; the memory that said less is superseded.
 
-    Call it under the agent's lock.
+    Merged, it is told others only if both are. Call it under the agent's lock.
     """
     row = find(connection, name, told.pain_pattern, user_id)
     experience = merged(None if row is None else _stored(row), told)
-    before = [] if row is None else _evidence(connection, name, row.node_id)
-    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id)
-    there = {"uri": event.payload.uri, "content": event.payload.description}
+    before, shared = ([], visibility) if row is None else _known(connection, name, row.node_id)
+    told_to = visibility if shared == visibility else None
+    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id, told_to)
+    there = {"uri": event.payload.uri, "key": content_key(event.payload.description, user_id, source.origin)}
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
     created_at = now if row is None else row.created_at
     save(connection, name, node_id, experience, created_at, now, user_id)  # first: so it is known where it came from
-    stored = store(connection, [event])
+    stored = store(connection, [event], source=source)
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
     return stored
@@ -81,7 +89,8 @@ def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExper
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     evidence = [source.turn_ids[turn] for turn in turns]
     at = said_at(source.messages, turns)
-    return keep(connection, name, told, evidence=evidence, at=at, provenance=provenance, now=now, user_id=source.user_id)
+    about: dict[str, Any] = {"at": at, "provenance": provenance, "user_id": source.user_id, "source": concluded(source.llm)}
+    return keep(connection, name, told, evidence=evidence, now=now, **about)
 
 
 @after_events
@@ -119,7 +128,9 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
     else:
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
-        about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance}
+        source = Origin(event.payload.origin or DEFAULT.origin)
+        about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance, "source": source}
+        about |= {"visibility": event.payload.visibility}
         stored = keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
         row = find(connection, name, told.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"
@@ -203,10 +214,10 @@ def _of_node(connection: Connection, name: AgentName, node_id: UUID) -> Row[Any]
     return connection.execute(_BY_NODE, bind_name(name) | {"id": node_id}).one_or_none()
 
 
-def _evidence(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
-    """What a memory rests on: the turns that told it; else itself."""
-    filling = connection.execute(_EVIDENCE, bind_name(name) | {"id": node_id}).scalar_one_or_none()
-    return [UUID(turn) for turn in filling or ()] or ([] if filling is None else [node_id])
+def _known(connection: Connection, name: AgentName, node_id: UUID) -> tuple[list[UUID], Visibility | None]:
+    """What a memory rests on (the turns that told it, else itself), and who is told it."""
+    row = connection.execute(_KNOWN, bind_name(name) | {"id": node_id}).one_or_none()
+    return ([], None) if row is None else ([UUID(turn) for turn in row.filling] or [node_id], row.visibility)
 
 
 def _supersede(connection: Connection, name: AgentName, older: UUID, newer: UUID) -> None:

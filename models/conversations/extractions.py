@@ -13,8 +13,9 @@ from sqlalchemy import Connection, Row, text
 
 from engine.conversations.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message, Role
 from jiyi.protocol.events import Event
+from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import experiences, follow_ups, injections
 from models.conversations.follow_ups import Extraction
 from models.memory.agents import AgentName, bind_name, lock_agents
@@ -27,6 +28,8 @@ CONTEXT_TURNS = 6
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 #: The newest facts that are compared with the turns' vectors: some hundredths of a second.
 FACTS_COMPARED = 5_000
+#: The role of what nobody said themselves, tools' results and documents: no facts of a user are taken from it.
+HANDED_OVER: Role = "tool"
 #: Memories injected lately, which are not to be told again.
 INJECTED = 100
 
@@ -115,15 +118,21 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
 
 
 def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, user, role, name, text and time."""
+    """Rows of id, number, session, user, role, name, text, time and trust."""
     return [_turn(row) for row in rows]
 
 
 def _turn(row: Row[Any]) -> StoredTurn:
-    node_id, node_count, session_id, user_id, role, name, description, at = tuple(row)
+    node_id, node_count, session_id, user_id, role, name, description, at, trust = tuple(row)
     spoken = description.removeprefix(f"{name}: ") if name != role else description
-    message = Message(role=role, text=spoken, name=None if name == role else name, at=at)
+    speaks = role if trust >= STANDING_TRUST else HANDED_OVER
+    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=at)
     return StoredTurn(node_id, node_count, session_id, user_id, message)
+
+
+def said(turns: Iterable[StoredTurn]) -> list[StoredTurn]:
+    """Without what tools and documents say: what is asked of an LLM about somebody's words shows it nobody else's."""
+    return [turn for turn in turns if turn.message.role != HANDED_OVER]
 
 
 def sessions_of(turns: Sequence[StoredTurn]) -> dict[Session, list[StoredTurn]]:
@@ -188,13 +197,13 @@ _MOVE = text("""
     ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
 """)
 _NEW = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
 """)
 _CONTEXT = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.session_id = :session AND n.user_id IS NOT DISTINCT FROM :user AND n.node_count < :before

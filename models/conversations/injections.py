@@ -15,6 +15,7 @@ from engine.conversations.injection import Candidate
 from engine.conversations.memories import merge_profile
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
+from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
@@ -33,11 +34,11 @@ _SAVE = upsert(UserProfile, *Profile.model_fields)
 def most_important(
     connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None, user_id: str | None = None
 ) -> list[Candidate]:
-    """What is in force and told the user, by importance, then by recency, but for what was said in this session.
+    """What is in force, told the user and trusted enough, by importance, then by recency, but for what was said in this session.
 
     For who asks what is known of them at all.
     """
-    whose = {**bind_name(name), "session": session_id, "user": user_id}
+    whose = {**bind_name(name), "session": session_id, "user": user_id, "least": STANDING_TRUST}
     rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
@@ -45,13 +46,14 @@ def most_important(
     ]
 
 
-def industry_keywords(connection: Connection, group_id: str) -> dict[str, list[str]]:
-    """The group's words with those of the same meaning, of all its industries."""
+def industry_keywords(connection: Connection, name: AgentName) -> dict[str, list[str]] | None:
+    """The words of the agent's group with those of the same meaning, of all its industries; None if there is no such agent."""
+    rows = connection.execute(_KEYWORDS, {"group": name[0], "agent": name[1]}).all()
     keywords: dict[str, list[str]] = {}
-    for row in connection.execute(_KEYWORDS, {"group": group_id}):
-        for word, others in row.keywords.items():
+    for row in rows:
+        for word, others in (row.keywords or {}).items():
             keywords.setdefault(word, []).extend(others)
-    return keywords
+    return keywords if rows else None
 
 
 def note(
@@ -77,15 +79,9 @@ def note(
         "tokens": tokens,
         "ids": list(node_ids),
     }
-    connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
-    connection.execute(_DROP, {**whose, "kept": KEPT})
-    reused = connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount
+    reused = connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons), "kept": KEPT - 1}).scalar_one()
     follow_ups.injected(connection, name, len(node_ids), reused)  # last: counts of other subjects
     return injection_id
-
-
-def agent_is_there(connection: Connection, name: AgentName) -> bool:
-    return connection.execute(_THERE, {"group": name[0], "agent": name[1]}).scalar_one_or_none() is not None
 
 
 def latest(connection: Connection, name: AgentName, limit: int, before: UUID | None = None) -> list[Any]:
@@ -108,28 +104,38 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
     connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 
+# Of each kind by itself, in the order of the index.
 _IMPORTANT = text("""
-    SELECT node_id, kind, description, created_at, filling FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
-      AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
-      AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
+    SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count FROM memory_nodes
+        WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND superseded_at IS NULL AND archived_at IS NULL
+          AND trust >= :least
+          AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
+          AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
+        ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
+    ) AS of_kind
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)
-_KEYWORDS = text("SELECT keywords FROM industry_keywords WHERE group_id = :group ORDER BY industry")
+_KEYWORDS = text("""
+    SELECT i.keywords FROM agents a LEFT JOIN industry_keywords i USING (group_id)
+    WHERE a.group_id = :group AND a.agent_id = :agent ORDER BY i.industry
+""")
+# One trip: a statement's parts see the table as it was before, without the row that is put in.
 _NOTE = text("""
-    INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons)
-    VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
-""").bindparams(bindparam("reasons", type_=JSONB))
-_DROP = text("""
-    DELETE FROM injections WHERE group_id = :group AND agent_id = :agent AND injection_id <= (
-        SELECT injection_id FROM injections WHERE group_id = :group AND agent_id = :agent
-        ORDER BY injection_id DESC OFFSET :kept LIMIT 1
+    WITH dropped AS (
+        DELETE FROM injections WHERE group_id = :group AND agent_id = :agent AND injection_id <= (
+            SELECT injection_id FROM injections WHERE group_id = :group AND agent_id = :agent
+            ORDER BY injection_id DESC OFFSET :kept LIMIT 1
+        )
+    ), noted AS (
+        INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons)
+        VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
+    ), reused AS (
+        UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids)
+        RETURNING 1
     )
-""")
-_REUSED = text("""
-    UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids)
-""")
-_THERE = text("SELECT 1 FROM agents WHERE group_id = :group AND agent_id = :agent")
+    SELECT count(*) FROM reused
+""").bindparams(bindparam("reasons", type_=JSONB))
 _LATEST = text("""
     SELECT * FROM injections
     WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from engine.memory import Source
 from engine.text.keywords import keywords_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
@@ -51,7 +52,7 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     event = _next_version(group_id, old, request)
     dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
-    stored = store(connection, [event])
+    stored = store(connection, [event], source=Source(old.origin, old.trust))  # a correction makes nothing more trusted
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     in_force = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()

@@ -42,6 +42,11 @@ class Actor:
     #: Has the right ``admin``, so that a read which others may ask, too, also tells of what nobody has verified.
     admin: bool = False
 
+    @property
+    def is_person(self) -> bool:
+        """Somebody who was named, or has the command line: no API key."""
+        return self.name == audit.OPERATOR or self.name.startswith("user:")
+
 
 @dataclass(slots=True)
 class Context:

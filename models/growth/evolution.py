@@ -36,6 +36,7 @@ from jiyi.protocol.artifacts import (
 )
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import FeedbackGiven
+from jiyi.protocol.origins import STANDING_TRUST
 from models.accounts import audit
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, register_event
@@ -114,8 +115,8 @@ def vote_of_event(connection: Connection, event_id: UUID) -> tuple[AgentName, Vo
 
 
 def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperience]:
-    """The agent's experiences with the memories that say them."""
-    rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES})
+    """The agent's experiences that are trusted enough to become skills, with the memories that say them."""
+    rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES, "least": STANDING_TRUST})
     return [LivedExperience(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
 
 
@@ -258,7 +259,9 @@ _EVENT = text("""
     WHERE event_id = :id AND type = 'feedback.given' AND outcome <> 'erased'
 """)
 _EXPERIENCES = text("""
-    SELECT * FROM experiences WHERE group_id = :group AND agent_id = :agent ORDER BY reuse_count DESC, updated_at DESC LIMIT :limit
+    SELECT e.* FROM experiences e JOIN memory_nodes n USING (group_id, node_id)
+    WHERE e.group_id = :group AND e.agent_id = :agent AND n.trust >= :least
+    ORDER BY e.reuse_count DESC, e.updated_at DESC LIMIT :limit
 """)
 _TRAJECTORIES = text("""
     SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps, duration_ms,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, select, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, distinct_on
 from uuid6 import uuid7
 
 from engine.growth.questions import notes_of, render_user_file
@@ -40,7 +40,8 @@ def file_version(connection: Connection, name: AgentName, file: File, number: in
 
 def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
     """The four files in force."""
-    return {file: current_file(connection, name, file) for file in FILES}
+    written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, group=name[0], agent=name[1])}
+    return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 
 
 def file_states(connection: Connection, name: AgentName) -> list[FileState]:
@@ -77,6 +78,12 @@ def _of(name: AgentName, file: File) -> dict[str, str]:
 _V = IdentityVersion
 _OF_FILE = (_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"), _V.file == bindparam("file"))
 _LATEST = select(*columns(IdentityFile, _V)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_ALL_LATEST = (
+    select(*columns(IdentityFile, _V))
+    .where(_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"))
+    .order_by(_V.file, _V.version.desc())
+    .ext(distinct_on(_V.file))
+)
 _VERSION = select(*columns(IdentityFile, _V)).where(*_OF_FILE, _V.version == bindparam("version"))
 _STATES = text("""
     SELECT f.file, coalesce(v.version, 0) AS version, coalesce(char_length(v.content), 0) AS characters, v.created_at AS updated_at,

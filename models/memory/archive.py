@@ -18,6 +18,7 @@ import redis
 from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
 from uuid6 import uuid7
 
+from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import AgentConfigured, Configuration
@@ -205,7 +206,8 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
     """
     payload = request.model_dump(include={"description", "poignancy"}, exclude_none=True)
     envelope = {"event_id": request.event_id, "group_id": context.group_id, "agent_id": request.agent_id}
-    stored = inbox.store(context.connection, [wire.build({"type": "memory.observed", **envelope, "payload": payload})])
+    source = Source("operator") if context.actor.is_person else None
+    stored = inbox.store(context.connection, [wire.build({"type": "memory.observed", **envelope, "payload": payload})], source=source)
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     context.wake(*stored.owed)

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
-from engine.memory import Derived
+from engine.memory import Derived, Rest
 from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
 from jiyi.protocol.wire.vectors import to_array
@@ -71,6 +71,7 @@ class NodeNumbers(NamedTuple):
     node_count: int
     type_count: int
     depth: int
+    trust: float
     large: bool
 
 
@@ -115,8 +116,10 @@ class PreparedMemory(NamedTuple):
     owed: tuple[str, ...]
     owed_is_sure: bool
     owed_when_complete: Sequence[str]
-    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with an address, or with ``retention``.
+    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with evidence, an address, or ``retention``.
     looks_up: bool
+    #: How far it is trusted, if it rests on nothing that is trusted less.
+    trust: float
     event: EventRow
     #: Without :class:`NodeNumbers`.
     node: tuple[Any, ...]
@@ -124,7 +127,14 @@ class PreparedMemory(NamedTuple):
 
 
 def prepared(
-    event: Event, memory: MemoryObserved, derived: Derived, owed: tuple[str, ...], *, owed_is_sure: bool, owed_when_complete: Sequence[str]
+    event: Event,
+    memory: MemoryObserved,
+    derived: Derived,
+    owed: tuple[str, ...],
+    *,
+    owed_is_sure: bool,
+    owed_when_complete: Sequence[str],
+    trust: float,
 ) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
     seen, keywords = memory.payload, derived.keywords
@@ -158,7 +168,8 @@ def prepared(
         owed,
         owed_is_sure,
         owed_when_complete,
-        seen.node_type == "thought" or seen.uri is not None or seen.retention is not None,
+        seen.node_type == "thought" or bool(seen.evidence) or seen.uri is not None or seen.retention is not None,
+        trust,
         row,
         given + _derived(derived) + own,
         AccessRow(row.event_id, row.group_id, row.occurred_at),
@@ -196,15 +207,15 @@ def dedupes(agent: AgentRow) -> bool:
     return (agent.settings.dedupe or get_settings().dedupe) == "exact"
 
 
-def depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, dict[UUID, int]]:
-    """Depths of the stored nodes that the batch's thoughts rest on, by agent: another's evidence counts for nothing."""
-    wanted = {node_id for event in observed if event.payload.node_type == "thought" for node_id in event.payload.evidence}
+def evidence(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, dict[UUID, Rest]]:
+    """The stored nodes that the batch's memories rest on, by agent: another's evidence counts for nothing."""
+    wanted = {node_id for event in observed for node_id in event.payload.evidence}
     if not wanted:
         return {}
-    depths_of: dict[AgentName, dict[UUID, int]] = {}
-    for row in connection.execute(_DEPTHS, {"ids": list(wanted)}):
-        depths_of.setdefault((row.group_id, row.agent_id), {})[row.node_id] = row.depth
-    return depths_of
+    known: dict[AgentName, dict[UUID, Rest]] = {}
+    for row in connection.execute(_EVIDENCE, {"ids": list(wanted)}):
+        known.setdefault((row.group_id, row.agent_id), {})[row.node_id] = Rest(row.depth, row.trust)
+    return known
 
 
 def twins(
@@ -267,7 +278,7 @@ _ADDRESSED = text("""
     ) AS w(group_id, agent_id, uri, content_hash) USING (group_id, agent_id, uri, content_hash)
     WHERE n.kind <> 'session' AND n.superseded_at IS NULL
 """)
-_DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
+_EVIDENCE = text("SELECT group_id, agent_id, node_id, depth, trust FROM memory_nodes WHERE node_id = ANY(:ids)")
 _TWINS = text("""
     SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)
         n.group_id, n.agent_id, n.type, n.content_hash, n.node_id

@@ -231,7 +231,13 @@ _EXPORTED = text("""
                 'poignancy', n.poignancy, 'subject', n.subject, 'predicate', n.predicate, 'object', n.object,
                 'keywords', n.keywords
             )) || e.payload || jsonb_build_object('provenance', n.provenance)
-        ELSE e.payload END AS payload,
+        ELSE e.payload END
+            -- Where it came from, if that is nothing that every event says; what only the service may say is an import elsewhere.
+            || CASE WHEN e.type = 'memory.observed' AND (n.origin, n.trust) IS DISTINCT FROM ('user', 0.8) AND n.node_id IS NOT NULL THEN
+                jsonb_build_object(
+                    'origin', CASE WHEN n.origin IN ('operator', 'rules', 'model') THEN 'import' ELSE n.origin END, 'trust', n.trust
+                )
+            ELSE '{}' END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
     FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)

@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from engine.memory import brings_all, depth_of, derive, missing
+from engine.memory import Rest, Source, brings_all, derive, missing, resting_on, trust_of
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.connection import driver
@@ -114,10 +114,11 @@ class _Rows:
         ]
 
 
-def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None) -> Prepared:
+def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None, source: Source | None = None) -> Prepared:
     """All of the memories' rows that needs no database, by event: time to do so while another batch is stored.
 
-    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to.
+    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to. ``source``: where they
+    come from, if that is the service itself.
     """
     ready = {} if ready is None else ready
     types = registry().types
@@ -125,18 +126,19 @@ def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] |
         to_memory = types[type(event)].memory
         if to_memory is not None and (key := event.key) not in ready:
             memory = to_memory(event)
-            derived, seen = derive(memory), memory.payload
+            derived, seen = derive(memory, source), memory.payload
             complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
             owed = owed_by(seen, complete, waits=False, lacks=False)
             sure = not seen.evidence and (seen.historic or brings_all(seen))
-            ready[key] = prepared(event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete)
+            trust = trust_of(seen, source)
+            ready[key] = prepared(event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete, trust=trust)
     return ready
 
 
-def store(connection: Connection, events: Sequence[Event], ready: Prepared | None = None) -> Stored:
+def store(connection: Connection, events: Sequence[Event], ready: Prepared | None = None, *, source: Source | None = None) -> Stored:
     """Store the events that are new, and what they set off, in the caller's transaction.
 
-    ``ready`` is what :func:`prepare_all` gave for the events, if it was called before.
+    ``ready`` is what :func:`prepare_all` gave for the events, if it was called before; ``source`` as there.
 
     Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that says something else than
     that is not stored either, but returned in ``reused``, as is one with a vector of a wrong size in ``misfits``.
@@ -166,7 +168,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     # What is of no agent (a workflow's node) is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in fresh if not types[type(event)].of_agent))
     agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if types[type(event)].of_agent))
-    batch = _Batch(connection, agents, fresh, prepare_all(fresh) if ready is None else ready)
+    batch = _Batch(connection, agents, fresh, prepare_all(fresh, source=source) if ready is None else ready)
     batch.add_all(fresh, rows)
     save_agents(connection, agents.values())
     try:
@@ -216,11 +218,12 @@ class _Batch:
         self.memories = [ready[event.key] for event in events if self._types[type(event)].memory is not None]
         #: Agents that want each content once.
         self.deduping = {name for name, agent in agents.items() if event_rows.dedupes(agent)}
-        self.has_thoughts = any(memory.node_type == "thought" for memory in self.memories)
+        #: Whether any rests on others, or may.
+        self.any_rests = any(memory.looks_up for memory in self.memories)
         looking = [memory.memory for memory in self.memories if memory.looks_up]
         deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping] if self.deduping else []
         self.addressed = event_rows.addressed(connection, looking, ready)
-        self.depths = event_rows.depths(connection, looking)
+        self.evidence = event_rows.evidence(connection, looking)
         self.twins = event_rows.twins(connection, deduped, ready)
         self.latest = event_rows.latest(connection, looking)
 
@@ -253,11 +256,11 @@ class _Batch:
         if (ready.looks_up or name in self.deduping or name in self.latest) and (known := self._known(ready)) is not None:
             rows.add_event(event, "duplicate", known.bytes)
             return
-        depth = self._depth(ready) if self.has_thoughts else 0
+        rest = self._rest(ready) if self.any_rests else Rest(0, ready.trust)
         numbers = agent.number(ready.node_type)
         large = agent.large_from is not None
         rows.events.append(ready.event)
-        rows.nodes.append((*ready.node, *numbers, depth, large))
+        rows.nodes.append((*ready.node, *numbers, *rest, large))
         rows.node_names.append((*name, node_id))
         rows.accesses.append(ready.access)
         if large:
@@ -265,13 +268,14 @@ class _Batch:
         for kind in ready.owed if ready.owed_is_sure else self._owed(ready, agent):
             rows.owed[kind].append((node_id.bytes, name[0]))
 
-    def _depth(self, ready: PreparedMemory) -> int:
-        depths = self.depths.setdefault(ready.agent, {})
-        depth = depths[ready.node_id] = depth_of(ready.node_type, ready.memory.payload.evidence, depths)
-        return depth
+    def _rest(self, ready: PreparedMemory) -> Rest:
+        known = self.evidence.setdefault(ready.agent, {})
+        evidence = [known[node_id] for node_id in ready.memory.payload.evidence if node_id in known]
+        rest = known[ready.node_id] = resting_on(ready.node_type, ready.trust, evidence)
+        return rest
 
     def _owed(self, ready: PreparedMemory, agent: AgentRow) -> tuple[str, ...]:
-        seen, known = ready.memory.payload, self.depths.get(ready.agent, {})
+        seen, known = ready.memory.payload, self.evidence.get(ready.agent, {})
         waits = seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence)
         lacks = not seen.historic and bool(missing(seen, agent.settings, get_settings()))
         return owed_by(seen, ready.owed_when_complete, waits=waits, lacks=lacks)

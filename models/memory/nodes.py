@@ -81,7 +81,7 @@ def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) 
 
 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
-    """Set a thought's depth from the evidence that is there by now: it may arrive after the thought.
+    """Set a thought's depth and trust from the evidence that is there by now: it may arrive after the thought.
 
     Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does not change its depth, and
     no thought comes that rests on this one, between what is read here and its commit. Thoughts that rest on each other in a circle
@@ -92,7 +92,7 @@ def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     if thoughts is None:  # it was erased meanwhile
         return SettledDepths(0, [])
     evidence = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
-    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": evidence.depth}).one_or_none()
+    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": evidence.depth, "trust": evidence.trust}).one_or_none()
     if changed is None:
         return SettledDepths(evidence.missing, [])
     rows = connection.execute(_DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]})
@@ -229,15 +229,16 @@ _LOCK_AGENT = text("""
     WHERE n.node_id = :id FOR NO KEY UPDATE OF a
 """)
 _EVIDENCE = text("""
-    SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
+    SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, min(e.trust) AS trust,
+        count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
     FROM memory_nodes n
     LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
     LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id
     WHERE n.node_id = :id
 """)
 _SET_DEPTH = text("""
-    UPDATE memory_nodes SET depth = :depth, changed_xid = pg_current_xact_id()
-    WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
+    UPDATE memory_nodes SET depth = :depth, trust = least(trust, :trust), changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND (depth <> :depth OR trust > :trust) RETURNING group_id, agent_id
 """)
 _DEPENDANTS = text("""
     SELECT node_id, group_id FROM memory_nodes

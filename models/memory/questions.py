@@ -92,6 +92,8 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
         types=request.type,
         kinds=request.kinds,
         session_id=request.session_id,
+        origins=request.origins,
+        min_trust=request.min_trust,
         created_from=request.created_after,
         created_to=request.created_before,
         keyword=request.keyword or "",

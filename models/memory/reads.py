@@ -212,6 +212,8 @@ class MemoryFilter:
     session_id: str | None = None
     #: Only what comes from this user.
     user_id: str | None = None
+    origins: Sequence[str] = ()
+    min_trust: float | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     importance: float | None = None
@@ -259,6 +261,10 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.session_id == wanted.session_id
     if wanted.user_id is not None:
         yield node.user_id == wanted.user_id
+    if wanted.origins:
+        yield node.origin.in_(wanted.origins)
+    if wanted.min_trust is not None:
+        yield node.trust >= wanted.min_trust
     if wanted.created_from is not None:
         yield node.created_at >= wanted.created_from
     if wanted.created_to is not None:
@@ -295,6 +301,8 @@ def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[
         types=request.types,
         kinds=request.kinds,
         session_id=request.session_id,
+        origins=request.origins,
+        min_trust=request.min_trust,
         created_from=request.created_after,
         created_to=request.created_before,
         keyword=request.keyword or "",

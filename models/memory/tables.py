@@ -11,6 +11,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstr
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from jiyi.protocol.origins import DEFAULT_ORIGIN, ORIGINS, TRUST
 from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, XID8, Base, Timestamp
 
 
@@ -82,6 +83,7 @@ class MemoryNode(Base):
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
         CheckConstraint("kind IN ('preference', 'knowledge', 'experience', 'session')", name="kind"),
         CheckConstraint("visibility IN ('user', 'agent')", name="visibility"),
+        CheckConstraint(f"origin IN {ORIGINS}", name="origin"),
         Index(None, "group_id", "agent_id", "node_count", unique=True),
         Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
         Index(None, "group_id", "agent_id", "content_hash"),
@@ -116,6 +118,16 @@ class MemoryNode(Base):
             "agent_id",
             "node_count",
             postgresql_where=text("large AND (user_id IS NULL OR visibility = 'agent')"),
+        ),
+        Index(
+            "memory_nodes_important_idx",
+            "group_id",
+            "agent_id",
+            "kind",
+            text("poignancy DESC NULLS LAST"),
+            text("created_at DESC"),
+            text("node_count DESC"),
+            postgresql_where=text("kind IS NOT NULL AND superseded_at IS NULL AND archived_at IS NULL"),
         ),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
@@ -169,6 +181,9 @@ class MemoryNode(Base):
     #: Which of the people whom the agent talks with it comes from, and who is told it (NULL: that user alone; if there is none, all).
     user_id: Mapped[str | None] = mapped_column(Text)
     visibility: Mapped[str | None] = mapped_column(Text)
+    #: Where it comes from, and how far it is trusted: at most as far as what it rests on (``jiyi.protocol.origins``).
+    origin: Mapped[str] = mapped_column(Text, server_default=text(f"'{DEFAULT_ORIGIN}'"))
+    trust: Mapped[float] = mapped_column(server_default=text(str(TRUST[DEFAULT_ORIGIN])))
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)

@@ -25,6 +25,7 @@ from engine.retrieval.corpus import NEIGHBOURS, NO_SESSION, Corpus, language_cod
 from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Candidates
+from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.protocol.retrieval import Filters, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
@@ -34,7 +35,7 @@ from models.db.rows import names
 from models.memory.agents import AgentRecord, Identity
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
-from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
+from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours, usual_filters
 from models.retrieval.index_rows import KINDS, TYPES, IndexRows, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
@@ -50,6 +51,8 @@ _KEPT = {
     "node_count": np.int64,
     "type": np.int8,
     "kind": np.int8,
+    "origin": np.int8,
+    "trust": np.float64,
     "superseded": np.bool_,
     "created": np.float64,
     "expires": np.float64,
@@ -260,7 +263,7 @@ class AgentIndex:
 
     def left_out(self, filters: Filters, *, mode: Mode, now: datetime) -> dict[str, int]:
         """How many rows each filter leaves out by itself, by its name, where it leaves out any."""
-        each = [*self._usual_filters(filters, mode == "stanford"), *self._own_filters(filters, mode, now)]
+        each = [*usual_filters(self.columns, filters, mode == "stanford"), *self._own_filters(filters, mode, now)]
         counts = {name: self.size - int(np.count_nonzero(passing)) for name, passing in each}
         return {name: count for name, count in counts.items() if count}
 
@@ -278,28 +281,13 @@ class AgentIndex:
         if filters.keywords:
             yield "keywords", self._keywords.having_any(filters.keywords)
 
-    def _usual_filters(self, filters: Filters, original: bool) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Filters that nearly all questions have the same, each with the rows that pass it."""
-        columns = self.columns
-        for name, known, wanted in (("types", TYPES, filters.types), ("kinds", KINDS, filters.kinds)):
-            for code, value in enumerate(known):
-                if value not in wanted:
-                    yield f"{name}.{value}", columns[name[:-1]] != code
-        if not filters.include_superseded:
-            yield "include_superseded", ~columns["superseded"]
-        # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
-        yield "idle", ~columns["says_idle" if original else "is_idle"]
-        if original:
-            yield "not_embedded", columns["embedded"]
-        if not filters.include_archived:
-            yield "include_archived", ~columns["archived"]
-
     def _allowed(self, filters: Filters, *, original: bool) -> NDArray[np.bool_]:
         """The rows that pass the usual filters: kept while no row changes."""
-        key = tuple(filters.types), tuple(filters.kinds), filters.include_superseded, filters.include_archived, original
+        lists = tuple(filters.types), tuple(filters.kinds), tuple(filters.origins)
+        key = *lists, filters.min_trust, filters.include_superseded, filters.include_archived, original
         if key not in self._allowed_rows:
             allowed = np.ones(self.size, dtype=bool)
-            for _, passing in self._usual_filters(filters, original):
+            for _, passing in usual_filters(self.columns, filters, original):
                 allowed &= passing
             if len(self._allowed_rows) >= KEPT_FILTERS:
                 self._allowed_rows.clear()
@@ -455,6 +443,7 @@ class Described:
             fields["subject"],
             frozenset(UUID(node_id) for node_id in evidence),
             fields["user_id"],
+            fields["trust"] >= STANDING_TRUST,
         )
         return cls(xid, fields, shown)
 

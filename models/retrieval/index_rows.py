@@ -23,6 +23,7 @@ from sqlalchemy import Connection
 
 from engine.retrieval.ranking import Floats
 from jiyi.protocol.conversations import Kind
+from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
 
@@ -41,6 +42,8 @@ _PACKED = {
     "node_count": ("n.node_count", "int4send", ">i4"),
     "type": (f"array_position(ARRAY{list(TYPES)}, n.type) - 1", "int4send", ">i4"),
     "kind": (f"array_position(ARRAY{list(KINDS)}, coalesce(n.kind, 'memory')) - 1", "int4send", ">i4"),
+    "origin": (f"array_position(ARRAY{list(ORIGINS)}, n.origin) - 1", "int4send", ">i4"),
+    "trust": ("n.trust", "float8send", ">f8"),
     "superseded": ("n.superseded_at IS NOT NULL", "boolsend", "?"),
     "created": ("n.created_at", "timestamptz_send", ">i8"),
     "expires": ("coalesce(n.expires_at, 'infinity')", "timestamptz_send", ">i8"),

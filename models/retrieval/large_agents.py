@@ -206,6 +206,8 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime, as_of: datetime 
             "keywords",
             [keyword.lower() for keyword in filters.keywords] or None,
         ),
+        ("n.origin = ANY(%(origins)s)", "origins", filters.origins or None),
+        ("n.trust >= %(min_trust)s", "min_trust", filters.min_trust),
         ("(n.expires_at IS NULL OR n.expires_at > %(now)s)", "now", None if filters.include_expired else now),
         ("n.stored_at <= %(as_of)s", "as_of", as_of),
     ]
@@ -213,7 +215,7 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime, as_of: datetime 
         if value is not None:
             conditions.append(condition)
             parameters[name] = value
-    parameters["archived"] = filters.include_archived or as_of is not None
+    parameters |= {"archived": filters.include_archived, "superseded": filters.include_superseded}
     left_out: list[tuple[LiteralString, bool]] = [
         ("n.archived_at", not filters.include_archived),
         ("coalesce(n.superseded_since, n.superseded_at)", not filters.include_superseded),
@@ -232,16 +234,15 @@ _BESIDE = sql.SQL("""
     ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-# The words' index is asked by a function of the tables' owner (see migration 0008), which knows the filters, too. It takes what
-# is later than its "after", and PostgreSQL's times are whole microseconds.
+# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0031), which knows the filters, too.
 _WITH_WORDS = sql.SQL("""
-    SELECT n.node_id FROM jiyi_with_terms(
-        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(after)s::timestamptz - interval '1 microsecond', %(before)s,
-        %(session)s, %(keywords)s, %(now)s, %(archived)s, %(limit)s
+    SELECT n.node_id FROM jiyi_best_with_terms(
+        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(kinds)s, %(user)s, %(after)s, %(before)s, %(session)s, %(keywords)s,
+        %(origins)s, %(min_trust)s, %(now)s, %(as_of)s, %(archived)s, %(superseded)s, %(limit)s
     ) WITH ORDINALITY AS found(node_id, place) JOIN memory_nodes n USING (node_id) WHERE {} ORDER BY place
 """)
 #: Filters that were not given.
-_UNFILTERED: Parameters = {"after": None, "before": None, "session": None, "keywords": None, "now": None}
+_UNFILTERED: Parameters = dict.fromkeys(["after", "before", "session", "keywords", "origins", "min_trust", "now", "as_of"])
 _AROUND = sql.SQL("""
     SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
     JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id IS NOT DISTINCT FROM o.session_id

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from engine.conversations.memories import of_user
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
@@ -28,7 +29,17 @@ from jiyi.protocol.conversation_commands import (
     SearchOptions,
     SessionMemories,
 )
-from jiyi.protocol.conversations import KINDS, ChatMessage, Compacted, CompactMessages, ExtractedMemory, Kind, parse_uri, uri_of
+from jiyi.protocol.conversations import (
+    KINDS,
+    ChatMessage,
+    CombinedExtraction,
+    Compacted,
+    CompactMessages,
+    ExtractedMemory,
+    Kind,
+    parse_uri,
+    uri_of,
+)
 from jiyi.protocol.experiences import Experiences, FindExperiences
 from jiyi.protocol.providers import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
@@ -38,6 +49,7 @@ from jiyi.text.splitting import split
 from jiyi.text.words import language_of
 from models.conversations import actions, entries, experiences
 from models.conversations.experience_actions import find_experiences
+from models.conversations.extractions import HANDED_OVER
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
@@ -123,11 +135,13 @@ def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, ki
 @implements(actions.extract_session_memories)
 def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionMemories:
     """Safe to repeat because it stores nothing."""
-    messages = [message.model_copy(update={"text": masked(message.text)}) for message in request.messages]
-    language = language_of("\n".join(message.text for message in messages))
-    question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
-    llm = llms.llm()
-    extraction = llm.ask(question)
+    said = (message for message in request.messages if message.role != HANDED_OVER)
+    messages = [message.model_copy(update={"text": masked(message.text)}) for message in said]
+    llm, extraction = llms.llm(), CombinedExtraction()
+    if messages:
+        language = language_of("\n".join(message.text for message in messages))
+        question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
+        extraction = of_user(llm.ask(question), messages)
     return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=llm.model)
 
 

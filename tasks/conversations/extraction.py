@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from engine.conversations.memories import Source, worth_keeping
+from engine.conversations.memories import Source, of_user, worth_keeping
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
@@ -60,7 +60,8 @@ def extract(batch: Batch) -> None:
         if look is None:
             with batch.finish():
                 continue
-        extracted = [_asked(batch, look, session, turns) for session, turns in extractions.sessions_of(look.turns).items()]
+        sessions = extractions.sessions_of(extractions.said(look.turns))
+        extracted = [_asked(batch, look, session, turns) for session, turns in sessions.items()]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
@@ -97,7 +98,7 @@ def _says(turn: StoredTurn, user: str | None) -> bool:
 
 
 def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn]) -> Extracted:
-    before, known, (session_id, user_id) = look.context[session], look.known[session[1]], session
+    before, known, (session_id, user_id) = extractions.said(look.context[session]), look.known[session[1]], session
     messages = [turn.message for turn in (*before, *turns)]
     group_id, agent_id = look.name
     question = Extraction(
@@ -111,7 +112,7 @@ def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn])
     extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback, user_id)
-    kept = worth_keeping(extraction, look.injected[user_id], get_settings().extract_least_importance)
+    kept = worth_keeping(of_user(extraction, messages), look.injected[user_id], get_settings().extract_least_importance)
     return Extracted(source, kept, [fact.node_id for fact in known])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
@@ -15,6 +17,7 @@ from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
+from jiyi.once import once
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import (
     KINDS,
@@ -33,7 +36,7 @@ from models.conversations import injections, session_prompts
 from models.conversations.actions import build_context, inject_prompt
 from models.conversations.session_prompts import Fitting, Prepared, Recalled, digest_of
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
+from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName
 from tasks.framework.rpc import implements
 from tasks.memory import access
@@ -75,25 +78,37 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     name = (group_id, request.agent_id)
     query = request.query.strip()
     language = language_of(query)
-    with unit_of_work() as connection:
-        there = injections.agent_is_there(connection, name)
-        keywords = injections.industry_keywords(connection, group_id) if there else {}
+    with unit_of_work() if request.split and request.session_id is not None else reading() as connection:
+        keywords = injections.industry_keywords(connection, name)
+        there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
+        looks = there and len(query) >= LEAST_QUERY_CHARS
+        now = request.now or datetime.now(UTC)
+        # While the question is embedded and searched for, the stable part is read.
+        retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
-        searched = there and len(query) >= LEAST_QUERY_CHARS and prepared.same is None
+        searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
     if request.split and request.turn is not None:
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
     room -= estimate_tokens(fitting.text)
-    rendered = _rendered(name, request, analysis, prepared, room) if searched else Rendered("", 0, [])
+    rendered = Rendered("", 0, [])
+    if retrieving is not None and searched:
+        rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
+        if request.note:
+            access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
-    injection_id = _note(name, request, analysis, rendered, ids) if request.note and ids else None
-    if searched and request.split and request.session_id is not None and request.turn is not None:
-        recalled = _kept(name, request, prepared, recalled, rendered)
+    notes = request.note and bool(ids)
+    keeps = searched and request.split and request.session_id is not None and request.turn is not None
+    injection_id = None
+    if notes or keeps:
+        with unit_of_work() as connection:
+            recalled = _kept(connection, name, request, prepared, recalled, rendered) if keeps else recalled
+            injection_id = _note(connection, name, request, analysis, rendered, ids) if notes else None
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
         tokens=prepared.stable.tokens + estimate_tokens(recalled),
@@ -128,19 +143,24 @@ def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
     return bool(prepared.earlier) and not asks
 
 
-def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int) -> Rendered:
-    now = request.now or datetime.now(UTC)
+@once
+def _beside() -> ThreadPoolExecutor:
+    """Threads of this process for what is done at the same time as the caller does something else."""
+    return ThreadPoolExecutor(get_settings().retrieval_threads, "beside")
+
+
+def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, answer: Answer) -> Rendered:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
-    ranked = _unseen(_ranked(name, request, analysis, now, least), prepared)
+    ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, answer, least)), prepared)
     about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     style = Style(request.format, language_of(analysis.original), request.template, profile)
     rendered = render(ranked, room, style)
     left = min(room, OPENING_TOKENS - prepared.stable.tokens) - rendered.tokens
     if request.split and request.turn is not None and not prepared.earlier and left > 0:
-        with unit_of_work() as connection:
+        with reading() as connection:
             most = left // LEAST_TOKENS
             known = injections.most_important(connection, name, list(KINDS), most, request.session_id, request.user_id)
         seen = {choice.candidate.node_id for choice in rendered.shown}
@@ -148,8 +168,6 @@ def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
         fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
         rendered = render(_once([*ranked, *fitting]), room, style)  # in the same room, by which long texts are cut
-    if request.note:
-        access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     return rendered
 
 
@@ -159,31 +177,28 @@ def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
     return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
 
 
-def _kept(name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
+def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
     assert request.turn is not None
     node_ids = {str(node_id) for choice in rendered.shown for node_id in (choice.candidate.node_id, *choice.node_ids)}
     block = Recalled(request.turn, digest_of(request.query), recalled, estimate_tokens(recalled), sorted(node_ids))
-    with unit_of_work() as connection:
-        return session_prompts.keep(connection, name, request, prepared, block).text
+    return session_prompts.keep(connection, name, request, prepared, block).text
 
 
-def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime, least: float) -> list[Candidate]:
+def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]) -> list[Candidate]:
     if analysis.intent == "identity_recall":
-        with unit_of_work() as connection:
+        with reading() as connection:
             broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id, request.user_id)
-        retrieved = _retrieved(name, request, analysis, now, least)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
-    retrieved = _retrieved(name, request, analysis, now, least)
     if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:  # a session began with what matters most
-        with unit_of_work() as connection:
-            retrieved += injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
+        with reading() as connection:
+            retrieved = retrieved + injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
     return _once(retrieved)
 
 
-def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime, least: float) -> list[Candidate]:
+def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> Answer:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
@@ -193,13 +208,18 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
         top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
         now=now,
         touch=False,
-        min_probability=least,
+        min_probability=get_settings().min_probability,
         filters=Filters(kinds=list(KINDS), include_superseded=True),
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    best, *expanded = answer.groups
-    nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
+    return answer
+
+
+def _retrieved(request: ContextRequest, answer: Answer, least: float) -> list[Candidate]:
+    """What was found and is likely enough to answer, but for what was said in this session."""
+    found = [node for group in answer.groups for node in group.retrieved_nodes]
+    nodes = [node for node in found if node.probability is None or node.probability >= least]
     created = {node.node_id: node.created_at for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
     return [_candidate(node, created.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
@@ -232,7 +252,7 @@ def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
-    with unit_of_work() as connection:
+    with reading() as connection:
         profile = injections.find_profile(connection, name, request.user_id)
     return () if profile is None else tuple(memories.lines(profile, language_of(query)))
 
@@ -254,20 +274,21 @@ def _memories(rendered: Rendered) -> list[InjectedMemory]:
     ]
 
 
-def _note(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, rendered: Rendered, ids: list[UUID]) -> UUID:
+def _note(
+    connection: Connection, name: AgentName, request: ContextRequest, analysis: QueryAnalysis, rendered: Rendered, ids: list[UUID]
+) -> UUID:
     reasons: list[dict[str, Any]] = [
         {"kind": choice.candidate.kind, "score": round(choice.candidate.score, 3), "tokens": choice.tokens, "why": choice.why}
         for choice in rendered.shown
     ]
-    with unit_of_work() as connection:
-        return injections.note(
-            connection,
-            name,
-            session_id=request.session_id,
-            user_id=request.user_id,
-            query=request.query,
-            intent=analysis.intent,
-            tokens=rendered.tokens,
-            node_ids=ids,
-            reasons=reasons,
-        )
+    return injections.note(
+        connection,
+        name,
+        session_id=request.session_id,
+        user_id=request.user_id,
+        query=request.query,
+        intent=analysis.intent,
+        tokens=rendered.tokens,
+        node_ids=ids,
+        reasons=reasons,
+    )

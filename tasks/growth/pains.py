@@ -60,7 +60,10 @@ def merge_pains(batch: Batch) -> None:
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
-        answers = [_ask(batch, name, look, session, of_session) for session, of_session in extractions.sessions_of(look.turns).items()]
+        answers = [
+            _ask(batch, name, look, session, of_session)
+            for session, of_session in extractions.sessions_of(extractions.said(look.turns)).items()
+        ]
         stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
             if not owed:
@@ -102,7 +105,7 @@ def solve_pain(batch: Batch) -> None:
 
 
 def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn]) -> _Asked:
-    before = look.context[session]
+    before = extractions.said(look.context[session])
     every = [*before, *new]
     messages = [turn.message for turn in every]
     language = language_of("\n".join(turn.message.text for turn in new))

@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine import reflection
+from engine.memory import concluded
 from engine.providers import llms
 from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
 from jiyi.errors import EvidenceMissing
@@ -169,7 +170,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         events = events_of(result.thoughts, whose.origin(begun, llm))
     nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
-        kept = store(connection, events)
+        kept = store(connection, events, source=concluded(llm.model))
         again = False
         for look in looks:
             again |= look.finish(connection, begun)
@@ -206,7 +207,7 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
             thoughts = reflection.told(thoughts, reflections.users_told(connection, name[0], transcript.chat_ids))
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
     with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
-        kept = store(connection, events)
+        kept = store(connection, events, source=concluded(llm.model))
     _tell(*name, begun, kept)
     wake(*kept.owed)
 

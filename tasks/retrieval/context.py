@@ -43,7 +43,13 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
         as_of=request.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
-        filters=Filters(kinds=request.kinds, session_id=request.session_id, types=["event", "thought", "chat"]),
+        filters=Filters(
+            kinds=request.kinds,
+            origins=request.origins,
+            min_trust=request.min_trust,
+            session_id=request.session_id,
+            types=["event", "thought", "chat"],
+        ),
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet

@@ -20,7 +20,6 @@ from tests.integration.programs import Program
 from web import create_app
 from web.api.running import REQUESTS
 from web.probes import UP
-from workers import ephemeral
 from workers.web import dispatching
 from workers.web.dispatching import Dispatchers, FairQueue, Loop, Refusals
 from workers.web.http_server import Server
@@ -40,10 +39,9 @@ with socket.create_server(("127.0.0.1", 0)) as sock:
 
 
 @pytest.fixture(scope="module")
-def port(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def port(unlimited_web: int) -> int:
     """The port of the web as in production, without workers: events never become retrievable."""
-    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
-        yield port
+    return unlimited_web
 
 
 @contextmanager

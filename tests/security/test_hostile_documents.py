@@ -89,6 +89,8 @@ def test_encodings_are_those_that_texts_are_written_in(docs: Folder, group: str,
 
 
 def test_what_a_store_is_saved_to_is_no_source_of_another_one(docs: Folder, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JIYI_HOME", str(docs.path.parent / "around" / "home"))
+    get_settings.cache_clear()
     kept = Kept(group)
     kept.apply({**SIMPLE, "name": "written"})
     kept.say("Only the store is to have this.", "written")

@@ -15,22 +15,14 @@ from models.accounts.actions import disable_person, revoke_key
 from models.db.actions import Actor
 from tests.integration.conftest import Browser, SignIn
 from web import stream as web_stream
-from workers import ephemeral
 
 #: Seconds that a stream may outlive the key, and what a busy machine needs on top.
 PROMISED, BUSY = 5.0, 25.0
 
 
-@pytest.fixture(scope="module")
-def port(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of the web as in production."""
-    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
-        yield port
-
-
-def test_a_stream_ends_with_its_key(port: int, group: str, api_key: Callable[..., str]) -> None:
+def test_a_stream_ends_with_its_key(unlimited_web: int, group: str, api_key: Callable[..., str]) -> None:
     key = api_key(group, "read")
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PROMISED + BUSY)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", unlimited_web, timeout=PROMISED + BUSY)) as connection:
         connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
         response = connection.getresponse()
         assert response.status == 200

@@ -16,6 +16,7 @@ from sqlalchemy import text
 from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from tests.shared import without_fsync
 from tests.smoke.conftest import PROMPTS, SETTINGS
 from tests.smoke.hosts import POSTGRES_PORT, SERVICE, VALKEY_PORT, Hosts, NoNamespacesError, two_hosts
 from tests.smoke.producer import event_id
@@ -29,9 +30,8 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 START_SECONDS, PATIENCE_SECONDS = 180, 180
 #: The link is away for so long: more than a socket's time-out of 5 s, and than the lease of work.
 CUT_SECONDS = 8
-WORKERS = ("retrieval", "embedding", "upkeep", "reflection", "growth")
-#: Of the first host those that have something to do.
-BUSY = WORKERS[:3]
+#: Workers that have something to do, on each host.
+WORKERS = ("retrieval", "embedding", "upkeep")
 
 
 class Host:
@@ -83,13 +83,13 @@ def hosts() -> Iterator[Hosts]:
 @pytest.fixture
 def both(hosts: Hosts, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
     """Host and other host, with all their processes."""
-    with ephemeral.database(tmp_path / "stack", **SETTINGS) as stack:
+    with without_fsync(), ephemeral.database(tmp_path / "stack", **SETTINGS) as stack:
         service = Host(hosts, hosts.service, tmp_path / "service", {})
         other = Host(hosts, hosts.other, tmp_path / "other", _addresses())
         try:
             service.begin("forward", [sys.executable, "-m", "tests.smoke.hosts", *_sockets(stack)])
             service.ready("forward", "forwarding")
-            for name in ("intake", *BUSY, "beat"):
+            for name in ("intake", *WORKERS, "beat"):
                 service.begin(name, commands()[name])
             for name in WORKERS:
                 other.begin(name, [argument.replace("@%h", "-elsewhere@%h") for argument in commands()[name]])
@@ -143,7 +143,7 @@ def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(both
         counted = connection.execute(text("SELECT importance_ele_n FROM agents WHERE group_id = :g"), {"g": group}).scalar_one()
     assert counted == events  # each once, whoever did it
     # Those on the other host alone: whoever went deaf does not answer.
-    service.stop(*BUSY)
+    service.stop(*WORKERS)
     asker = other.run("tests.smoke.producer", group, "ask")
     found, _ = asker.communicate(timeout=2 * PATIENCE_SECONDS)
     assert asker.returncode == 0

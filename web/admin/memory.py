@@ -15,6 +15,7 @@ from engine.text import keywords
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
+from jiyi.protocol.origins import ORIGINS
 from models.conversations import entries, experiences
 from models.conversations.injections import find_profile
 from models.db.bounded_reads import attempt, from_database
@@ -37,7 +38,22 @@ MEMORIES_PER_PAGE = 30
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
-FILTERS = ("q", "agent", "type", "kind", "session", "user", "from", "to", "importance", "keyword", "archived", "versions", "vector")
+FILTERS = (
+    "q",
+    "agent",
+    "type",
+    "kind",
+    "origin",
+    "session",
+    "user",
+    "from",
+    "to",
+    "importance",
+    "keyword",
+    "archived",
+    "versions",
+    "vector",
+)
 
 
 @memory_pages.get("/memories")
@@ -45,7 +61,7 @@ FILTERS = ("q", "agent", "type", "kind", "session", "user", "from", "to", "impor
 def index() -> Response:
     group, gathered = frame.group(), _matches()
     names = attempt(lambda: from_database(lambda connection: stored_agents.agent_names(connection, group)))
-    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, "kinds": ALL_KINDS, **gathered}
+    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, "kinds": ALL_KINDS, "origins": ORIGINS, **gathered}
     return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
 
 
@@ -86,6 +102,7 @@ def _wanted() -> MemoryFilter:
         agent_id=asked("agent"),
         types=inputs.choices("type", NODE_TYPES),
         kinds=inputs.choices("kind", ALL_KINDS),
+        origins=[origin] if (origin := inputs.choice("origin", ORIGINS)) else (),
         session_id=asked("session"),
         user_id=asked("user"),
         created_from=inputs.moment("from"),

@@ -139,7 +139,7 @@ expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="ge
     status=202,
     errors=(409,),
     flat=(
-        *("agent_id", "description", "node_type", "poignancy", "session_id", "user_id", "visibility"),
+        *("agent_id", "description", "node_type", "poignancy", "session_id", "user_id", "visibility", "origin"),
         *("subject", "predicate", "object", "occurred_at", "event_id"),
     ),
     flat_body=ShortEvent,

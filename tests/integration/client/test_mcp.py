@@ -26,7 +26,6 @@ from mcp import MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from jiyi.integrations.mcp import http_app
-from workers import ephemeral
 
 pytestmark = [
     pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
@@ -40,10 +39,9 @@ Opens = Callable[[str], AbstractAsyncContextManager[McpClient]]
 
 
 @pytest.fixture(scope="module")
-def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(unlimited_web: int, _workers: None) -> str:
     """Of the whole service over HTTP."""
-    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
-        yield f"http://127.0.0.1:{port}"
+    return f"http://127.0.0.1:{unlimited_web}"
 
 
 @pytest.fixture(scope="module")

@@ -153,6 +153,21 @@ def test_thoughts_are_told_whom_their_evidence_is_told_and_mix_no_two_people() -
     assert [one.user_id for one in made] == ["zoe", None]
 
 
+def test_an_experience_that_merges_is_shared_only_as_long_as_all_of_it_is(group: str) -> None:
+    def tell(step: str, visibility: str | None = None) -> None:
+        told = f"the printer jams | Steps: 1. {step} | Outcome: success"
+        remember(group, told, "zoe", kind="experience", uri="agent://helper/experience/printer", visibility=visibility)
+
+    tell("open the tray", "agent")
+    tell("pull the sheet", "agent")
+    [shared] = told(group, "ben", "the printer jams")
+    assert "open the tray" in shared
+    assert "pull the sheet" in shared
+    tell("call Maria")
+    assert told(group, "ben", "the printer jams") == set()
+    assert len(told(group, "zoe", "the printer jams")) == 1
+
+
 def test_another_s_memory_is_neither_updated_nor_shared(group: str) -> None:
     secret = remember(group, "The alarm code is 4711.", "zoe")
     party = remember(group, "The party is on Friday.", "zoe", visibility="agent")

@@ -233,6 +233,29 @@ def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database
     assert touched == [(2,), (4,)]  # so indexes in memory read them again
 
 
+def test_where_stored_memories_come_from_is_told_by_their_columns(empty: Database) -> None:
+    empty.upgrade("0030")
+    empty.fill()
+    told = [
+        ("thought", None, '{"llm": "rules-2"}'),
+        ("thought", None, '{"llm": "a model"}'),
+        ("thought", None, "{}"),
+        ("event", "session", '{"role": "user"}'),
+        ("event", "session", '{"role": "assistant"}'),
+        ("event", "session", '{"role": "tool"}'),
+    ]
+    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count", "type", "kind", "provenance")]
+    for number, (type_, kind, provenance) in enumerate(told, 10):
+        empty.query(
+            f"INSERT INTO memory_nodes (node_id, node_count, type_count, type, kind, provenance, {', '.join(kept)}) "
+            f"SELECT gen_random_uuid(), %s, %s, %s, %s, %s::jsonb, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
+            number, number, type_, kind, provenance,
+        )  # fmt: skip
+    empty.upgrade("0031")
+    came = empty.query("SELECT origin, trust FROM memory_nodes WHERE node_count >= 10 ORDER BY node_count")
+    assert came == [("rules", 0.8), ("model", 0.7), ("user", 0.8), ("user", 0.8), ("assistant", 0.5), ("tool", 0.3)]
+
+
 def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Database) -> None:
     def names() -> list[str]:
         return [row[0] for row in empty.query("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1")]
@@ -322,7 +345,7 @@ def test_17_old_code_on_a_newer_database_and_an_unknown_revision_end_in_one_sent
             for step in (upgrade, migrate.check):
                 with pytest.raises(WrongRevision, match=f"'?{revision}'?.*{words}.*docs/operations.md$"):
                     step()
-    for arguments in (("workers.migrate",), ("workers.procfile", "upkeep"), ("workers.procfile", "web")):
+    for arguments in (("workers.migrate",), ("workers.procfile", "web")):
         told = run_module(empty, *arguments, code=1)
         assert told.count("\n") == 0, told
         assert newer in told

@@ -415,6 +415,7 @@ def test_functions_of_the_owner_ask_for_the_scope_themselves(groups: tuple[str, 
     calls = [
         "jiyi_with_keywords(:g, 'klaus', '{x}')",
         "jiyi_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
+        f"jiyi_best_with_terms(:g, 'klaus', '{{x}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)",
     ]
     with whole_service(), unit_of_work() as connection:
         connection.execute(
@@ -625,7 +626,9 @@ def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
 def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
     by_words = {
         "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
-        "memory_nodes_tokens_idx": "jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
+        "memory_nodes_tokens_idx": (
+            f"jiyi_best_with_terms(:g, 'klaus', '{{key7}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)"
+        ),
     }
     indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx"]
     before = {name: scans(owner, name) for name in indexes}

@@ -21,9 +21,7 @@ from typer.main import get_command
 
 from jiyi import Client
 from jiyi.cli.app import app
-from workers import ephemeral
 from workers.demo import GROUP
-from workers.embedded.stack import Stack
 
 pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them
 
@@ -83,15 +81,14 @@ def snippets(*languages: str) -> list[Snippet]:
 
 
 @pytest.fixture(scope="module")
-def served(_workers: None, database: Stack) -> Iterator[int]:
+def served(_workers: None, unlimited_web: int) -> int:
     """The port of the web of a service that has the sample diary."""
     with Client(GROUP) as client:
         run(["jiyi", "--group", GROUP, "import", "jsonl", str(ROOT / "examples" / "diary" / "events.jsonl")], {}, ROOT)
         assert len(client.agents.list().rows) == 2
     with Client("default") as client:  # the stream that a snippet reads has something to tell
         client.observe("klaus", "Klaus is reading", importance=3)
-    with ephemeral.served(database.log_dir) as (port, _):
-        yield port
+    return unlimited_web
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.tune": [LOCOMO, MEMDAILY],
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],
 }
-#: Those that take seconds, because they need no worker. All others are run by ``make test-long``.
-QUICK = {"bench.due", "bench.intents", "bench.satisfaction", "bench.schedule"}
+#: Those that take seconds, because they need no worker; nor does bench.due, which ``test_ended`` starts. ``make test-long`` has the others.
+QUICK = {"bench.intents", "bench.satisfaction", "bench.schedule"}
 #: Modules that end with exit code 1 where a bound is exceeded, as it is on a machine that does much else.
 BOUNDED = {"bench.attack"}
 #: Modules that replay recordings which do not come with the code.

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from workers import ephemeral
 
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
@@ -24,9 +21,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
-        yield f"http://127.0.0.1:{port}"
+def address(unlimited_web: int, _workers: None) -> str:
+    return f"http://127.0.0.1:{unlimited_web}"
 
 
 @pytest.fixture(scope="module")

@@ -318,20 +318,26 @@ def jiyi(*arguments: object, code: int = 0, **variables: str) -> subprocess.Comp
     return done
 
 
-def test_the_commands_back_up_and_restore(url: str, empty: str, tmp_path: Path) -> None:
+def test_the_commands_back_up_and_restore(url: str, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What ``jiyi`` becomes; the next test starts it."""
+
+    def told(address: str, *arguments: str, code: int = 0) -> Any:
+        with environment(database_url=address, backup_dir=str(tmp_path / "b")):
+            assert command.main([*arguments]) == code
+        return capsys.readouterr()
+
     fill()
     forget()
-    place = {"JIYI_BACKUP_DIR": str(tmp_path / "b")}
-    made = json.loads(jiyi("backup", "--json", JIYI_DATABASE_URL=url, **place).stdout)
+    made = json.loads(told(url, "backup", "--json").out)
     assert Path(made["file"]).parent == tmp_path / "b"
-    again = jiyi("backup", made["file"], "--json", code=1, JIYI_DATABASE_URL=url, **place)
-    assert json.loads(again.stdout)["error"]["code"] == "backup"
-    assert "overwrites nothing" in again.stderr
-    assert "restored from" in jiyi("restore", made["file"], JIYI_DATABASE_URL=empty, **place).stdout
+    again = told(url, "backup", made["file"], "--json", code=1)
+    assert json.loads(again.out)["error"]["code"] == "backup"
+    assert "overwrites nothing" in again.err
+    assert "restored from" in told(empty, "restore", made["file"]).out
     assert digests(empty) == digests(url)
-    refused = jiyi("restore", made["file"], code=1, JIYI_DATABASE_URL=empty, **place)
-    assert refused.stderr.startswith("jiyi: the database has data (")
-    assert "--force" in refused.stderr
+    refused = told(empty, "restore", made["file"], code=1)
+    assert refused.err.startswith("jiyi: the database has data (")
+    assert "--force" in refused.err
 
 
 def test_a_stopped_service_is_restored_into_a_home_of_its_own(url: str, tmp_path: Path) -> None:

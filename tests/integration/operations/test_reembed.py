@@ -6,11 +6,13 @@ import pytest
 from rich.console import Console
 
 from bench.reembed import run
+from tests.shared import few_processes, without_fsync
 
 
 @pytest.mark.timeout(600)
 def test_a_running_service_moves_while_it_is_asked_and_told_and_the_command_is_killed() -> None:
-    result = run(nodes=200, to="hashing:64", kills=1, console=Console(stderr=True))
+    with few_processes(), without_fsync():
+        result = run(nodes=200, to="hashing:64", kills=1, console=Console(stderr=True))
     assert (result["errors"], result["short"], result["wrong"]) == (0, 0, 0), result
     assert result["told_meanwhile"] > 0
     assert result["by_model"].keys() == {"hashing-256", "hashing-64"}

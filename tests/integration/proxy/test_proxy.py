@@ -28,8 +28,8 @@ from starlette.types import ASGIApp
 from jiyi import Client
 from jiyi.errors import NotFound
 from jiyi.polling import poll
-from jiyi.protocol.wire.signatures import new_key
-from jiyi.proxy.app import MAX_BODY_BYTES, ProxyConfig, make_app
+from jiyi.protocol.wire.signatures import new_key, parse_key
+from jiyi.proxy.app import MAX_BODY_BYTES, ProxyConfig, make_app, upstreams_of
 from jiyi.proxy.app import Upstream as UpstreamConfig
 from tests.integration.proxy.upstream import Upstream
 from workers import ephemeral
@@ -58,9 +58,8 @@ def serving(app: ASGIApp) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def web(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
-        yield f"http://127.0.0.1:{port}"
+def web(unlimited_web: int, _workers: None) -> str:
+    return f"http://127.0.0.1:{unlimited_web}"
 
 
 @pytest.fixture
@@ -261,3 +260,14 @@ def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: 
     away = proxied(openai=UpstreamConfig(f"http://127.0.0.1:{ephemeral.free_port()}/v1"))
     answer = httpx2.post(f"{away}/chat/completions", json=body, headers=good)
     assert (answer.status_code, answer.json()["error"]["type"]) == (502, "upstream_unavailable")
+
+
+def test_each_key_has_its_upstream(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+    other, key, usual = Upstream(answer="from the other one"), api_key(group, "publish", "read"), api_key(group, "publish", "read")
+    with serving(other.app()) as address:
+        of_key = {parse_key(key).key_id: {"openai": {"url": f"{address}/v1", "key": "sk-other"}}}  # type: ignore[union-attr]
+        place = proxied(upstreams=upstreams_of(json.dumps(of_key)))
+        quiet = {"X-Jiyi-Memory": "off"}
+        assert ask(OpenAIClient(api_key=key, base_url=place, default_headers=quiet), "hello") == other.answer
+        assert ask(OpenAIClient(api_key=usual, base_url=place, default_headers=quiet), "hello") == upstream.answer
+    assert [got[0]["authorization"] for got in (*other.requests, *upstream.requests)] == ["Bearer sk-other", f"Bearer {OURS}"]

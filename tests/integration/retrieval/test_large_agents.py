@@ -15,8 +15,12 @@ import pytest
 from engine.providers.embedders import embedder
 from jiyi.errors import ServiceError
 from jiyi.protocol.events import Event
+from jiyi.protocol.memory import ArchiveRequest
+from jiyi.protocol.recall import UpdateMemory
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.text.words import tokens
+from models.actions import ACTIONS
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import ENLARGE
@@ -194,9 +198,9 @@ def test_the_same_candidates_give_the_same_answer(group: str) -> None:
 def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "WITH_NEIGHBOURS"):
         monkeypatch.setattr(large_agents, name, 40)
-    events = grown(group, 1_000)
+    events = grown(group, 500)
     overlaps = []
-    for event in events[::100]:
+    for event in events[::50]:
         question = event.payload.description  # type: ignore[union-attr]
         expected, found = (answer(group, question, top_k=10) for answer in (as_small, ask))
         assert found.debug.total_candidates < 400
@@ -305,3 +309,38 @@ def test_a_user_of_a_large_agent_is_answered_from_all_that_they_are_told_and_not
     assert found.debug.total_candidates == len(shared) + 1
     assert {node.user_id for node in found.retrieved_nodes} == {None, "user-7"}
     assert {node.user_id for node in ask(group, "kiln", top_k=200).retrieved_nodes} == {None}
+
+
+def test_words_are_searched_under_all_filters_before_the_best_are_taken(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
+        monkeypatch.setattr(large_agents, name, 3)
+    save(observed(group, "the kiln, says a file", origin="document"), observed(group, "the kiln, says Klaus"))
+    grown(group)
+    save(*(observed(group, f"the kiln of {n}", user_id="zoe") for n in range(5)))  # newer, and told nobody else
+    save(*(observed(group, f"the kiln, says a tool {n}", origin="tool") for n in range(5)))
+    save(*(observed(group, f"the kiln, said {n}", kind="session", uri="agent://klaus/session/s") for n in range(5)))
+
+    def found(**filters: Any) -> set[str]:
+        answer = ask(group, "says the kiln", relevance="lexical", top_k=3, filters={"types": ["event"], **filters})
+        assert not answer.debug.exact
+        return {node.description for node in answer.retrieved_nodes}
+
+    assert found(origins=["document"]) == {"the kiln, says a file"}
+    assert "the kiln, says Klaus" in found(min_trust=0.8)
+    assert all("tool" in text for text in found())
+
+
+def test_what_a_large_agent_knew_then_is_what_a_small_one_would_have_known(group: str) -> None:
+    events = grown(group)
+    then = datetime.now(UTC)
+    for event, text in zip(events[1:4], ("a new kiln", "new clay", "new tea"), strict=True):
+        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=event.event_id, description=text))
+    ACTIONS["archive.archive"].perform(Actor(group), ArchiveRequest(node_ids=[event.event_id for event in events[4:8]]))
+    options = {"as_of": then, "top_k": 200, "now": T0 + timedelta(days=1)}
+    large = ask(group, "kiln clay", **options)
+    assert not large.debug.exact
+    small = as_small(group, "kiln clay", **options)
+    ids = {node.node_id for node in large.retrieved_nodes}
+    assert ids == {node.node_id for node in small.retrieved_nodes} == {event.event_id for event in events}
+    assert all(node.superseded_at is None for node in large.retrieved_nodes)
+    assert {event.event_id for event in events[1:8]}.isdisjoint(node.node_id for node in ask(group, "kiln clay", top_k=200).retrieved_nodes)

@@ -445,6 +445,8 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     scores = {"score", "recency", "relevance", "importance", "relevance_parts", "probability", "reranked"}
     assert RetrievedNode.model_validate(plain).model_dump(exclude=scores) == fields | {
         **dict.fromkeys(["kind", "uri", "superseded_at", "superseded_by", "replaced_by", "user_id", "visibility"]),
+        "origin": "user",
+        "trust": 0.8,
         "node_id": thought,
         "agent_id": "klaus",
         "type": "thought",

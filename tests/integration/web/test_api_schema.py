@@ -30,7 +30,7 @@ from web.api import OPERATIONS
 from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways; ``--fuzz-minutes`` is for more.
-EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 5}
+EXAMPLES = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 3}
 #: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
 ANSWER_SECONDS = 60.0
 #: Seconds; what may never come is waited for no longer, whatever a request says.

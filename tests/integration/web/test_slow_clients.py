@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from workers import ephemeral
 from workers.web import http_server
 from workers.web.http_server import Server
 
@@ -68,26 +67,19 @@ def healthz(port: int) -> float:
     return time.monotonic() - began
 
 
-@pytest.fixture(scope="module")
-def web(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of the web as in production."""
-    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
-        yield port
-
-
 @pytest.mark.xdist_group("500 slow clients")
 @pytest.mark.parametrize(("first", "piece"), [(HEAD, b"X-A: b\r\n"), (BODY, b" "), (b"", b"")], ids=["heads", "bodies", "silent"])
-def test_500_slow_sockets_keep_nobody_from_the_web(web: int, first: bytes, piece: bytes) -> None:
-    with sockets(web, MANY, first) as many, dribbling(many, piece):
-        assert any(healthz(web) < ALIVE for _ in range(TRIES))
+def test_500_slow_sockets_keep_nobody_from_the_web(unlimited_web: int, first: bytes, piece: bytes) -> None:
+    with sockets(unlimited_web, MANY, first) as many, dribbling(many, piece):
+        assert any(healthz(unlimited_web) < ALIVE for _ in range(TRIES))
 
 
 @pytest.mark.xdist_group("500 slow clients")
-def test_500_open_streams_keep_nobody_from_the_web(web: int, api_key: Callable[..., str], group: str) -> None:
+def test_500_open_streams_keep_nobody_from_the_web(unlimited_web: int, api_key: Callable[..., str], group: str) -> None:
     key = api_key(group, "read")
     ask = f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
-    with sockets(web, MANY, ask):
-        assert any(healthz(web) < ALIVE for _ in range(TRIES))
+    with sockets(unlimited_web, MANY, ask):
+        assert any(healthz(unlimited_web) < ALIVE for _ in range(TRIES))
 
 
 # What is bounded, on a server of the test's own

@@ -14,12 +14,12 @@ import pytest
 import redis
 
 from tests.integration.waiting import until
-from tests.integration.workers.test_stack import home, kept, processes_in, put
+from tests.integration.workers.test_stack import _no_disk, home, kept, processes_in, put
 from workers.embedded.stack import Stack
 from workers.supervision import respawn
 from workers.supervision.supervise import run
 
-__all__ = ["home"]
+__all__ = ["_no_disk", "home"]
 pytestmark = pytest.mark.timeout(600)
 SERVERS = ("postgres", "valkey-server")
 #: At most, until a server is given up.

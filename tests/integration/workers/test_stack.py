@@ -21,13 +21,23 @@ import redis
 from kombu.connection import Connection
 
 from tests.integration.waiting import PATIENCE_SECONDS, until
+from tests.shared import without_fsync
 from workers import ephemeral
+from workers.embedded import postgres
 from workers.embedded.stack import HomeInUse, Stack, StackError, Urls
 from workers.supervision.processes import is_alive, session_members
 from workers.supervision.supervise import Supervisor, run
 
+#: What PostgreSQL is started with, before a test's servers wait for no disk.
+FSYNC = postgres.SETTINGS["fsync"]
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_disk() -> Iterator[None]:
+    with without_fsync():
+        yield
 
 
 @pytest.fixture
@@ -85,7 +95,8 @@ def listening_ports(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", ["everysec", "always"])
-def test_it_starts_from_nothing_and_keeps_its_data(home: Path, policy: str) -> None:
+def test_it_starts_from_nothing_and_keeps_its_data(home: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(postgres.SETTINGS, "fsync", FSYNC)
     with ephemeral.environment(valkey_appendfsync=policy), Stack(home) as stack:
         urls = stack.urls
         put(urls, "记忆")

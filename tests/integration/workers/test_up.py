@@ -154,12 +154,12 @@ def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_c
     up = start("--demo")
     until(lambda: processes_in(home), READY_SECONDS)
     other = start()
-    up.ready()
-    other.ready()
+    until(lambda: port_of(home) and port_of(data / "jiyi-2"), READY_SECONDS)
     assert f"{home} is in use by another copy; trying the next one" in other.output
     assert port_of(data / "jiyi-2") != port_of(home)
-    assert other.interrupt() == 130
+    assert other.interrupt() == 130  # while it is still starting
     assert "Traceback" not in other.output
+    up.ready()
     assert not processes_in(data / "jiyi-2")
     assert re.findall(r"Data\s+(\S+)", up.output) == [str(home)]
     (password,) = re.findall(PASSWORD, once.output, re.MULTILINE)  # shown once

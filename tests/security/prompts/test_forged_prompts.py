@@ -14,9 +14,10 @@ import ast
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -528,11 +529,11 @@ def _makes_lines(tree: ast.Module) -> bool:
     return False
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("jiyi", "engine", "models", "tasks", "web", "examples"):
-        for path in sorted((ROOT / top).rglob("*.py")):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _modules() -> list[tuple[str, ast.Module]]:
+    paths = [path for top in ("jiyi", "engine", "models", "tasks", "web", "examples") for path in sorted((ROOT / top).rglob("*.py"))]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)]
 
 
 def _quotes(tree: ast.Module) -> bool:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from engine.memory import Missing, Unappraised, appraise, counts_for_keywords, depth_of, derive, missing
+from engine.memory import Missing, Rest, Unappraised, appraise, counts_for_keywords, derive, missing, resting_on, trust_of
 from engine.providers.questions import Facts, KeywordList, Poignancy, Poignant, Triple
+from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.agents import AgentSettings
 from jiyi.settings import Settings
 from jiyi.text.words import text_digest
 
 WHEN = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
-A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 def observed(**payload: Any) -> wire.Event:
@@ -75,17 +74,25 @@ def test_idle_is_decided_by_the_embedding_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node_type", "evidence", "depths", "expected"),
+    ("node_type", "evidence", "expected"),
     [
-        pytest.param("chat", [A], {A: 4}, 0, id="a chat"),
-        pytest.param("thought", [], {}, 1, id="a thought on nothing"),
-        pytest.param("thought", [A], {}, 1, id="a thought on something unknown"),
-        pytest.param("thought", [A, B, C], {A: 0, B: 2}, 3, id="a thought on a thought, the deepest counts"),
-        pytest.param("thought", [A], {A: 1, B: 9}, 2, id="only its own evidence counts"),
+        pytest.param("chat", [Rest(4, 0.8)], Rest(0, 0.7), id="a chat"),
+        pytest.param("thought", [], Rest(1, 0.7), id="a thought on nothing that is known"),
+        pytest.param("thought", [Rest(0, 0.8), Rest(2, 0.3)], Rest(3, 0.3), id="the deepest and the least trusted count"),
     ],
 )
-def test_depth(node_type: str, evidence: list[UUID], depths: dict[UUID, int], expected: int) -> None:
-    assert depth_of(node_type, evidence, depths) == expected
+def test_what_follows_from_evidence(node_type: str, evidence: list[Rest], expected: Rest) -> None:
+    assert resting_on(node_type, 0.7, evidence) == expected
+
+
+def test_what_tools_and_documents_say_is_never_one_memory_with_what_the_user_says() -> None:
+    said = {origin: derive(observed(origin=origin)).content_hash for origin in (None, "user", "import", "assistant", "document", "tool")}
+    assert said[None] == said["user"] == said["import"]
+    assert len(set(said.values())) == 4
+    with pytest.raises(InvalidEvent, match="origin"):
+        observed(origin="operator")
+    assert trust_of(observed(origin="tool", trust=1).payload) == 0.3
+    assert trust_of(observed(origin="tool", trust=0.1).payload) == 0.1
 
 
 @pytest.mark.parametrize(
