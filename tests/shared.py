@@ -78,15 +78,17 @@ def _workers(database: Stack) -> Iterator[None]:
 
 @contextmanager
 def few_processes() -> Iterator[None]:
-    """What is started of a service without naming it: its intake, its beat, and one worker of all queues, which is called ``retrieval``.
+    """What is started of a service without naming it: its intake, its beat, and in place of the worker ``retrieval`` one of all queues.
 
     To start a worker for each queue is most of what a whole service costs here. Smoke tests have them all.
     """
     everything = procfile.commands
 
     def few() -> dict[str, list[str]]:
-        commands, queues = everything(), ",".join(task_queues())
-        worker = [f"--queues={queues}" if part.startswith("--queues=") else part for part in commands["retrieval"]]
+        commands = everything()
+        own = {"--queues": ",".join(task_queues()), "--hostname": "all@%h"}  # not as those that answer, which log errors only
+        named = [(part, part.partition("=")[0]) for part in commands["retrieval"]]
+        worker = [f"{name}={own[name]}" if name in own else part for part, name in named]
         return {"intake": commands["intake"], "retrieval": worker, "beat": commands["beat"]}
 
     with pytest.MonkeyPatch.context() as patch:

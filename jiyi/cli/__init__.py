@@ -23,6 +23,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes, no traceback
+    if sys.argv[1:2] == ["hook"]:  # a host waits for it: nothing else is loaded
+        from jiyi.cli import hook
+
+        sys.exit(hook.main(sys.argv[2:]))
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"jiyi {jiyi.__version__}\n")
         return

@@ -10,6 +10,7 @@ import jiyi
 from jiyi.cli import (
     accounts,
     command,
+    connect,
     erasure,
     memory,
     models,
@@ -75,6 +76,7 @@ for function, panel in (
     (service.up, RUNNING),
     (service.mcp, RUNNING),
     (service.proxy, RUNNING),
+    (connect.connect, RUNNING),
     (models.reembed, RUNNING),
     (operations.run_job, RUNNING),
     (command.command, TALKING),

@@ -103,11 +103,16 @@ def mcp(
     if not http and not key:
         raise SettingsError("JIYI_KEY: set it to an API key (`jiyi keys create NAME --scope publish --scope read`), which bounds the tools")
     try:
+        from mcp.shared.exceptions import MCPError
+
         from jiyi.integrations import mcp as serving
     except ImportError as error:
         raise SettingsError(f"jiyi mcp needs the package {error.name}: pip install 'jiyi[mcp]'") from None
     if not http:
-        asyncio.run(serving.serve_stdio(address, key))
+        try:
+            asyncio.run(serving.serve_stdio(address, key))
+        except MCPError as error:  # a wrong address or key
+            raise SettingsError(f"JIYI_URL, JIYI_KEY: {error.message}") from None
         return
     _serve(serving.http_app(address, host), "mcp", host, port, "/mcp")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, select, text, tuple_
+from sqlalchemy import Connection, Row, and_, bindparam, select, text, tuple_
 
 from engine.conversations.memories import Source, StoredExperience, experience_event, experience_of, merged, pattern_hash, said_at
 from engine.memory import Source as Origin
@@ -18,7 +18,7 @@ from jiyi.protocol.conversations import ExtractedExperience
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.experiences import Experience as ExperienceState
 from jiyi.protocol.experiences import ListExperiences
-from jiyi.protocol.origins import DEFAULT_ORIGIN
+from jiyi.protocol.origins import DEFAULT_ORIGIN, STANDING_TRUST
 from models.conversations import follow_ups
 from models.conversations.follow_ups import Extraction
 from models.conversations.tables import Experience
@@ -37,7 +37,13 @@ _FIELDS = columns(StoredExperience, _E)
 _FIND = select(_E.node_id, _E.created_at, *_FIELDS).where(*_OF_AGENT)
 _BY_PROBLEM = _FIND.where(_E.pattern_hash == bindparam("hash")).with_for_update()
 _BY_NODE = _FIND.where(_E.node_id == bindparam("id")).with_for_update()
-_MOST_USED = select(*_FIELDS).where(*_OF_AGENT).order_by(_E.reuse_count.desc(), _E.updated_at.desc()).limit(bindparam("limit"))
+_MOST_USED = (
+    select(*_FIELDS)
+    .join(MemoryNode, and_(MemoryNode.group_id == _E.group_id, MemoryNode.node_id == _E.node_id))
+    .where(*_OF_AGENT, MemoryNode.trust >= STANDING_TRUST)
+    .order_by(_E.reuse_count.desc(), _E.updated_at.desc())
+    .limit(bindparam("limit"))
+)
 _SHOWN = select(*columns(ExperienceState, _E, id=_E.node_id)).where(_E.group_id == bindparam("group"))
 _SAVE = upsert(_E, "node_id", "created_at", "updated_at", *StoredExperience.model_fields)
 _MEMORY = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
@@ -174,7 +180,7 @@ def find(connection: Connection, name: AgentName, problem: str, user_id: str | N
 
 
 def most_used(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
-    """The agent's experiences, the most used first."""
+    """The agent's experiences that are trusted enough for advice, the most used first."""
     return [_stored(row) for row in connection.execute(_MOST_USED, bind_name(name) | {"limit": limit})]
 
 

@@ -20,26 +20,33 @@ from jiyi.protocol.wire.signatures import KeyScope
 
 Json = dict[str, Any]
 
-#: Tool → operation. Short names, in the order in which an LLM needs them.
+#: What all names of tools begin with: hosts that have several servers do not prefix them themselves.
+PREFIX = "memory_"
+#: Tool → operation. In the order in which an LLM needs them.
 OFFERED = {
-    "retrieve": "retrieve_memories",
-    "observe": "observe",
-    "context": "recall_context",
-    "list": "list_memories",
-    "get": "get_memory",
-    "why": "explain_memory",
-    "update": "update_memory",
-    "delete": "erase_memory",
-    "list_agents": "list_agents",
-    "end_session": "end_session",
-    "query_knowledge": "query_memory",
-    "list_knowledge": "list_knowledge",
-    "working_memory": "working_memory",
-    "ingest": "ingest_memory",
-    "promote": "promote_memory",
-    "edit_knowledge": "edit_knowledge",
-    "demote": "demote_memory",
+    f"{PREFIX}{name}": operation_id
+    for name, operation_id in {
+        "retrieve": "retrieve_memories",
+        "observe": "observe",
+        "context": "recall_context",
+        "list": "list_memories",
+        "get": "get_memory",
+        "why": "explain_memory",
+        "update": "update_memory",
+        "delete": "erase_memory",
+        "list_agents": "list_agents",
+        "end_session": "end_session",
+        "query_knowledge": "query_memory",
+        "list_knowledge": "list_knowledge",
+        "working_memory": "working_memory",
+        "ingest": "ingest_memory",
+        "promote": "promote_memory",
+        "edit_knowledge": "edit_knowledge",
+        "demote": "demote_memory",
+    }.items()
 }
+#: What a field of a body is called in a tool: the same thing has one word everywhere.
+CALLED = {"focal_text": "query"}
 _NAMES = {operation_id: name for name, operation_id in OFFERED.items()}
 #: Descriptions speak of each other by the operations' ids; an LLM knows the tools' names.
 _OPERATION = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
@@ -51,7 +58,7 @@ _WORDS = {
     "object": "What it does it to.",
 }
 #: Those that take something away.
-DESTRUCTIVE = {"delete", "demote"}
+DESTRUCTIVE = {f"{PREFIX}delete", f"{PREFIX}demote"}
 
 
 def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]:
@@ -75,6 +82,9 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
                 properties[field] = openapi.not_null(property_)
         required += [field for field in schema.get("required", []) if field in properties]
         required += [field for field in told.flat or () if field == "focal_text"]
+    renamed = {CALLED[field]: field for field in properties if field in CALLED}
+    properties = {CALLED.get(field, field): property_ for field, property_ in properties.items()}
+    required = [CALLED.get(field, field) for field in required]
     for field, property_ in properties.items():
         property_.setdefault("description", _WORDS.get(field, ""))
     used: Json = {}
@@ -88,7 +98,9 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         path=told.url,
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
         in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
+        renamed=renamed,
         read_only=told.scope == "read",
+        idempotent=told.scope == "read" or told.method == "DELETE",
         destructive=name in DESTRUCTIVE,
     )
 
@@ -120,7 +132,9 @@ class Tool(BaseModel):
     path: str = Field(description="With the names of arguments in braces.")
     in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")
     in_query: list[str] = Field(description="Arguments behind the question mark; all others are fields of the body.")
+    renamed: dict[str, str] = Field({}, description="Arguments that are fields of the body under another name.")
     read_only: bool
+    idempotent: bool = Field(False, description="Whether a second call with the same arguments changes nothing more.")
     destructive: bool
 
 

@@ -25,7 +25,9 @@ from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from jiyi.integrations.mcp import http_app
+from jiyi.integrations.mcp import SHORT_TOKENS, http_app, shortened
+from jiyi.protocol.wire.signatures import new_key
+from jiyi.text.budget import estimate_tokens
 
 pytestmark = [
     pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
@@ -110,43 +112,58 @@ async def names(client: McpClient) -> set[str]:
 
 def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: KeyMaker, group: str) -> None:
     async def say(client: McpClient) -> None:
-        assert "Call `retrieve` before answering" in (client.instructions or "")
-        told = said(await client.call_tool("observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8}))
+        assert "Call `memory_retrieve` before answering" in (client.instructions or "")
+        told = said(
+            await client.call_tool("memory_observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8})
+        )
         node_id = told["event_ids"][0]
         await retrievable(client, node_id)
-        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "focal_text": "What must Mia not eat?", "top_k": 3}))
+        found = said(
+            await client.call_tool("memory_retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "now": None})
+        )
+        assert [memory["node_id"] for memory in found["memories"]] == [node_id]
+        # The name from before, and all that is known of it.
+        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "detail": "full"}))
         assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
         talk = [{"role": "user", "content": "Mia comes for dinner"}, {"role": "user", "content": "What must she not eat?"}]
-        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "messages": talk}))
-        assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
-        listed = said(await client.call_tool("list", {"agent_id": "mia", "limit": 5}))
+        found = said(await client.call_tool("memory_retrieve", {"agent_id": "mia", "messages": talk}))
+        assert [memory["node_id"] for memory in found["memories"]] == [node_id]
+        listed = said(await client.call_tool("memory_list", {"agent_id": "mia", "limit": 5}))
         assert [node["description"] for node in listed["nodes"]] == ["Mia is allergic to peanuts"]
-        assert said(await client.call_tool("why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id
-        changed = said(await client.call_tool("update", {"node_id": node_id, "description": "米娅对花生和虾过敏"}))
+        assert said(await client.call_tool("memory_why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id
+        [read] = (await client.read_resource(f"jiyi://memories/{node_id}")).contents
+        assert "allergic to peanuts" in read.text
+        assert (await client.read_resource("jiyi://agents/mia/profile")).contents
+        [recalled] = (await client.get_prompt("recall", {"agent_id": "mia", "query": "What must Mia not eat?"})).messages
+        assert "peanuts" in recalled.content.text
+        assert recalled.content.text.endswith("What must Mia not eat?")
+        with pytest.raises(MCPError, match="missing: text"):
+            await client.get_prompt("remember", {"agent_id": "mia"})
+        changed = said(await client.call_tool("memory_update", {"node_id": node_id, "description": "米娅对花生和虾过敏"}))
         await retrievable(client, changed["node_id"])
-        again = said(await client.call_tool("context", {"agent_id": "mia", "query": "米娅不能吃什么？"}))
+        again = said(await client.call_tool("memory_context", {"agent_id": "mia", "query": "米娅不能吃什么？"}))
         assert "花生和虾" in json.dumps(again, ensure_ascii=False)
-        erased = said(await client.call_tool("delete", {"node_id": changed["node_id"]}))
+        erased = said(await client.call_tool("memory_delete", {"node_id": changed["node_id"]}))
         assert erased["erasure_id"]
         await tiers(client)
         await what_is_wrong(client)
 
     async def tiers(client: McpClient) -> None:
         entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 30}
-        assert said(await client.call_tool("ingest", entry))
-        assert said(await client.call_tool("promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
-        known = said(await client.call_tool("query_knowledge", {"query": "The kiln cools for two hours."}))
+        assert said(await client.call_tool("memory_ingest", entry))
+        assert said(await client.call_tool("memory_promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
+        known = said(await client.call_tool("memory_query_knowledge", {"query": "The kiln cools for two hours."}))
         assert any("kiln" in item["content"] for item in known["results"])
 
     async def what_is_wrong(client: McpClient) -> None:
         """The LLM is told so."""
         for tool, arguments, sentence in (
-            ("retrieve", {"agent_id": "mia"}, "focal"),
-            ("retrieve", {"agent_id": "mia", "focal_text": "x", "top_k": "many"}, "top_k"),
-            ("get", {}, "node_id"),
-            ("get", {"node_id": str(uuid4())}, "There is no memory"),
-            ("get", {"node_id": "../../stats"}, "no such address"),
-            ("get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
+            ("memory_retrieve", {"agent_id": "mia"}, "focal"),
+            ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k"),
+            ("memory_get", {}, "node_id"),
+            ("memory_get", {"node_id": str(uuid4())}, "There is no memory"),
+            ("memory_get", {"node_id": "../../stats"}, "no such address"),
+            ("memory_get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error, (tool, arguments)
@@ -154,8 +171,8 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
 
     async def retrievable(client: McpClient, node_id: str) -> None:
         for _ in range(1_200):
-            if (await client.call_tool("get", {"node_id": node_id})).is_error is not True:
-                found = said(await client.call_tool("get", {"node_id": node_id}))
+            if (await client.call_tool("memory_get", {"node_id": node_id})).is_error is not True:
+                found = said(await client.call_tool("memory_get", {"node_id": node_id}))
                 if found.get("embedding_model") is not None:
                     return
             await asyncio.sleep(0.05)
@@ -166,16 +183,16 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
 
 def test_a_key_bounds_its_tools_and_its_group(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     async def reader(client: McpClient) -> None:
-        assert {"retrieve", "list", "why"} <= await names(client)
-        assert not {"observe", "delete", "promote"} & await names(client)
-        with pytest.raises(MCPError, match="there is no tool 'observe' that this key may use"):
-            await client.call_tool("observe", {"agent_id": "mia", "description": "x"})
-        assert said(await client.call_tool("list", {}))["nodes"] == []
+        assert {"memory_retrieve", "memory_list", "memory_why"} <= await names(client)
+        assert not {"memory_observe", "memory_delete", "memory_promote"} & await names(client)
+        with pytest.raises(MCPError, match="there is no tool 'memory_observe' that this key may use"):
+            await client.call_tool("memory_observe", {"agent_id": "mia", "description": "x"})
+        assert said(await client.call_tool("memory_list", {}))["nodes"] == []
 
     async def writer(client: McpClient) -> None:
-        assert "observe" in await names(client)
-        assert "retrieve" not in await names(client)
-        said(await client.call_tool("observe", {"agent_id": "mia", "description": f"A secret of {group}"}))
+        assert "memory_observe" in await names(client)
+        assert "memory_retrieve" not in await names(client)
+        said(await client.call_tool("memory_observe", {"agent_id": "mia", "description": f"A secret of {group}"}))
 
     talk(over_http(mcp_address), api_key(group, "publish"), writer)
     talk(over_http(mcp_address), api_key(f"{group}-other", "read"), reader)
@@ -191,11 +208,20 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
             for other in ("retrieve_memories", "list_memories", "get_memory"):
                 assert other not in (tool.description or ""), (tool.name, other)
         hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
-        assert hints["delete"].destructive_hint
-        assert hints["retrieve"].read_only_hint
-        assert not hints["observe"].read_only_hint
+        assert hints["memory_delete"].destructive_hint
+        assert hints["memory_retrieve"].read_only_hint
+        assert hints["memory_retrieve"].idempotent_hint
+        assert not hints["memory_observe"].read_only_hint
 
     talk(over_http(mcp_address), api_key(group, "publish", "read", "admin"), say)
+
+
+def test_a_short_answer_has_each_memory_once_and_is_short() -> None:
+    nodes = [{"node_id": str(uuid4()), "description": f"{n} 她说 " + "word " * 400, "score": 0.5, "kind": None} for n in range(30)]
+    answer = shortened({"message": "", "groups": [{"retrieved_nodes": nodes}, {"retrieved_nodes": nodes[:2]}]})
+    assert len(answer["memories"]) + answer["left_out"] == 30
+    assert answer["memories"][0]["text"].endswith("…")
+    assert estimate_tokens(json.dumps(answer, ensure_ascii=False)) <= SHORT_TOKENS
 
 
 def test_nobody_comes_in_without_a_key(mcp_address: str, api_key: KeyMaker, group: str) -> None:
@@ -213,3 +239,12 @@ def test_the_command_says_what_it_needs(address: str) -> None:
     done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode != 0
     assert "JIYI_KEY: set it to an API key" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "jiyi", "mcp"],
+        env={**env, "JIYI_KEY": str(new_key())},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr

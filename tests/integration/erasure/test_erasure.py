@@ -485,7 +485,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]
-    assert {"intake.log", "retrieval.log", "upkeep.log", "postgres.log"} <= {path.name for path in files}
+    assert {"intake.log", "retrieval.log", "beat.log", "postgres.log"} <= {path.name for path in files}
     shown = [path.name for path in files if whom.found_in(path.read_text("utf-8", "replace"))]
     assert shown == []
 

@@ -1,0 +1,207 @@
+"""``jiyi connect HOST``: writes what a host needs to remember, after it has shown the difference, and takes it away again."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jiyi.cli import output
+from jiyi.cli.hook import EVENTS, config_path
+from jiyi.errors import SettingsError
+from jiyi.settings import get_settings
+
+#: Seconds after which a host stops waiting for a hook, and how the entries of ours are known.
+HOOK_SECONDS, OURS = 5, "jiyi"
+BACKUP = ".before-jiyi"
+#: Around what is ours in a file that is not rewritten.
+BEGIN, END = "# jiyi: begin\n", "# jiyi: end\n"
+
+Json = dict[str, Any]
+
+
+class Host(StrEnum):
+    """What can be connected."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    CURSOR = "cursor"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where the service is, and with which key and whose memory it is asked."""
+
+    url: str
+    key: str
+    agent: str
+
+    @property
+    def server(self) -> Json:
+        """The entry of the MCP server."""
+        return {"command": sys.executable, "args": ["-m", "jiyi", "mcp"], "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key}}
+
+
+#: A file's text with what is ours, or (None) without it.
+Edit = Callable[[str, Wanted | None], str]
+
+
+def _json_edit(change: Callable[[Json, Wanted | None], None]) -> Edit:
+    def edit(text: str, wanted: Wanted | None) -> str:
+        content = json.loads(text) if text.strip() else {}
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")  # noqa: TRY004 – as other content that is wrong
+        change(content, wanted)
+        return json.dumps(content, ensure_ascii=False, indent=2) + "\n" if content else ""
+
+    return edit
+
+
+def _servers(content: Json, wanted: Wanted | None) -> None:
+    servers = content.setdefault("mcpServers", {})
+    servers.pop(OURS, None)
+    if wanted is not None:
+        servers[OURS] = wanted.server
+    if not servers:
+        del content["mcpServers"]
+
+
+def _hooks(content: Json, wanted: Wanted | None) -> None:
+    hooks = content.setdefault("hooks", {})
+    for event in EVENTS:
+        kept = [entry for entry in hooks.pop(event, []) if not _is_ours(entry)]
+        if wanted is not None:
+            command = f"{shlex.quote(sys.executable)} -m jiyi hook {event}"
+            kept.append({"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]})
+        if kept:
+            hooks[event] = kept
+    if not hooks:
+        del content["hooks"]
+
+
+def _is_ours(entry: Json) -> bool:
+    return any(" -m jiyi hook " in str(hook.get("command")) for hook in entry.get("hooks", []))
+
+
+def _toml(text: str, wanted: Wanted | None) -> str:
+    """The text as it was, with our table behind it: nothing else is rewritten."""
+    if BEGIN in text and END in text:
+        before, _, rest = text.partition(BEGIN)
+        text = before.removesuffix("\n") + rest.partition(END)[2]
+    if OURS in tomllib.loads(text).get("mcp_servers", {}):
+        raise ValueError("it has a server 'jiyi' of its own: remove that first")
+    if wanted is None:
+        return text
+    server = wanted.server
+    lines = [
+        f"[mcp_servers.{OURS}]",
+        f"command = {json.dumps(server['command'])}",
+        f"args = {json.dumps(server['args'])}",
+        f"[mcp_servers.{OURS}.env]",
+        *(f"{name} = {json.dumps(value)}" for name, value in server["env"].items()),
+    ]
+    changed = f"{text}\n{BEGIN}" + "\n".join(lines) + f"\n{END}"
+    tomllib.loads(changed)
+    return changed
+
+
+def _hook_config(_text: str, wanted: Wanted | None) -> str:
+    return "" if wanted is None else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
+
+
+def _files(host: Host) -> dict[Path, Edit]:
+    home = Path.home()
+    if host is Host.CODEX:
+        return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
+    if host is Host.CURSOR:
+        return {home / ".cursor" / "mcp.json": _json_edit(_servers)}
+    return {
+        home / ".claude" / "settings.json": _json_edit(_hooks),
+        home / ".claude.json": _json_edit(_servers),
+        config_path(): _hook_config,
+    }
+
+
+#: How to see that it works.
+SEEN = {
+    Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi nodes AGENT`",
+    Host.CODEX: "start `codex`: `/mcp` lists jiyi",
+    Host.CURSOR: "Settings → MCP lists jiyi with its tools",
+}
+
+
+def connect(
+    host: Annotated[Host, typer.Argument(help="The program that is to remember.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take away what was written.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
+) -> None:
+    """Have a coding assistant remember: its hooks and its MCP server, with the key in JIYI_KEY."""
+    settings = get_settings()
+    key = settings.key.get_secret_value()
+    if not remove and not key:
+        raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scope publish --scope read`)")
+    wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent)
+    changes = {path: change for path, edit in _files(host).items() if (change := _change(path, edit, wanted)) is not None}
+    if not changes:
+        output.line("nothing to change")
+        return
+    for path, (before, after) in changes.items():
+        shown = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+        for line in shown:
+            typer.echo(line.replace(key, "jiyi_…") if key else line)  # with its indentation
+    if not yes and not typer.confirm("Write this?"):
+        raise typer.Exit(1)
+    for path, (before, after) in changes.items():
+        _write(path, before, after, removes=remove)
+    output.line("removed" if remove else f"connected; to see that it works: {SEEN[host].replace('AGENT', agent)}")
+
+
+def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | None:
+    """The file's text before and after; None if it stays as it is. Raises :class:`SettingsError` for a file that cannot be read."""
+    try:
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        after = edit(before, wanted)
+        backup = _backup(path)
+        if wanted is None and backup.exists() and edit(backup.read_text(encoding="utf-8"), None) == after:
+            after = backup.read_text(encoding="utf-8")  # nothing else was changed meanwhile: as it was, to the byte
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise SettingsError(f"{path}: {error}; it was left as it is: mend it, and try again") from None
+    return None if before == after else (before, after)
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + BACKUP)
+
+
+def _write(path: Path, before: str, after: str, *, removes: bool) -> None:
+    """In one step, for nobody else to read: a key is in it."""
+    backup = _backup(path)
+    if not after:
+        path.unlink()
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if before and not removes and not backup.exists():
+            _replace(backup, before)
+        _replace(path, after)
+    if removes:
+        backup.unlink(missing_ok=True)
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(name).replace(path.resolve())

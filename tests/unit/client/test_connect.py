@@ -1,0 +1,107 @@
+"""``jiyi connect``: what a host's files become, and that they are as before after ``--remove``."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from jiyi.cli.app import app
+from jiyi.protocol.wire.signatures import new_key
+from jiyi.settings import get_settings
+
+Run = Callable[..., str]
+KEY = str(new_key())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in {"HOME": str(tmp_path), "JIYI_KEY": KEY, "JIYI_URL": "http://memory.example:8765"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    get_settings.cache_clear()
+    return tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["connect", *arguments], input="n\n")
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def test_claude_code_gets_hooks_and_a_server_once_and_has_its_files_back(home: Path) -> None:
+    theirs = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say 完成"}]}]}, "model": "opus"}
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps(theirs, ensure_ascii=False))
+    before = contents(home)
+    shown = run("claude-code", "--yes")
+    assert "+" in shown
+    assert '+    "UserPromptSubmit"' in shown
+    assert KEY not in shown
+    written = json.loads(settings.read_text())
+    assert written["model"] == "opus"
+    assert written["hooks"]["Stop"][0] == theirs["hooks"]["Stop"][0]  # type: ignore[index]
+    assert {"UserPromptSubmit", "SessionStart", "Stop", "PreCompact"} == written["hooks"].keys()
+    assert json.loads((home / ".claude.json").read_text())["mcpServers"]["jiyi"]["env"]["JIYI_KEY"] == KEY
+    assert (home / ".config/jiyi/hook.json").stat().st_mode & 0o077 == 0
+    after = contents(home)
+    assert "nothing to change" in run("claude-code", "--yes")
+    assert contents(home) == after
+    run("claude-code", "--remove", "--yes")
+    assert contents(home) == before
+
+
+def test_what_was_changed_meanwhile_stays(home: Path) -> None:
+    settings = home / ".cursor" / "mcp.json"
+    settings.parent.mkdir()
+    settings.write_text('{"mcpServers": {}}')
+    run("cursor", "--yes")
+    changed = json.loads(settings.read_text())
+    changed["mcpServers"]["other"] = {"command": "x"}
+    settings.write_text(json.dumps(changed))
+    run("cursor", "--remove", "--yes")
+    assert json.loads(settings.read_text()) == {"mcpServers": {"other": {"command": "x"}}}
+
+
+def test_codex_keeps_its_comments(home: Path) -> None:
+    config = home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('# mine\nmodel = "o4"\n')
+    run("codex", "--yes")
+    assert config.read_text().startswith('# mine\nmodel = "o4"\n')
+    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == ["-m", "jiyi", "mcp"]
+    run("codex", "--remove", "--yes")
+    assert config.read_text() == '# mine\nmodel = "o4"\n'
+    assert contents(home).keys() == {".codex/config.toml"}
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "broken"),
+    [
+        ("claude-code", ".claude.json", "{"),
+        ("cursor", ".cursor/mcp.json", "[]"),
+        ("codex", ".codex/config.toml", "["),
+        ("codex", ".codex/config.toml", '[mcp_servers.jiyi]\ncommand = "mine"'),
+    ],
+)
+def test_a_broken_file_is_refused_and_nothing_is_touched(home: Path, host: str, file: str, broken: str) -> None:
+    (home / file).parent.mkdir(exist_ok=True)
+    (home / file).write_text(broken)
+    before = contents(home)
+    assert file.rpartition("/")[2] in run(host, "--yes", code=1)
+    assert contents(home) == before
+
+
+def test_nothing_is_written_without_a_yes(home: Path) -> None:
+    run("cursor", code=1)
+    assert contents(home) == {}
