@@ -236,8 +236,14 @@ def _poll(look: Callable[[], list[Any]]) -> list[Any]:
 
 def run(client: Client) -> dict[str, list[Shown]]:
     """Both scenes, and two people with one agent."""
-    with ConversationLoop(client) as loop:
+    with ConversationLoop(client, seconds=ANSWER_SECONDS) as loop:
         return {**{language: play(client, loop, scene) for language, scene in SCENES.items()}, "people": play_people(client, loop)}
+
+
+def report(client: Client) -> dict[str, Any]:
+    """What ``--json`` prints: of each scene what was shown, and what was learned."""
+    scenes = {name: [asdict(one) for one in shown] for name, shown in run(client).items()}
+    return {**scenes, "learned": asdict(learn(client))}
 
 
 def main() -> None:
@@ -245,15 +251,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with service(), Client(f"companion-{uuid4().hex[:8]}") as client:
-        found, learned = run(client), learn(client)
+        told = report(client)
     if arguments.json:
-        scenes = {name: [asdict(one) for one in shown] for name, shown in found.items()}
-        print(json.dumps({**scenes, "learned": asdict(learned)}, ensure_ascii=False))  # noqa: T201
+        print(json.dumps(told, ensure_ascii=False))  # noqa: T201
         return
-    print(learned)  # noqa: T201
-    for shown in found.values():
-        for one in shown:
-            print(f"\n> {one.question}  ({one.tokens} tokens, {'answered' if one.answered else 'not answered'})\n{one.prompt}")  # noqa: T201
+    print(told.pop("learned"))  # noqa: T201
+    for one in (one for shown in told.values() for one in shown):
+        answered = "answered" if one["answered"] else "not answered"
+        print(f"\n> {one['question']}  ({one['tokens']} tokens, {answered})\n{one['prompt']}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 12
 #: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier messages makes room.
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
-OPENING_TOKENS = 1_000
+OPENING_TOKENS = 1_200
 #: Tokens below which the beginning of a line says nothing.
 LEAST_CUT = 20
 #: Fields of a profile that change from day to day.

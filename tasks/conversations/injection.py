@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -51,8 +52,8 @@ USUAL_TOKENS = 30
 SKILL_TOKENS = 400
 #: Least probability of what is recalled for a message of a session that asks nothing.
 TOLD_PROBABILITY = 0.2
-#: Tokens of the shortest memories.
-LEAST_TOKENS = 20
+#: Tokens of the shortest memories, and of a day and quotes around one.
+LEAST_TOKENS = 12
 #: What only questions have, and what they have no more than other short messages.
 _ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
 #: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
@@ -157,12 +158,16 @@ def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     style = Style(request.format, language_of(analysis.original), request.template, profile)
     rendered = render(ranked, room, style)
-    opening = min(room, OPENING_TOKENS - prepared.stable.tokens)
-    if request.split and request.turn is not None and not prepared.earlier and rendered.tokens < opening:
+    left = min(room, OPENING_TOKENS - prepared.stable.tokens) - rendered.tokens
+    if request.split and request.turn is not None and not prepared.earlier and left > 0:
         with reading() as connection:
-            most = opening // LEAST_TOKENS
+            most = left // LEAST_TOKENS
             known = injections.most_important(connection, name, list(KINDS), most, request.session_id, request.user_id)
-        rendered = render(_once([*ranked, *_unseen(known, prepared)]), opening, style)
+        seen = {choice.candidate.node_id for choice in rendered.shown}
+        more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
+        spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
+        fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
+        rendered = render(_once([*ranked, *fitting]), room, style)  # in the same room, by which long texts are cut
     return rendered
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -13,22 +14,19 @@ from jiyi.errors import InvalidRequest
 from jiyi.settings import get_settings
 
 
-def test_the_companion_remembers_what_only_its_first_session_told(client: Client) -> None:
-    found = companion.run(client)
-    assert set(found) == {"zh", "en", "people"}
-    for shown in found.values():
-        assert [one.question for one in shown if not one.answered or not one.private] == []
-        assert all(one.tokens <= 2_100 for one in shown)
-
-
-def test_what_was_learned_in_two_sessions_is_used_in_the_third_and_counts(client: Client) -> None:
-    learned = companion.learn(client)
-    assert learned.in_prompt
-    assert learned.trust_after > learned.trust_before
-    assert learned.tokens_max <= learned.budget
-    assert learned.cache_share > 0.5
-    assert all(learned.reminders)
-    assert learned.reminders_left == 0
+def test_the_companion_remembers_what_only_its_first_session_told_learns_and_keeps_to_its_budget(client: Client) -> None:
+    told = json.loads(json.dumps(companion.report(client)))
+    learned = told.pop("learned")
+    assert set(told) == {"zh", "en", "people"}
+    for shown in told.values():
+        assert [one["question"] for one in shown if not one["answered"] or not one["private"]] == []
+        assert all(one["tokens"] <= 2_100 for one in shown)
+    assert learned["in_prompt"]
+    assert learned["trust_after"] > learned["trust_before"]
+    assert learned["tokens_max"] <= learned["budget"]
+    assert learned["cache_share"] > 0.5
+    assert [reply.split(":")[0] for reply in learned["reminders"]] == ["Noted", "Moved", "Cancelled"]
+    assert learned["reminders_left"] == 0
 
 
 def test_the_loop_neither_raises_nor_waits_when_nobody_answers(group: str) -> None:
