@@ -33,7 +33,7 @@ FAULTS = {
     "asking": "asked = []; real = r.LeaseRenewingLLM.ask; "
     "r.LeaseRenewingLLM.ask = lambda self, q: (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]",
     # … with all thoughts written and not committed,
-    "writing": "real = r.store; r.store = lambda c, events: (real(c, events), os.kill(os.getpid(), 9))[0]",
+    "writing": "real = r.store; r.store = lambda *told, **more: (real(*told, **more), os.kill(os.getpid(), 9))[0]",
     # … with all committed and nobody told.
     "committed": "r.access.note = lambda *told: os.kill(os.getpid(), 9)",
 }

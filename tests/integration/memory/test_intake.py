@@ -18,7 +18,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from engine.memory import Derived
+from engine.memory import Derived, Source
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import MemoryObserved
@@ -476,10 +476,10 @@ def test_an_event_from_which_nothing_can_be_derived_is_kept_and_the_others_store
     good, bad = observed(group, "good"), observed(group, "bad")
     original = inbox.derive
 
-    def broken(event: wire.MemoryObserved) -> Derived:
+    def broken(event: wire.MemoryObserved, source: Source | None = None) -> Derived:
         if event.event_id == bad.event_id:
             raise ValueError("cannot be derived")
-        return original(event)
+        return original(event, source)
 
     monkeypatch.setattr(inbox, "derive", broken)
     publish(settings, event_bodies.encode([bad, good]))
