@@ -31,7 +31,7 @@ from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("nothing_owed")
 THINGS = ("kiln", "teapot", "invoice", "garden", "窑炉", "茶壶", "发票", "花园")
-RETRIEVALS = 80
+RETRIEVALS = 200
 #: Not the one that running workers use: they would write the accesses and the notes.
 OWN_DATABASE = 6
 
@@ -112,7 +112,7 @@ def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: 
         ask(group, thing)  # touches
     page, same, changed = None, 0, 0
     while page is None or page.next:
-        page = records.list_retrievals.perform(Actor(group), RetrievalsQuery(agent_id="mia", before=page and page.next, limit=50))
+        page = records.list_retrievals.perform(Actor(group), RetrievalsQuery(agent_id="mia", before=page and page.next, limit=100))
         for row in page.rows:
             again = ask_again(Actor(group), AgainRequest(retrieval_id=row.retrieval_id))
             ids = [node.node_id for node in again.then.retrieved_nodes]
