@@ -142,7 +142,9 @@ class Heartbeat:
         self._name, self._queues = name, list(queues)
         self._stop = threading.Event()
         self._carried_out: set[str] = set()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._heard = time.monotonic()
+        self._silent = False
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -156,23 +158,24 @@ class Heartbeat:
         except redis.RedisError as error:
             heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
 
-    def _beat(self) -> None:
-        silent = False
-        heard = time.monotonic()
-        while True:
-            try:
-                # After half of the time others may count it as dead, and erasures go on without it.
-                if time.monotonic() - heard > signs_of_life.COUNTS_SECONDS / 2:
-                    forget_everything()
-                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues)
-                self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
-                silent = False
-                heard = time.monotonic()
-            except redis.RedisError as error:  # Valkey is away or full; said once
-                heartbeat_log.log(logging.DEBUG if silent else logging.WARNING, "no heartbeat: %s; trying again", error)
-                silent = True
-            if self._stop.wait(signs_of_life.HEARTBEAT_EVERY):
-                return
+    def beat(self) -> None:
+        """Say once that this worker lives, and carry out what it is told to forget."""
+        try:
+            # After half of the time others may count it as dead, and erasures go on without it.
+            if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
+                forget_everything()
+            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues)
+            self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
+            self._silent = False
+            self._heard = time.monotonic()
+        except redis.RedisError as error:  # Valkey is away or full; said once
+            heartbeat_log.log(logging.DEBUG if self._silent else logging.WARNING, "no heartbeat: %s; trying again", error)
+            self._silent = True
+
+    def _run(self) -> None:
+        self.beat()
+        while not self._stop.wait(signs_of_life.HEARTBEAT_EVERY):
+            self.beat()
 
 
 def install_heartbeat() -> None:

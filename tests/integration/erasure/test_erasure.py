@@ -69,9 +69,11 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         index_cache.forget_all()
         heartbeat = Heartbeat("test@here", [])
         heartbeat.start()
-        yield
-        heartbeat.stop()
-        index_cache.forget_all()
+        try:
+            yield
+        finally:
+            heartbeat.stop()
+            index_cache.forget_all()
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
