@@ -348,6 +348,8 @@ class InjectedMemory(BaseModel):
     #: It is shown as what was once so.
     superseded_at: datetime | None = None
     why: str = ""
+    #: How many of the memories found say this, in these words or nearly.
+    seen: int = 1
 
 
 class InjectedContext(BaseModel):

@@ -41,7 +41,18 @@ def most_important(
     whose = {**bind_name(name), "session": session_id, "user": user_id, "least": STANDING_TRUST}
     rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
-        Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
+        Candidate(
+            row.node_id,
+            row.kind,
+            row.description,
+            row.created_at,
+            0.0,
+            turn_ids=tuple(UUID(turn) for turn in row.filling),
+            subject=row.subject,
+            user_id=row.user_id,
+            visibility=row.visibility,
+            trust=row.trust,
+        )
         for row in rows
     ]
 
@@ -107,7 +118,7 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
 # Of each kind by itself, in the order of the index.
 _IMPORTANT = text("""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count FROM memory_nodes
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust FROM memory_nodes
         WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND superseded_at IS NULL AND archived_at IS NULL
           AND trust >= :least
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)

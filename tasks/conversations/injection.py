@@ -179,7 +179,7 @@ def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
 
 def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
     assert request.turn is not None
-    node_ids = {str(node_id) for choice in rendered.shown for node_id in (choice.candidate.node_id, *choice.node_ids)}
+    node_ids = {str(node_id) for choice in rendered.shown for node_id in (*choice.ids, *choice.folded)}
     block = Recalled(request.turn, digest_of(request.query), recalled, estimate_tokens(recalled), sorted(node_ids))
     return session_prompts.keep(connection, name, request, prepared, block).text
 
@@ -240,6 +240,10 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
         superseded_at=node.superseded_at,
         renewed_at=renewed_at,
         session_id=node.session_id,
+        subject=node.subject,
+        user_id=node.user_id,
+        visibility=node.visibility,
+        trust=node.trust,
     )
 
 
@@ -269,6 +273,7 @@ def _memories(rendered: Rendered) -> list[InjectedMemory]:
             turn_ids=list(choice.node_ids),
             superseded_at=choice.candidate.superseded_at,
             why=choice.why,
+            seen=choice.seen,
         )
         for choice in rendered.shown
     ]
