@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -108,6 +109,15 @@ def related(connection: Connection, row: type[R], group_id: str, agent_id: str, 
     of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(matching)))
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
     return {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
+
+
+def evidence_of(filling: Iterable[Any]) -> list[UUID]:
+    """The ids in a memory's ``filling``, which in a conversation holds what was said."""
+    ids = []
+    for entry in filling:
+        with suppress(ValueError, TypeError, AttributeError):
+            ids.append(UUID(entry))
+    return ids
 
 
 def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:

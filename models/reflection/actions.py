@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, select, text, tuple_
@@ -28,6 +26,7 @@ from jiyi.protocol.reflection import (
 from models.db.actions import Context, action, read
 from models.db.rows import columns, fetch, fetch_one, page
 from models.memory.agents import key_of, no_agent
+from models.memory.reads import evidence_of
 from models.memory.tables import MemoryNode
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
@@ -148,17 +147,8 @@ def _reasons(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
     """Those of the ids that are memories of this group, in the order given."""
     wanted = select(*columns(Reason, MemoryNode, evidence=MemoryNode.__table__.columns["filling"]))
     rows = fetch(connection, Reason, wanted.where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids)))
-    by_id = {row.node_id: row.model_copy(update={"evidence": _evidence(row.evidence)}) for row in rows}
+    by_id = {row.node_id: row.model_copy(update={"evidence": evidence_of(row.evidence)}) for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
-
-
-def _evidence(filling: list[Any]) -> list[UUID]:
-    """The ids in a memory's ``filling``, which in a conversation holds what was said."""
-    ids = []
-    for entry in filling:
-        with suppress(ValueError, TypeError, AttributeError):
-            ids.append(UUID(entry))
-    return ids
 
 
 # What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it before it began, or

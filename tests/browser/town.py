@@ -63,6 +63,7 @@ class Town:
             "event": f"/events/{self.group}/{self.event}",
             "letter": f"/dead/{self.letter}?group={self.group}",
             "agent": f"/agents/{self.group}/Tomas",
+            "graph": f"/agents/{self.group}/Tomas/graph",
             "agent in Chinese": f"/agents/{self.group}/林岚",
             "reflection": f"/reflections/{self.group}/{self.reflection}",
             "queue": f"/queues/embedding?group={self.group}",

@@ -20,7 +20,7 @@ from jiyi.protocol.reflection import State, Trigger
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
-from models.memory import archive
+from models.memory import archive, memory_graph
 from models.memory.agents import Span, TimelineSpan
 from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
@@ -76,6 +76,24 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         "has": stored_agents.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": stored_agents.timeline(connection, group, agent, unit) if span else []},
     }
+
+
+@page(
+    agent_pages,
+    "/agents/<name:group>/<name:agent>/graph",
+    "memory_graph.html",
+    name="graph",
+    missing=NO_AGENT,
+    most=memory_graph.MOST,
+    numbers=lambda data: {memory.node_id: memory.node_count for memory in data["graph"].memories},
+)
+def graph(connection: Connection, group: str, agent: str) -> Context | None:
+    """What joins an agent's memories, drawn and as a table."""
+    if stored_agents.agent_row(connection, group, agent) is None:
+        return None
+    person, turns = asked("person"), asked("turns") is not None
+    joined = memory_graph.memory_graph(connection, group, agent, person, turns=turns)
+    return {"agent": agent, "person": person, "turns": turns, "graph": joined}
 
 
 @agent_pages.get("/agents/<name:group>/<name:agent>/memories")

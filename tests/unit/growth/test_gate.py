@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from engine.growth.skills import ComparedArtifact, inspect_candidate
+from jiyi.protocol.actions import TABLE
 from jiyi.protocol.artifacts import ArtifactState, GateReport, SkillCandidate, Status
 from jiyi.protocol.identity import override_in, problems_of
 from models.growth.artifacts import possible_decisions
@@ -92,3 +94,14 @@ ORDINARY = """He wants to forget the accident | You are kind, and now and then f
 @pytest.mark.parametrize("said", [said.strip() for said in ORDINARY.split("|")])
 def test_what_only_speaks_of_it_is_no_order(said: str) -> None:
     assert override_in(said) is None
+
+
+def test_a_skill_of_100_kb_has_no_way_in() -> None:
+    body = "# T\n" + "x" * 100_000
+    with pytest.raises(ValueError, match="body"):
+        report(body=body)
+    doors = [action for action in TABLE.values() if action.name.partition(".")[0] in ("skills", "workflows")]
+    assert len(doors) >= 16
+    for door in doors:
+        with pytest.raises(ValueError, match=r"body\n +Extra inputs are not permitted"):
+            door.request.model_validate({"id": str(uuid4()), "agent_id": "helper", "body": body})
