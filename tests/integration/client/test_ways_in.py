@@ -255,7 +255,7 @@ def test_a_running_service_gives_all_pages_and_is_asked_the_same_questions(
     address: str, source: str, count: int, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = tmp_path / "q.jsonl"
-    questions.write_text('{"question": "Who keeps bees?", "expected": "BEES  behind"}\n')
+    questions.write_text('{"question": "Who keeps bees?", "expected": "BEES  behind", "user_id": "mia"}\n')
     refused = bring(service, source, address, code=1)
     assert "401" in refused["problem"]
     monkeypatch.setenv("JIYI_SOURCE_KEY", "s3cret")
@@ -277,10 +277,6 @@ def lines(path: Path, group: str) -> list[dict[str, Any]]:
 def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str, group: str, tmp_path: Path) -> None:
     copy = f"{group}-copy"
 
-    def quiet(name: str) -> bool:
-        with Client(name) as client:
-            return not client.service.stats().group.pending
-
     with Client(service) as client:
         client.observe("klaus", "Klaus reads a book", importance=4, user_id="mia")
         client.observe(
@@ -288,6 +284,7 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str,
         )
         client.configure("klaus", mode="elapsed", wait=True)
         client.add_turn("klaus", "user", "I am allergic to peanuts and I live in Bergen.", "s1", user_id="mia", wait=True)
+        client.end_session("klaus", "s1", user_id="mia")
         until(lambda: any("peanut" in memory.description for memory in client.list("klaus", kinds=["preference", "knowledge"])))
         client.reflect("klaus")
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
