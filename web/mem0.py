@@ -26,7 +26,6 @@ from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
 from jiyi.protocol.memory import Memory, MemoryDetail
-from jiyi.protocol.openapi.document import Method
 from jiyi.protocol.recall import ListMemories, MemoryRequest, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
@@ -78,14 +77,19 @@ def register(app: Flask) -> None:
     app.register_blueprint(blueprint)
 
 
-def path(method: Method, *addresses: str, scope: KeyScope, **told: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def path(method: str, *addresses: str, scope: KeyScope, **told: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function the answer to these addresses, with the checks of every operation of the API."""
 
     def add(handler: Callable[..., Any]) -> Callable[..., Any]:
         name = handler.__name__
+        told.setdefault("query", dialect.Project)
+
+        def answer(asker: Asker, query: BaseModel, **parts: Any) -> Any:
+            return handler(asker, **parts) if isinstance(query, dialect.Project) else handler(asker, query=query, **parts)
+
         words = {"summary": name, "description": name, "tag": "memories", "id": f"mem0_{name}", "answer": Answer}
         for number, address in enumerate(addresses):
-            operation = Operation(method=method, path=address, scope=scope, handler=handler, **words, **told)  # type: ignore[arg-type]
+            operation = Operation(method=method, path=address, scope=scope, handler=answer, **words, **told)  # type: ignore[arg-type]
             OPERATIONS.append(operation)
             blueprint.add_url_rule(address, f"{name}_{number}", _view(operation), methods=[method], strict_slashes=False)
         return handler
@@ -100,7 +104,7 @@ def _view(operation: Operation) -> Callable[..., Response]:
 @path("GET", "/v1/ping/", scope="read")
 def ping(asker: Asker) -> Any:
     """What its client asks first: is the key good?"""
-    return {"status": "ok", "message": asker.group_id, "org_id": None, "project_id": None, "user_email": None}
+    return {"status": "ok", "org_id": "jiyi", "project_id": asker.group_id, "user_email": None}
 
 
 @path("POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True)

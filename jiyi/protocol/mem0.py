@@ -113,6 +113,13 @@ class Listed(Whose):
     page_size: int = Field(MAX_PAGE, ge=1, le=500)
 
 
+class Project(BaseModel):
+    """What its client sends along with everything: what the ping answered. The key says which group it is."""
+
+    org_id: str | None = None
+    project_id: str | None = None
+
+
 class Page(BaseModel):
     """Which page, where it stands in the address."""
 

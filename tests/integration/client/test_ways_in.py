@@ -295,7 +295,7 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str,
         assert result.exit_code == 0, result.output
     exported, again = lines(first, service), lines(second, copy)
     types = {(row["type"], row["payload"].get("kind"), row["payload"].get("node_type")) for row in exported}
-    assert {"turn.recorded", "agent.configured", "memory.observed"} == {row["type"] for row in exported}
+    assert {row["type"] for row in exported} == {"turn.recorded", "agent.configured", "memory.observed", "session.ended"}
     assert any(kind in ("preference", "knowledge") for _, kind, _ in types), "what was taken from the conversation"
     assert any(node_type == "thought" for _, _, node_type in types), "what came of the reflection"
     assert again == exported

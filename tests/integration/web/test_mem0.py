@@ -81,10 +81,10 @@ class Asking:
     """Requests with one key, as mem0's programs send them."""
 
     def __init__(self, port: int, headers: dict[str, str]) -> None:
-        self._http = httpx2.Client(base_url=f"http://127.0.0.1:{port}/api/mem0", headers=headers, timeout=60)
+        self._address, self._headers = f"http://127.0.0.1:{port}/api/mem0", headers
 
     def __call__(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        answer = self._http.request(method, path, json=body)
+        answer = httpx2.request(method, f"{self._address}{path}", json=body, headers=self._headers, timeout=60)
         assert answer.status_code == status, answer.text
         return answer.json()
 
