@@ -25,6 +25,7 @@ from models.operations import meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
+from workers import told_in_one_line, tracing
 from workers.supervision.processes import lower_priority
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
@@ -82,6 +83,17 @@ def quieten(sender: str = "", **_: Any) -> None:
     if sender.startswith(ANSWERING):
         for name in LISTING:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def begin_tracing(sender: str, **_: Any) -> None:
+    """``sender``: the worker's name."""
+    with told_in_one_line(sender):
+        tracing.install(sender.partition("@")[0])
+
+
+def install_tracing() -> None:
+    """In every Celery worker, before it makes ready for tasks."""
+    signals.celeryd_init.connect(begin_tracing, weak=False)
 
 
 def install_logging() -> None:

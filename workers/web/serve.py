@@ -24,6 +24,7 @@ from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
+from workers import tracing
 from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
@@ -104,6 +105,7 @@ def main() -> int:
         settings = get_settings()
         need_secret_key(settings)
         settings.need("database_url"), settings.need("broker_url"), settings.need("redis_url")
+        tracing.install("web")
         require_login_on_public_bind(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
         sock = listen(settings)
     except SettingsError as error:
