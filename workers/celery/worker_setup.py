@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from models.operations import meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
-from workers import told_in_one_line, tracing
+from workers import logs, told_in_one_line, tracing
 from workers.supervision.processes import lower_priority
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
@@ -96,9 +97,21 @@ def install_tracing() -> None:
     signals.celeryd_init.connect(begin_tracing, weak=False)
 
 
+def begin_log(name: str) -> None:
+    """The log of a worker, or of beat, by its name; lines for people have Celery's form."""
+    with told_in_one_line(name):
+        if logs.as_json():
+            signals.setup_logging.connect(lambda **_: logs.install(name), weak=False)  # in place of Celery's own
+        else:
+            logs.track_errors(name)
+
+
 def install_logging() -> None:
-    """In every Celery worker, before it makes ready for tasks."""
+    """In every Celery worker and beat, before it makes ready."""
     signals.celeryd_init.connect(quieten, weak=False)
+    signals.celeryd_init.connect(lambda sender, **_: begin_log(sender.partition("@")[0]), weak=False)
+    if "beat" in sys.argv[1:]:  # it has no such signal before its log
+        begin_log("beat")
 
 
 class Watch:

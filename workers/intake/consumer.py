@@ -20,11 +20,12 @@ from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
+from workers import logs
+from workers import tracing as tracing_setup
 from workers.app import app
 from workers.celery import gc_tuning
 from workers.intake.opening import Opened, Signatures, open_messages
 from workers.intake.sources import BATCH, Batch, Source, open_source
-from workers.tracing import install as install_tracing
 
 log = logging.getLogger("jiyi.intake")
 
@@ -152,8 +153,8 @@ def store(
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    install_tracing("intake")
+    logs.install("intake")
+    tracing_setup.install("intake")
     gc_tuning.tune_malloc()
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
     gc_tuning.tune_gc(GC_THRESHOLD)
