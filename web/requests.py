@@ -1,10 +1,13 @@
-"""What each request took, as a span of its trace: by its rule, never with its query, which may hold somebody's question."""
+"""What each request took, for Prometheus and as a span of its trace: by its rule, never with its query, which may hold somebody's words."""
 
 from __future__ import annotations
+
+import time
 
 from flask import Flask, Response, g, request
 
 from jiyi import tracing
+from models.operations import histograms
 
 #: What machines ask again and again.
 NOT_TRACED = frozenset({"probes.healthz", "probes.readyz", "metrics.metrics", "static"})
@@ -18,6 +21,7 @@ def register(app: Flask) -> None:
 
 
 def _begin() -> None:
+    g.request_began = time.perf_counter()
     if not tracing.is_loaded() or request.endpoint in NOT_TRACED:
         return
     rule = "" if request.url_rule is None else request.url_rule.rule
@@ -32,6 +36,10 @@ def _answered(response: Response) -> Response:
         span.set_attribute("http.response.status_code", response.status_code)
         if response.status_code >= 500:
             tracing.failed(str(response.status_code))
+    if request.endpoint not in NOT_TRACED and (began := g.pop("request_began", None)) is not None:
+        route = "" if request.url_rule is None else request.url_rule.rule
+        method = request.method if route else ""  # what is asked of no address may be called anything
+        histograms.HTTP.observe([time.perf_counter() - began], method, route, str(response.status_code))
     return response
 
 

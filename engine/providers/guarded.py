@@ -33,6 +33,8 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_RETRY_AFTER = 20.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
+#: In place of the name of a model that a tenant has chosen.
+TENANTS_OWN = "tenants-own"
 #: Paths of what is asked for; only the last one's answer may be a list.
 EMBEDDINGS, CHAT, RERANK = "/embeddings", "/chat/completions", "/rerank"
 OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", RERANK: "rerank"}
@@ -95,7 +97,8 @@ class Provider:
             reraise=True,
         )
         try:
-            with calling(OPERATIONS[path], endpoint.spec.vendor, endpoint.spec.model, body) as call:
+            model = TENANTS_OWN if endpoint.tenant else endpoint.spec.model  # which one is theirs to know
+            with calling(OPERATIONS[path], endpoint.spec.vendor, model, body) as call:
                 answer = retrying(self._try, path, body, patience)
                 call.answered(answer)
                 return answer

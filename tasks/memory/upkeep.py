@@ -25,7 +25,7 @@ from models.db.scope import within
 from models.memory import nodes
 from models.memory.nodes import PendingAppraisal, TextToEmbed
 from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
-from models.operations import embedding_models
+from models.operations import embedding_models, histograms
 from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
@@ -208,6 +208,7 @@ def embed(batch: Batch) -> None:
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
     stream.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
+    histograms.retrievable(item.node_id for item in wanted if item.node_id in set(owed))
     tracing.mark("retrievable", [batch.traces[node_id] for node_id in owed if node_id in batch.traces])
 
 

@@ -17,12 +17,13 @@ from celery import signals
 from celery.app.amqp import AMQP
 
 from engine import subjects
+from engine.providers import calls
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
-from models.operations import meters, signs_of_life
+from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
@@ -129,7 +130,11 @@ class Watch:
         if began is None or task.name == CANARY:  # it has numbers of its own
             return
         outcome = "failed" if meters.has_failed() else OUTCOMES.get(state or "", "done")
-        meters.task(task.name, outcome, time.monotonic() - began, wait)
+        seconds = time.monotonic() - began
+        meters.task(task.name, outcome, seconds, wait)
+        histograms.RUN.observe([seconds], task.name)
+        if wait is not None:
+            histograms.QUEUED.observe([wait], task.name)
 
 
 def waited(request: Any) -> float | None:
@@ -150,6 +155,7 @@ def stamp(headers: JsonObject | None = None, **_: Any) -> None:
 def install_meters() -> None:
     """In every process with the Celery app."""
     watch = Watch()
+    calls.on_call(histograms.called)
     # Kept by us: Celery's signals hold weak references.
     signals.task_prerun.connect(watch.begun, weak=False)
     signals.task_postrun.connect(watch.ended, weak=False)
