@@ -89,7 +89,7 @@ class Meters:
             self.add_lasting(lasting, examples)
             raise
         if examples:
-            valkey().hset(valkey_keys.METERS_EXAMPLES, mapping=dict(examples))
+            valkey().hset(valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item])
 
     def _begin(self) -> None:
         with self._lock:
