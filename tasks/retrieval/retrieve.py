@@ -256,6 +256,7 @@ def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentI
         lambda: index.corpus().alike(rows),
         lambda: ordering.above_ordinary(result.ranked.scores.relevance.normalised, result.ranked.best)[there],
         heads,
+        np.array([result.probability[row] for row in rows.tolist()]) if result.probability else None,
     )
     kept = np.concatenate([there[order], rest])[: question.wanted]
     in_answer = set(result.best_rows[kept].tolist())
