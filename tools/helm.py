@@ -45,7 +45,7 @@ def binary() -> Path:
 
 def ask(tool: str, **arguments: Any) -> str:
     """The text that a tool of the binary answers. Raises :class:`HelmError`."""
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
