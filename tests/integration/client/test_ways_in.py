@@ -286,7 +286,6 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str,
         client.add_turn("klaus", "user", "I am allergic to peanuts and I live in Bergen.", "s1", user_id="mia", wait=True)
         client.end_session("klaus", "s1", user_id="mia")
         until(lambda: any("peanut" in memory.description for memory in client.list("klaus", kinds=["preference", "knowledge"])))
-        client.reflect("klaus")
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for name, file in ((service, first), (copy, second)):
         if name == copy:
@@ -294,8 +293,6 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str,
         result = CliRunner().invoke(app, ["--group", name, "export", "--all", "--file", str(file), "--json"])
         assert result.exit_code == 0, result.output
     exported, again = lines(first, service), lines(second, copy)
-    types = {(row["type"], row["payload"].get("kind"), row["payload"].get("node_type")) for row in exported}
     assert {row["type"] for row in exported} == {"turn.recorded", "agent.configured", "memory.observed", "session.ended"}
-    assert any(kind in ("preference", "knowledge") for _, kind, _ in types), "what was taken from the conversation"
-    assert any(node_type == "thought" for _, _, node_type in types), "what came of the reflection"
+    assert any(row["payload"].get("kind") in ("preference", "knowledge") for row in exported), "what was taken from the conversation"
     assert again == exported
