@@ -12,8 +12,7 @@ from uuid import UUID, uuid5
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
-from jiyi.protocol.base import JsonObject
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import JsonObject, Role
 from jiyi.protocol.events import Event
 from jiyi.protocol.parts import parts_of
 

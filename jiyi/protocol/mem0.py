@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import MAX_NAME_CHARS, small_enough
-from jiyi.protocol.conversations import MAX_MESSAGES, Role
+from jiyi.protocol.base import MAX_NAME_CHARS, Role, small_enough
+from jiyi.protocol.conversations import MAX_MESSAGES
 
 #: The agent of whoever names none.
 DEFAULT_AGENT = "assistant"
