@@ -53,6 +53,7 @@ from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.manager import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, build_context
+from jiyi.protocol.openapi.functions import ToolCall, output_of
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
@@ -385,7 +386,7 @@ DOORS = {
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows"}
+OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -446,7 +447,15 @@ def test_a_workflow_s_description_is_one_line() -> None:
 
 def test_tools_of_mcp_answer_the_same_values_with_nothing_hidden() -> None:
     pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
-    made = _mcp(FORGERIES)
+    _same_values_and_nothing_hidden(_mcp(FORGERIES))
+
+
+def test_tools_called_by_models_answer_so_too() -> None:
+    call = ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"})
+    _same_values_and_nothing_hidden(output_of(call, {"said": list(FORGERIES)}).model_dump()["output"])
+
+
+def _same_values_and_nothing_hidden(made: str) -> None:
     assert json.loads(made) == {"said": list(FORGERIES)}
     assert _HIDDEN_RANGES.search(made) is None
     assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", made)) is None
