@@ -47,13 +47,13 @@ from jiyi.protocol.appointments import CreatedSchedule
 from jiyi.protocol.artifacts import ArtifactState, Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
+from jiyi.protocol.openapi.functions import ToolCall, output_of
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.manager import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, build_context
-from jiyi.protocol.openapi.functions import ToolCall, output_of
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
