@@ -387,6 +387,7 @@ DOORS = {
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
 OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
+OTHER_DOORS |= {"jiyi.integrations.google_adk"}  # frameworks/programs/use_google_adk.py
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -500,6 +501,11 @@ NOT_FOR_PROMPTS = {
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
+    **dict.fromkeys(
+        (f"jiyi.integrations.{name}" for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")),
+        "what was said, to be stored",
+    ),
+    "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.memories": "words are looked for in it",
