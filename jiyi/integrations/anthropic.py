@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
@@ -102,7 +102,7 @@ def _told(do: Callable[[], str]) -> str:
         raise ToolError(str(error)) from error
 
 
-async def _awaited(do: Coroutine[Any, Any, str]) -> str:
+async def _awaited(do: Awaitable[str]) -> str:
     try:
         return await do
     except JiyiError as error:

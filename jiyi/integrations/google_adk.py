@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from google.adk.memory import BaseMemoryService
@@ -71,7 +71,7 @@ class JiyiMemoryService(BaseMemoryService):
         self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None = None
     ) -> None:
         for memory in memories:
-            at = {} if memory.timestamp is None else {"occurred_at": _moment(memory.timestamp)}
+            at: dict[str, Any] = {} if memory.timestamp is None else {"occurred_at": _moment(memory.timestamp)}
             told = {**memory.custom_metadata, **(custom_metadata or {})}
             for text in parts(_text(memory.content)):
                 await self._client.observe(app_name, text, user_id=user_id, provenance=told, **at)
