@@ -54,7 +54,7 @@ def _answers_hold(api: Program, node_id: str, answers: Mapping[str, Any]) -> Non
     offered = {one["name"]: tool_calls.offered(Tool.model_validate(one)) for one in api.get("/tools")["tools"]}
     more = {
         "memory_context": called(api, "memory_context", agent_id="mia", query="peanuts"),
-        "memory_list": called(api, "memory_list", agent_id="mia", kinds=["event"], limit=2),
+        "memory_list": called(api, "memory_list", agent_id="mia", kinds=["memory"], limit=2),
         "memory_get": called(api, "memory_get", node_id=node_id),
         "memory_why": called(api, "memory_why", node_id=node_id),
         "memory_list_agents": called(api, "memory_list_agents"),
