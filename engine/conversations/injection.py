@@ -21,6 +21,7 @@ from typing import cast
 from uuid import UUID
 
 from engine.text.keywords import keywords_ranked, single_characters
+from engine.text.wordings import Told
 from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
@@ -65,6 +66,11 @@ class Candidate:
     #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
     renewed_at: datetime | None = None
     session_id: str | None = None
+    #: Of whom, from whom and for whom it is: what two people say stands beside each other.
+    subject: str | None = None
+    user_id: str | None = None
+    visibility: str | None = None
+    trust: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,13 @@ class Chosen:
     node_ids: tuple[UUID, ...] = ()
     #: With the mark that it is no longer so, if it has one.
     tokens: int = 0
+    #: How many memories it stands for that tell the same, and the ids of the others.
+    seen: int = 1
+    folded: tuple[UUID, ...] = ()
+
+    @property
+    def ids(self) -> tuple[UUID, ...]:
+        return self.candidate.node_id, *self.node_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +158,32 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             for turn_id in candidate.turn_ids:
                 told.setdefault(turn_id, candidate)
     shown: set[UUID] = set()
-    said: set[tuple[bool, str]] = set()
-    result = []
+    said: dict[tuple[bool, Told], int] = {}
+    result: list[Chosen] = []
     for place, candidate in enumerate(ranked, 1):
         best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
         if best.node_id in shown or candidate.node_id in shown or (candidate.superseded_at is not None and candidate.kind != "session"):
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, candidate)
-        words = (candidate.superseded_at is None, text)
-        if words in said:  # told several times in the same words
-            shown.update((best.node_id, candidate.node_id, *others))
-            continue
-        said.add(words)
         renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
         best = replace(best, renewed_at=renewed)
         shown.update((best.node_id, candidate.node_id, *others))
-        result.append(_limited(best, text, f"place {place}", others, budget))
+        choice = _limited(best, text, f"place {place}", others, budget)
+        first = said.setdefault((candidate.superseded_at is None, Told.of(text, best)), len(result))
+        if first == len(result):
+            result.append(choice)
+        else:  # told several times in the same words or nearly
+            result[first] = _folded(result[first], choice)
     return result
+
+
+def _folded(first: Chosen, other: Chosen) -> Chosen:
+    """The latest of the most trusted, at the place of the first."""
+    shown = max(first, other, key=lambda choice: (choice.candidate.trust, choice.candidate.created_at))
+    ids = (*first.folded, *first.ids, *other.ids)
+    why = first.why if shown is first else f"{first.why}, in the words of {shown.why}"
+    return replace(shown, why=why, seen=first.seen + 1, folded=tuple(node_id for node_id in ids if node_id not in shown.ids))
 
 
 def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:

@@ -185,6 +185,9 @@ def _telling(text: str) -> set[str]:
 EXPECTED = 0.35
 #: Name of the two labels together, see the thresholds of ``changes``.
 RETIRE = "retire"
+#: Characters, a Chinese one counted as three, of the longest text that is judged as a statement. The head has learned from single
+#: statements of at most so many; of turns of several sentences, unrelated to each other, it is sure of nearly every pair.
+STATEMENT_CHARS, CHINESE_COUNTS = 130, 3
 
 _ALLERGY = re.compile(r"allerg|anaphyla|epi-?pen|intoleran|coeliac|celiac|过敏|不耐受|忌口")
 _DIAGNOSIS = re.compile(
@@ -250,9 +253,11 @@ def is_vital(text: str) -> bool:
 
 
 def may_retire(older: str, newer: str) -> bool:
-    """Whether a newer statement may take back the older at all: an allergy, a diagnosis, a name, a date of birth hold until something
-    is said about that very thing.
+    """Whether a newer statement may take back the older at all: both are short enough to be statements, and an allergy, a diagnosis, a
+    name, a date of birth hold until something is said about that very thing.
     """
+    if not _is_statement(older) or not _is_statement(newer):
+        return False
     was, now = normalise(older), normalise(newer)
     for guarded, by in _GUARDED:
         about = set(guarded.findall(was))
@@ -260,6 +265,10 @@ def may_retire(older: str, newer: str) -> bool:
             releasing = by or _HEALED
             return releasing.search(now) is not None or not about.isdisjoint(guarded.findall(now))
     return True
+
+
+def _is_statement(text: str) -> bool:
+    return len(text) <= STATEMENT_CHARS and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
 
 
 def said_of(content: str) -> str:

@@ -49,6 +49,8 @@ APART = 1_800.0
 #: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not. Marks need more
 #: (``JIYI_CHANGE_PRECISION``).
 LIKELY = 0.3
+#: Least probability that the newer one answers at all for it to go before what it takes back.
+LEAST_PROBABILITY = 0.02
 #: From where a sentence begins, and no character of it is tried twice.
 _QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 #: What somebody says of how it was before.
@@ -389,7 +391,12 @@ def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], boo
 
 
 def order(
-    question: str, shown: Sequence[Shown], alike: Callable[[], Floats], relevance: Callable[[], Floats], judge: Callable[[], Heads | None]
+    question: str,
+    shown: Sequence[Shown],
+    alike: Callable[[], Floats],
+    relevance: Callable[[], Floats],
+    judge: Callable[[], Heads | None],
+    probability: Floats | None = None,
 ) -> tuple[Order, dict[int, int]]:
     """The order of an answer: the newer before the older that it replaces, thoughts behind their evidence.
 
@@ -401,10 +408,14 @@ def order(
         alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like the others.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
+        probability: that each memory answers, ``(k,)``; None where it is not known.
     """
     positions, replaced_by = np.arange(len(shown)), dict[int, int]()
     if may_be_renewed(question, shown):
-        likely, sure = _judged(shown, renewed(question, shown, alike(), relevance()), judge)
+        pairs = renewed(question, shown, alike(), relevance())
+        if probability is not None:
+            pairs &= (probability >= LEAST_PROBABILITY)[:, None]
+        likely, sure = _judged(shown, pairs, judge)
         positions, _ = in_order(shown, likely)
         _, replaced_by = in_order(shown, sure)
     return positions[behind_evidence([shown[place] for place in positions.tolist()])], replaced_by

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from jiyi.cli import operations as jobs
 from jiyi.cli import output
-from jiyi.cli.shell import Json, NodeKind, Shown, connect, given, show, shows
+from jiyi.cli.shell import Json, MemoryOrigin, NodeKind, Shown, connect, given, show, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.memory import MAX_RESTORED, AgentState, ArchivedRow, KeywordStrength, MemoryRow
@@ -29,12 +29,15 @@ def nodes(
     client: Client,
     agent: Agent,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
+    origins: Annotated[list[MemoryOrigin] | None, typer.Option("--origin", help="Only what comes from here; may be repeated.")] = None,
+    min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.")] = None,
     user: Annotated[str | None, typer.Option(help="What this user of the agent is told.")] = None,
     limit: Limit = DEFAULT_PAGE,
     before: Annotated[int | None, typer.Option(min=1, help="Only below this number: the next page.")] = None,
 ) -> Shown:
     """An agent's memories, newest first."""
-    page = client.memory.nodes(agent, before=before, limit=limit, user_id=user, **given(types=types))
+    filters = given(types=types, origins=origins, min_trust=min_trust)
+    page = client.memory.nodes(agent, before=before, limit=limit, user_id=user, **filters)
     return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--before"))
 
 

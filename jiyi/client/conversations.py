@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import uuid4
 
 from jiyi.client.calls import Id, Namespace, W, checked
@@ -9,6 +10,7 @@ from jiyi.client.steps import Steps, verb
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.artifacts import ArtifactKind, GiveFeedback, GivenFeedback, Hint, HintQuery, Sentiment, Signal
 from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
+from jiyi.protocol.origins import Origin
 from jiyi.protocol.wire.calls import retrieval_queue
 
 
@@ -24,6 +26,8 @@ class Conversations(Namespace[W]):
         base_prompt: str = "",
         session_id: str | None = None,
         user_id: str | None = None,
+        origins: Sequence[Origin] = (),
+        min_trust: float | None = None,
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
@@ -41,6 +45,8 @@ class Conversations(Namespace[W]):
             base_prompt=base_prompt,
             session_id=session_id,
             user_id=user_id,
+            origins=list(origins),
+            min_trust=min_trust,
             max_tokens=max_tokens,
             format=format,
             template=template,
@@ -58,6 +64,8 @@ class Conversations(Namespace[W]):
         query: str,
         *,
         user_id: str | None = None,
+        origins: Sequence[Origin] = (),
+        min_trust: float | None = None,
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
@@ -65,7 +73,15 @@ class Conversations(Namespace[W]):
     ) -> Steps[InjectedContext]:
         """What belongs before the answer to a query."""
         request = checked(
-            ContextRequest, agent_id=agent_id, query=query, user_id=user_id, max_tokens=max_tokens, format=format, template=template
+            ContextRequest,
+            agent_id=agent_id,
+            query=query,
+            user_id=user_id,
+            origins=list(origins),
+            min_trust=min_trust,
+            max_tokens=max_tokens,
+            format=format,
+            template=template,
         )
         return self._inject("conversations.context", request, timeout)
 

@@ -12,6 +12,7 @@ from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
+from jiyi.protocol.origins import Origin
 from jiyi.protocol.recall import AgainRequest, AskedAgain, RetrievalRecords, RetrievalsQuery
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
@@ -42,11 +43,14 @@ class Memory(Namespace[W]):
         *,
         types: Sequence[NodeType] = ALL_TYPES,
         user_id: str | None = None,
+        origins: Sequence[Origin] = (),
+        min_trust: float | None = None,
         before: int | None = None,
         limit: int = DEFAULT_PAGE,
     ) -> Steps[Rows[protocol.MemoryRow]]:
         """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
-        query = checked(protocol.NodesQuery, agent_id=agent_id, types=list(types), user_id=user_id, before=before, limit=limit)
+        filters = {"types": list(types), "user_id": user_id, "origins": list(origins), "min_trust": min_trust}
+        query = checked(protocol.NodesQuery, agent_id=agent_id, before=before, limit=limit, **filters)
         return self._ask("memory.nodes", query, Rows[protocol.MemoryRow])
 
     @verb

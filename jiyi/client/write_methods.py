@@ -18,8 +18,7 @@ from jiyi.client.tiers import Tiers
 from jiyi.errors import EventRejected, IdReused, InvalidEvent, join_problems, unknown_option
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import JsonMapping, JsonObject, Role
 from jiyi.protocol.event_bodies import digests_of
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event

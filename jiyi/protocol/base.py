@@ -97,6 +97,8 @@ NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 #: Who is told a memory of a user of the agent: that user alone, or all whom the agent talks with.
 Visibility = Literal["user", "agent"]
+#: Who says a message of a conversation.
+Role = Literal["user", "assistant", "system", "tool"]
 
 
 def unstorable(value: Any, path: str = "") -> Iterator[str]:

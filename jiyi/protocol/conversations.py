@@ -10,7 +10,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from jiyi.protocol.base import ForUser, Name, Request
+from jiyi.protocol.base import ForUser, Name, Request, Role
+from jiyi.protocol.origins import BySource
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
 Kind = Literal["preference", "knowledge", "experience", "session"]
@@ -23,7 +24,6 @@ CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "expe
 KINDS_DESCRIPTION = (
     "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are their turns, only if asked."
 )
-Role = Literal["user", "assistant", "system", "tool"]
 #: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
 Outcome = Literal["success", "partial", "failed"]
@@ -278,8 +278,11 @@ MAX_TEMPLATE_CHARS = 20_000
 MAX_TURN = 100_000
 
 
-class ContextRequest(Request, ForUser):
-    """What of the agent's memory belongs before the answer to a query?"""
+class ContextRequest(Request, ForUser, BySource):
+    """What of the agent's memory belongs before the answer to a query?
+
+    `origins` and `min_trust` are of memories: profile, identity files and skills have none.
+    """
 
     agent_id: Name
     query: str = Field(max_length=MAX_INPUT_CHARS, description="What the user says.")
@@ -348,6 +351,8 @@ class InjectedMemory(BaseModel):
     #: It is shown as what was once so.
     superseded_at: datetime | None = None
     why: str = ""
+    #: How many of the memories found say this, in these words or nearly.
+    seen: int = 1
 
 
 class InjectedContext(BaseModel):

@@ -25,12 +25,13 @@ from jiyi.protocol.base import (
     Name,
     NodeType,
     Part,
+    Role,
     Visibility,
     few_enough_keywords,
     small_enough,
     unstorable,
 )
-from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, Role, parse_uri
+from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, parse_uri
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, ORIGIN_OF_ROLE, TRUST, Claimed, Trust
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.protocol.wire.vectors import Vector

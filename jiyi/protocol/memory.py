@@ -79,7 +79,7 @@ class MemoryStatement(MemoryFields):
     provenance: dict[str, Any]
 
 
-class NodesQuery(Request, ForUser):
+class NodesQuery(Request, ForUser, BySource):
     """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import Role
 
 Origin = Literal["operator", "user", "rules", "model", "import", "assistant", "document", "tool"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)

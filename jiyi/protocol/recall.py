@@ -144,7 +144,7 @@ class RecalledMemory(MemoryBrief):
 
     score: float
     tokens: int = Field(description="Of its line.")
-    seen: int = Field(1, description="How many of the memories found have these words; they are one line, of the latest of them.")
+    seen: int = Field(1, description="How many of the memories found say this, in these words or nearly: one line, of the latest.")
 
 
 class RecalledContext(BaseModel):

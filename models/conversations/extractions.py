@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Row, text
 
 from engine.conversations.memories import Source, event_of, waves
 from jiyi.errors import InvalidEvent
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message, Role
+from jiyi.protocol.base import Role
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import experiences, follow_ups, injections

@@ -14,7 +14,7 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from engine.conversations.memories import merge_profile
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.conversations import Kind, Profile, ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
@@ -32,16 +32,29 @@ _SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
 def most_important(
-    connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int, session_id: str | None = None, user_id: str | None = None
+    connection: Connection, name: AgentName, request: ContextRequest, kinds: Sequence[Kind], limit: int, *, beside_session: bool = True
 ) -> list[Candidate]:
     """What is in force, told the user and trusted enough, by importance, then by recency, but for what was said in this session.
 
     For who asks what is known of them at all.
     """
-    whose = {**bind_name(name), "session": session_id, "user": user_id, "least": STANDING_TRUST}
+    least = max(STANDING_TRUST, request.min_trust or 0)
+    session_id = request.session_id if beside_session else None
+    whose = {**bind_name(name), "session": session_id, "user": request.user_id, "least": least, "origins": request.origins or None}
     rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
     return [
-        Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
+        Candidate(
+            row.node_id,
+            row.kind,
+            row.description,
+            row.created_at,
+            0.0,
+            turn_ids=tuple(UUID(turn) for turn in row.filling),
+            subject=row.subject,
+            user_id=row.user_id,
+            visibility=row.visibility,
+            trust=row.trust,
+        )
         for row in rows
     ]
 
@@ -107,9 +120,9 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
 # Of each kind by itself, in the order of the index.
 _IMPORTANT = text("""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count FROM memory_nodes
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust FROM memory_nodes
         WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND superseded_at IS NULL AND archived_at IS NULL
-          AND trust >= :least
+          AND trust >= :least AND (CAST(:origins AS text[]) IS NULL OR origin = ANY(:origins))
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
           AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit

@@ -154,7 +154,7 @@ def _sections(connection: Connection, name: AgentName, request: ContextRequest, 
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
         sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE))
-    preferences = injections.most_important(connection, name, ["preference"], PREFERENCES, user_id=request.user_id)
+    preferences = injections.most_important(connection, name, request, ["preference"], PREFERENCES, beside_session=False)
     lines = (Line(quoted(known.text), (f"memory:{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
     return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines), share=PREFERENCES_SHARE)]
 

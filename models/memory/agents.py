@@ -21,6 +21,7 @@ from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
 from models.db.connection import driver
 from models.db.rows import columns, fetch, fetch_one
+from models.db.spans import telling
 from models.memory import tables
 from models.memory.tables import Agent
 from models.operations.embedding_models import ActiveModel
@@ -149,7 +150,8 @@ class AgentRecord:
 
 def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRecord | None:
     """None for an agent that no event has named yet."""
-    row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
+    with telling("SELECT … FROM agents"):
+        row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
     settings, node_count, large, key, generation, changed_xid, oldest_running, *embedding = row

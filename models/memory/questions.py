@@ -121,7 +121,7 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
 @action("memory.nodes")
 def nodes(context: Context, request: NodesQuery) -> Page:
     """List an agent's memories, newest first."""
-    rows = reads.nodes(context.connection, context.group_id, request.agent_id, request.types, request.before, request.limit)
+    rows = reads.nodes(context.connection, context.group_id, request)
     if not rows and request.before is None:
         _must_exist(context, request.agent_id)
     return _page(rows, request.limit, "node_count")

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow
+from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow, NodesQuery
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
@@ -90,12 +90,13 @@ def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> 
     return fetch_one(connection, row, wanted)
 
 
-def nodes(connection: Connection, group_id: str, agent_id: str, types: Sequence[str], before: int | None, limit: int) -> list[MemoryRow]:
+def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[MemoryRow]:
     """An agent's memories, newest first, below ``node_count`` ``before``."""
-    wanted = _of(MemoryRow).where(*_agent(group_id, agent_id), MemoryNode.type.in_(types))
-    if before is not None:
-        wanted = wanted.where(MemoryNode.node_count < before)
-    return fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+    kept = MemoryFilter(agent_id=query.agent_id, types=query.types, origins=query.origins, min_trust=query.min_trust, archived="with")
+    wanted = _of(MemoryRow).where(MemoryNode.group_id == group_id, *_conditions(kept))
+    if query.before is not None:
+        wanted = wanted.where(MemoryNode.node_count < query.before)
+    return fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(query.limit))
 
 
 def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:

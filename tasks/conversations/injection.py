@@ -162,7 +162,7 @@ def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     if request.split and request.turn is not None and not prepared.earlier and left > 0:
         with reading() as connection:
             most = left // LEAST_TOKENS
-            known = injections.most_important(connection, name, list(KINDS), most, request.session_id, request.user_id)
+            known = injections.most_important(connection, name, request, list(KINDS), most)
         seen = {choice.candidate.node_id for choice in rendered.shown}
         more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
@@ -179,7 +179,7 @@ def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
 
 def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
     assert request.turn is not None
-    node_ids = {str(node_id) for choice in rendered.shown for node_id in (choice.candidate.node_id, *choice.node_ids)}
+    node_ids = {str(node_id) for choice in rendered.shown for node_id in (*choice.ids, *choice.folded)}
     block = Recalled(request.turn, digest_of(request.query), recalled, estimate_tokens(recalled), sorted(node_ids))
     return session_prompts.keep(connection, name, request, prepared, block).text
 
@@ -187,14 +187,14 @@ def _kept(connection: Connection, name: AgentName, request: ContextRequest, prep
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with reading() as connection:
-            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP, request.session_id, request.user_id)
+            broad = injections.most_important(connection, name, request, ["preference", "knowledge"], FILLED_UP)
         if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
     if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:  # a session began with what matters most
         with reading() as connection:
-            retrieved = retrieved + injections.most_important(connection, name, list(KINDS), FILLED_UP, request.session_id, request.user_id)
+            retrieved = retrieved + injections.most_important(connection, name, request, list(KINDS), FILLED_UP)
     return _once(retrieved)
 
 
@@ -209,7 +209,7 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
         now=now,
         touch=False,
         min_probability=get_settings().min_probability,
-        filters=Filters(kinds=list(KINDS), include_superseded=True),
+        filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, include_superseded=True),
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
@@ -240,6 +240,10 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
         superseded_at=node.superseded_at,
         renewed_at=renewed_at,
         session_id=node.session_id,
+        subject=node.subject,
+        user_id=node.user_id,
+        visibility=node.visibility,
+        trust=node.trust,
     )
 
 
@@ -269,6 +273,7 @@ def _memories(rendered: Rendered) -> list[InjectedMemory]:
             turn_ids=list(choice.node_ids),
             superseded_at=choice.candidate.superseded_at,
             why=choice.why,
+            seen=choice.seen,
         )
         for choice in rendered.shown
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from engine.text.wordings import Told
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
@@ -68,15 +69,16 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
 def within(ranked: list[RetrievedNode], budget: int, language: Language) -> RecalledContext:
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
 
-    What was told several times in the same words is one line, at the place of the best of them and with the day of the latest.
+    What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
+    of the latest of the most trusted.
     """
     lines, memories = [PREFACE[language]], []
     left = budget - estimate_tokens(lines[0])
-    repeated: dict[str, list[RetrievedNode]] = {}
+    repeated: dict[Told, list[RetrievedNode]] = {}
     for node in ranked:
-        repeated.setdefault(node.description, []).append(node)
+        repeated.setdefault(Told.of(node.description, node), []).append(node)
     for nodes in repeated.values():
-        node = max(nodes, key=lambda node: node.created_at)
+        node = max(nodes, key=lambda node: (node.trust, node.created_at))
         line = f"- {node.created_at:%Y-%m-%d}: {quoted(node.description)}"
         tokens = estimate_tokens(line)
         if tokens <= left:

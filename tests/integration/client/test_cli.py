@@ -102,6 +102,8 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     nodes = until(appraised)  # what nobody said the importance of has one a moment after it is retrievable
     assert [node["node_id"] for node in nodes] == [*thought["event_ids"], *reversed(more), *seen]
     assert [node["depth"] for node in nodes] == [1, 0, 0, 0]
+    assert ask("nodes", "klaus", "--origin", "tool", "--origin", "document")["rows"] == []
+    assert len(ask("nodes", "klaus", "--origin", "user", "--min-trust", 0.8)["rows"]) == 4
     page = ask("nodes", "klaus", "--limit", 3)
     assert [node["node_id"] for node in ask("nodes", "klaus", "--before", page["next"])["rows"]] == seen
     strengths = until(lambda: [row for row in ask("keywords", "klaus")["rows"] if row["keyword"] == "book"])

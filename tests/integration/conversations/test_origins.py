@@ -12,7 +12,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import PatternsQuery
 from jiyi.protocol.conversation_commands import ExportMemories, ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import CombinedExtraction, ContextRequest, ExtractedMemory, Message, ProfileSignals
-from jiyi.protocol.memory import ExportQuery
+from jiyi.protocol.memory import ExportQuery, NodesQuery
 from jiyi.protocol.origins import TRUST
 from jiyi.protocol.recall import AddMemory, ListMemories, RecallRequest, UpdateMemory
 from jiyi.protocol.reflection import WhyQuery
@@ -137,11 +137,27 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         assert {row.description for row in listed} == wanted
         request = RecallRequest(agent_id="helper", query="tea", user_id=user, touch=False, **filters)
         assert {memory.description for memory in context.build(Actor(group), request).memories} == wanted
+        listed = do("memory.nodes", group, NodesQuery(agent_id="helper", user_id=user, **filters)).rows
+        assert {row["description"] for row in listed} == wanted
     empty = asked(origins=["operator"], min_trust=0.5).groups[0]
     assert empty.debug.left_out == {"origins.user": 1, "origins.tool": 1, "origins.document": 1, "min_trust": 2}
     assert "2 trusted less than min_trust" in empty.message
     with pytest.raises(ValueError, match="min_trust"):
         Filters(min_trust=1.1)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"), [({}, 3), ({"min_trust": 0.5}, 2), ({"origins": ["import"]}, 1), ({"origins": ["operator"]}, 0)]
+)
+def test_prompts_filter_by_it_what_a_session_begins_with_too(group: str, filters: dict[str, Any], expected: int) -> None:
+    for origin in ("user", "import", "document"):
+        told = {"kind": "preference", "uri": f"agent://helper/preference/{origin}", "poignancy": 9}
+        remember(group, f"prefers green tea, says the {origin}", origin=origin, **told)
+    asked = {"agent_id": "helper", "query": "Which tea do I prefer?", "note": False, **filters}
+    assert build(Actor(group), ContextRequest(**asked)).context.count("green tea") == expected
+    opening = build(Actor(group), ContextRequest(**asked, split=True, session_id="one", turn=1))
+    assert opening.context.count("green tea") == expected
+    assert opening.stable.count("green tea") == min(expected, 2), "standing are what is trusted"
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)

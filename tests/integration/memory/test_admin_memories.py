@@ -462,6 +462,8 @@ def test_bad_parameters_are_named(signed_in: FlaskClient, group: str) -> None:
         ("/playground?a.mode=odd", asked),
         ("/playground?a.recency_w=-101", asked),
         ("/playground?now=soon", asked),
+        ("/playground?origin=odd", asked),
+        ("/playground?min_trust=1.1", asked),
         (f"/agents/{group}/x?from=1", ""),
         (f"/agents/{group}/x/keywords?offset=x", ""),
     ):
@@ -558,6 +560,10 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
         assert row["moved"] == places[row["node_id"]] - row["rank"]
     html = page(viewer, "/playground", **query)
     assert html.count('<svg class="bar"') == 8
+    for left_out in ({"origin": ["tool", "document"]}, {"min_trust": "0.9"}):
+        assert not data(viewer, "/playground.json", **query, **left_out)["found"]["a"]["rows"]
+        html = page(viewer, "/playground", **query, **left_out)
+        assert "from user (origins)" in html or "4 trusted less than min_trust" in html
     assert "▲" in html
     one = found["a"]["rows"][0]
     fragment = page(viewer, f"/playground/one/{service}/{one['node_id']}", agent=AGENT, focal="bees")

@@ -48,14 +48,39 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     assert listed.json["nodes"] == []
 
 
-def test_what_was_told_several_times_in_the_same_words_is_one_line_of_a_prompt(client: Client) -> None:
-    for text in ("Maria is allergic to nuts.", "Maria is allergic to nuts.", "Maria likes tea.", "Maria is allergic to nuts."):
+def test_what_was_told_several_times_in_the_same_words_or_nearly_is_one_line_of_a_prompt(client: Client) -> None:
+    for text in (
+        "Maria is allergic to nuts.",
+        "Maria is allergic to nuts.",
+        "Maria likes tea.",
+        "Please remember: Maria is allergic to nuts!",
+    ):
         client.observe("companion", text, wait=True)
     told = client.context("companion", "What is Maria allergic to?", max_tokens=300)
     assert told.text.count("allergic to") == 1
-    assert {memory.description: memory.seen for memory in told.memories} == {"Maria is allergic to nuts.": 3, "Maria likes tea.": 1}
+    counts = {memory.description: memory.seen for memory in told.memories}
+    assert counts == {"Please remember: Maria is allergic to nuts!": 3, "Maria likes tea.": 1}
     assert len(client.retrieve("companion", "What is Maria allergic to?").retrieved_nodes) == 4
-    for session in ("one", "two", "three"):
-        client.add_turn("chat", "user", "我对花生过敏。", session, wait=True)
+    for session, text in (("one", "我对花生过敏。"), ("two", "我对花生过敏。"), ("three", "顺便说一下，我对花生过敏")):
+        client.add_turn("chat", "user", text, session, wait=True)
     injected = client.conversations.context("chat", "我对什么过敏？")
     assert injected.context.count("花生") == 1
+    assert [memory.seen for memory in injected.memories] == [3]
+
+
+def test_what_differs_in_a_number_a_name_a_day_or_not_and_what_another_says_stays_beside_it(client: Client) -> None:
+    kept = {
+        "谁欠我多少钱？": ["小王欠我五百块", "小李欠我五百块", "小王欠我八百块", "小王没欠我五百块"],
+        "When is the rent due?": ["The rent is due on Monday.", "The rent is due on Friday.", "The rent is not due on Monday."],
+    }
+    for place, (question, near) in enumerate(kept.items()):
+        for text in near:
+            client.observe(f"ledger {place}", text, wait=True)
+        told = client.context(f"ledger {place}", question)
+        seen = {memory.description: memory.seen for memory in told.memories}
+        assert seen == dict.fromkeys(seen, 1)
+        assert len(near) - 1 <= len(seen)  # the least likely to answer may be left out
+    for user in ("lin", "mei"):
+        client.observe("shared", "I am allergic to nuts.", user_id=user, visibility="agent", wait=True)
+    told = client.context("shared", "Who is allergic to nuts?")
+    assert [memory.seen for memory in told.memories] == [1, 1]

@@ -138,3 +138,14 @@ def test_what_is_remembered_is_data(form: str, text: str) -> None:
     assert made.count("fact one") == 1
     if form == "json":
         assert json.loads(made)["preference"][0]["text"] == text
+
+
+def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:
+    said = [("I like black tea.", 0, 0.8), ("I really like black tea.", 1, 0.8), ("Oh, I like black tea!", 2, 0.3)]
+    folded = [memory(text, created_at=DAY + timedelta(days=days), trust=trust) for text, days, trust in said]
+    others = [memory("I like black tea.", user_id="mei"), memory("I don't like black tea."), memory("I like green tea.")]
+    shown = {choice.text: choice for choice in choose([*folded, *others], 500, Price(5)) if choice.candidate.user_id is None}
+    assert shown.keys() == {"I really like black tea.", "I don't like black tea.", "I like green tea."}
+    one = shown["I really like black tea."]
+    assert (one.seen, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})
+    assert one.why.startswith("place 1, in the words of place 2")

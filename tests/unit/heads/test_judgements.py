@@ -11,7 +11,7 @@ import pytest
 from engine.conversations.extract import extract
 from engine.conversations.statements import statements
 from engine.heads import local
-from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, may_retire, retires, sure
+from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, chances, may_retire, retires, sure
 from engine.heads.local import Remembered
 from engine.providers.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
@@ -102,6 +102,16 @@ def test_allergies_diagnoses_names_and_births_hold_until_something_is_said_of_th
         ("My name is Anna", "I changed my name, call me Ann"),
     ):
         assert may_retire(before, said)
+
+
+@pytest.mark.parametrize("filler", [" The bus was late again and the soup was cold.", "公交又晚点了，汤也凉了。"])
+def test_turns_of_many_sentences_are_no_statements(heads: Heads, filler: str) -> None:
+    """The head has learned from single statements; of anything longer it is sure without a reason."""
+    older, newer = "I drive a Golf.", "I sold the Golf, I cycle now."
+    assert may_retire(older, newer)
+    assert not may_retire(older + 4 * filler, newer)
+    assert not may_retire(older, newer + 4 * filler)
+    assert chances(heads, [(older, newer + 4 * filler)]) == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from engine.retrieval.ordering import (
     APART,
     ENOUGH,
     LEAST_ALIKE,
+    LEAST_PROBABILITY,
     LEAST_RELEVANT,
     LEAST_SHARE,
     MAY_SAY_SO,
@@ -25,6 +26,7 @@ from engine.retrieval.ordering import (
     behind_evidence,
     in_order,
     newer_first,
+    order,
     renewed,
     said_so,
     says_change,
@@ -252,3 +254,13 @@ def test_of_several_the_newest() -> None:
 )
 def test_without_a_model_it_takes_one_attribute_and_a_word_of_change(older: str, newer: str, *, is_so: bool) -> None:
     assert said_so([(older, newer)]) == [is_so]
+
+
+@pytest.mark.parametrize(("probability", "expected"), [(None, [1, 0]), (LEAST_PROBABILITY, [1, 0]), (LEAST_PROBABILITY / 2, [0, 1])])
+def test_what_does_not_answer_at_all_is_not_lifted(probability: float | None, expected: list[int]) -> None:
+    memories = [shown(1, "I live in Rome."), shown(2, "I moved to Oslo.", day=9)]
+    likely = None if probability is None else np.array([0.5, probability])
+    alike, relevance = np.full((2, 2), 0.9), np.ones(2)
+    positions, marked = order("Where do I live?", memories, lambda: alike, lambda: relevance, lambda: None, likely)
+    assert positions.tolist() == expected
+    assert marked == ({0: 1} if expected == [1, 0] else {})
