@@ -159,7 +159,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
         events = body.as_events(asker.group_id)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    return _accepted(events, query.wait)
+    return accepted(events, query.wait)
 
 
 expose(
@@ -214,10 +214,10 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
         raise Refused(404, f"There is no agent {body.agent_id!r}.")
-    return _accepted([body.as_event(asker.group_id, session_id)])
+    return accepted([body.as_event(asker.group_id, session_id)])
 
 
-def _accepted(events: Sequence[Event], wait: float = 0) -> Reply:
+def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
     kept = keep(events)
     ids = [event.event_id for event in events]

@@ -482,6 +482,7 @@ def test_everyday_text_reads_as_it_was_written(text: str) -> None:
 #: Modules that join texts to lines for something else than a prompt, and for what.
 NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
+    **dict.fromkeys(("jiyi.imports", "jiyi.protocol.parts"), "texts of other services and what ids follow from: they become events"),
     **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
     **dict.fromkeys(
         (
