@@ -45,6 +45,7 @@ ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
 DeriveKeywords = Literal["text", "llm"]
 PendingClaims = Literal["refuse", "flag"]
+LogFormat = Literal["text", "json"]
 AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
 #: The optional subjects; ``engine.subjects`` says what belongs to each.
@@ -362,6 +363,10 @@ class Settings(BaseSettings):
         ge=10,
         le=100_000_000,
         description="Memories of one agent beyond which it is served from the database's own indexes instead of a worker's memory. An agent that has become large stays so.",
+    )
+    log_format: LogFormat = Field(
+        "text",
+        description="What the processes log: `text`, lines for people, or `json`, one object a line, with the ids of its trace if there is one.",
     )
     work_lease_seconds: float = Field(
         15.0,

@@ -8,7 +8,7 @@ from flask import Flask
 from werkzeug.routing import BaseConverter
 
 from engine import operations
-from web import admin, api, errors, preferences, probes, security, show, stream
+from web import admin, api, errors, mem0, preferences, probes, requests, security, show, stream
 from web.accounts import api_keys, signin
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -39,10 +39,11 @@ def create_app() -> Flask:
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.url_map.converters["name"] = NameConverter
+    requests.register(app)
     security.guard(app)
     preferences.register(app)
     errors.register(app)
     show.register(app)
-    for part in (probes, signin, api_keys, api, stream, admin):
+    for part in (probes, signin, api_keys, api, mem0, stream, admin):
         part.register(app)
     return app

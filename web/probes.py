@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from flask import Blueprint, Flask, Response, request
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
@@ -93,7 +93,9 @@ def metrics() -> Response:
         need("operator")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_collector)
-    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    ProcessCollector(registry=registry)  # of this web process
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return Response(encode(registry), content_type=content_type)
 
 
 def register(app: Flask) -> None:

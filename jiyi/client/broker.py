@@ -7,6 +7,7 @@ a client, in the order in which it is given: a message leaves in a fraction of a
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -104,7 +105,7 @@ class AsyncBrokerTransport(_Broker):
 
     async def _send(self, send: Callable[[], T]) -> T:
         """Have the thread send it; what is cancelled before its turn is not sent."""
-        return await asyncio.get_running_loop().run_in_executor(self._sender, send)
+        return await asyncio.get_running_loop().run_in_executor(self._sender, contextvars.copy_context().run, send)
 
     async def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""

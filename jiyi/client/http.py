@@ -15,6 +15,7 @@ from math import inf
 import httpx2
 from pydantic_core import from_json, to_json
 
+from jiyi import tracing
 from jiyi.client.steps import PATIENCE_SECONDS
 from jiyi.errors import (
     BY_CODE,
@@ -82,7 +83,14 @@ class Requests:
             headers["Authorization"] = f"Bearer {key}"
         if group is not None:
             headers[GROUP_HEADER] = group
-        self.headers = httpx2.Headers(headers, encoding="utf-8")
+        self._headers = httpx2.Headers(headers, encoding="utf-8")
+
+    @property
+    def headers(self) -> httpx2.Headers:
+        """Of a request that is sent now."""
+        headers = self._headers.copy()
+        headers.update(tracing.headers())
+        return headers
 
     def events(self, body: bytes) -> Sent:
         """A message of events, which say what they are."""
@@ -104,7 +112,7 @@ class Requests:
 
     def stream(self, after: str | None) -> tuple[str, httpx2.Headers, httpx2.Timeout]:
         """Address, headers and time-outs of the live stream."""
-        headers = self.headers.copy()
+        headers = self.headers
         if after is not None:
             headers["Last-Event-ID"] = after
         return f"{self.url}{API}/stream", headers, httpx2.Timeout(self._settings.publish_timeout + NETWORK_SECONDS, read=STREAM_SECONDS)

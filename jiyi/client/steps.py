@@ -18,6 +18,7 @@ from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from jiyi import tracing
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
 from jiyi.protocol.base import JsonMapping
@@ -157,9 +158,11 @@ def _tries_of(step: Step, transport: Transport | AsyncTransport) -> Steps[Any]:
 def _take(step: Step, transport: Transport) -> Any:
     match step:
         case Call():
-            return transport.call(step.name, step.queue, step.request, step.timeout)
+            with tracing.span(step.name, "client"):
+                return transport.call(step.name, step.queue, step.request, step.timeout)
         case Message():
-            return transport.publish(step.body, step.routing_key)
+            with tracing.span(f"send {step.routing_key}", "producer"):
+                return transport.publish(step.body, step.routing_key)
         case Pause():
             return time.sleep(step.seconds)
 
@@ -167,9 +170,11 @@ def _take(step: Step, transport: Transport) -> Any:
 async def _take_async(step: Step, transport: AsyncTransport) -> Any:
     match step:
         case Call():
-            return await transport.call(step.name, step.queue, step.request, step.timeout)
+            with tracing.span(step.name, "client"):
+                return await transport.call(step.name, step.queue, step.request, step.timeout)
         case Message():
-            return await transport.publish(step.body, step.routing_key)
+            with tracing.span(f"send {step.routing_key}", "producer"):
+                return await transport.publish(step.body, step.routing_key)
         case Pause():
             return await asyncio.sleep(step.seconds)
 

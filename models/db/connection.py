@@ -25,8 +25,10 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from jiyi import tracing
 from jiyi.once import once
 from jiyi.settings import get_settings
+from models.db import spans
 from models.db.scope import ROLE, Scope, confine, current, is_secured
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
@@ -104,6 +106,8 @@ def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
         connect_args={"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES, **session},
         **options,
     )
+    if tracing.is_loaded():
+        spans.watch(connections)
     event.listen(connections, "connect", _prepare)
     event.listen(connections, "checkin", _note_use)
     event.listen(connections, "checkout", _check_alive)

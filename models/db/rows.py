@@ -28,6 +28,7 @@ from jiyi.protocol.base import Rows
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
+from models.db.spans import telling
 
 R = TypeVar("R", bound=BaseModel)
 #: Characters of what is searched for, and words of it that count.
@@ -178,7 +179,7 @@ def _check(copy: Copy) -> None:
 def _copy(connection: psycopg.Connection, copy: Copy) -> None:
     with connection.cursor() as cursor:
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)  # of those for bytea the one that is written in C
-        with cursor.copy(_statement(copy.table, copy.columns)) as into:
+        with telling(f"COPY {copy.table.__tablename__}"), cursor.copy(_statement(copy.table, copy.columns)) as into:
             into.set_types(_types(copy.table, copy.columns))
             for row in copy.rows:
                 into.write_row(row)

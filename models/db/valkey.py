@@ -12,6 +12,7 @@ from limits.storage import RedisStorage
 
 from jiyi.once import once
 from jiyi.settings import get_settings
+from models.db.spans import Valkey
 from models.db.valkey_keys import PREFIX
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
@@ -20,7 +21,7 @@ SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that
 @once
 def valkey() -> redis.Redis:
     """This process's client; thread-safe. Answers are bytes."""
-    return redis.Redis.from_url(get_settings().need("redis_url"), socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
+    return Valkey.from_url(get_settings().need("redis_url"), socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
 
 
 def count_within(key: str, seconds: int) -> int:

@@ -109,6 +109,7 @@ def intake_alive(intake: str) -> str:
 RETRIEVALS = "jiyi:retrievals"
 TOUCHED = "jiyi:touched:"
 METERS_TOTAL = "jiyi:meters:total"
+METERS_EXAMPLES = "jiyi:meters:examples"
 BEAT = "jiyi:canary:beat"
 WORKERS = "jiyi:workers"
 PROBE = "jiyi:probe"

@@ -21,6 +21,7 @@ from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
 from models.db.connection import driver
 from models.db.rows import columns, fetch, fetch_one
+from models.db.spans import telling
 from models.memory import tables
 from models.memory.tables import Agent
 from models.operations.embedding_models import ActiveModel
@@ -149,7 +150,8 @@ class AgentRecord:
 
 def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRecord | None:
     """None for an agent that no event has named yet."""
-    row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
+    with telling("SELECT … FROM agents"):
+        row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
     settings, node_count, large, key, generation, changed_xid, oldest_running, *embedding = row
@@ -279,9 +281,9 @@ def agent_rows(connection: Connection, group_id: str, after: str, limit: int) ->
     return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
 
 
-def agent_names(connection: Connection, group_id: str, limit: int = OFFERED) -> list[str]:
-    """Names of agents, to choose one."""
-    wanted = select(Agent.agent_id).where(Agent.group_id == group_id)
+def agent_names(connection: Connection, group_id: str, limit: int = OFFERED, containing: str = "") -> list[str]:
+    """Names of agents, to choose one; upper and lower case are the same in what they contain."""
+    wanted = select(Agent.agent_id).where(Agent.group_id == group_id, Agent.agent_id.icontains(containing, autoescape=True))
     return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
 
 

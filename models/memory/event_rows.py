@@ -89,6 +89,8 @@ class WorkRow(NamedTuple):
     kind: str
     subject_id: bytes
     group_id: str
+    #: What trace its event is of (``traceparent``).
+    trace: str | None = None
 
 
 def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:

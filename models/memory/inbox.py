@@ -14,6 +14,7 @@ import psycopg
 from sqlalchemy import Connection, text
 
 from engine.memory import Rest, Source, brings_all, derive, missing, resting_on, trust_of
+from jiyi import tracing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.connection import driver
@@ -101,7 +102,8 @@ class _Rows:
 
     def work(self) -> list[WorkRow]:
         """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by event."""
-        return [WorkRow(kind, *subject) for kind, subjects in self.owed.items() for subject in subjects]
+        traces = {(event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()}
+        return [WorkRow(kind, *subject, traces.get(subject)) for kind, subjects in self.owed.items() for subject in subjects]
 
     def copies(self) -> list[Copy]:
         """What is copied, in the order that foreign keys need."""

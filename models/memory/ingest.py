@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.operations import fields_in
+from jiyi import tracing
 from jiyi.once import once
 from jiyi.polling import FIRST_POLL, LAST_POLL
 from jiyi.protocol import event_bodies
@@ -231,6 +232,7 @@ class Kept:
 class _Waiting:
     part: Part
     ready: Prepared
+    trace: str | None
     done: Future[Kept] = field(default_factory=Future)
 
 
@@ -253,7 +255,7 @@ class GroupCommit:
         foreign = {event.group_id for event in events} - set(tenancy.current().groups)
         if foreign:
             raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
-        item = _Waiting(Part(events), inbox.prepare_all(events))
+        item = _Waiting(Part(events), inbox.prepare_all(events), tracing.current())
         self._waiting.put(item)
         return item.done.result(seconds)
 
@@ -273,7 +275,9 @@ class GroupCommit:
 
 def _store(together: Sequence[_Waiting]) -> None:
     ready = {key: memory for item in reversed(together) for key, memory in item.ready.items()}  # of equal keys the first is stored
-    fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
+    traces = {event.key: item.trace for item in together if item.trace is not None for event in item.part.events}
+    with tracing.batch("process events", traces, "stored"):
+        fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
     for item in together:
         if item.part.error is not None:
             item.done.set_exception(item.part.error)

@@ -13,6 +13,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TypedDict, cast
 
@@ -42,6 +43,9 @@ class Meters:
         self._lock = threading.Lock()
         self._sums: dict[str, float] = defaultdict(float)
         self._greatest: dict[str, float] = {}
+        #: Sums that are kept since the beginning only, and examples of what they count.
+        self._lasting: dict[str, float] = defaultdict(float)
+        self._examples: dict[str, str] = {}
         self._thread: threading.Thread | None = None
         self._answers = True
 
@@ -60,21 +64,32 @@ class Meters:
         if self._thread is None:
             self._begin()
 
+    def add_lasting(self, sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
+        with self._lock:
+            for name, number in sums.items():
+                self._lasting[name] += number
+            self._examples.update(examples)
+        if self._thread is None:
+            self._begin()
+
     def flush(self) -> None:
         """Carry what has gathered to Valkey. Raises what Valkey raises; nothing is lost then."""
         with self._lock:
-            sums, greatest = self._sums, self._greatest
-            self._sums, self._greatest = defaultdict(float), {}
-        if not sums and not greatest:
+            sums, greatest, lasting, examples = self._sums, self._greatest, self._lasting, self._examples
+            self._sums, self._greatest, self._lasting, self._examples = defaultdict(float), {}, defaultdict(float), {}
+        if not sums and not greatest and not lasting:
             return
         minute = int(time.time() // 60)
-        fields = [part for numbers in (sums, greatest) for item in numbers.items() for part in item]
+        fields = [part for numbers in (sums, lasting, greatest) for item in numbers.items() for part in item]
+        keys = (valkey_keys.meters(minute), valkey_keys.METERS_TOTAL)
         try:
-            script = _CARRY
-            valkey().eval(script, 2, valkey_keys.meters(minute), valkey_keys.METERS_TOTAL, KEPT_SECONDS, len(sums), *fields)
+            valkey().eval(_CARRY, len(keys), *keys, KEPT_SECONDS, len(sums), len(lasting), *fields)
         except Exception:
             self.add_all(sums, greatest)
+            self.add_lasting(lasting, examples)
             raise
+        if examples:
+            valkey().hset(valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item])
 
     def _begin(self) -> None:
         with self._lock:
@@ -113,6 +128,16 @@ def _at_exit() -> None:
 def add(*parts: str, number: float = 1) -> None:
     """Add to a number: ``add("events")``, ``add("work", "embed", "done", number=64)``."""
     _meters.add(*parts, number=number)
+
+
+def lasting(sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
+    """Add to numbers that nobody asks for by the minute; ``examples`` replace those of the same names."""
+    _meters.add_lasting(sums, examples)
+
+
+def examples() -> dict[str, str]:
+    """The last examples, by name."""
+    return {name.decode(): told.decode() for name, told in valkey().hgetall(valkey_keys.METERS_EXAMPLES).items()}  # type: ignore[union-attr]
 
 
 def flush() -> None:
@@ -309,12 +334,12 @@ _meters = Meters()
 _run = threading.local()
 # One step, so that the numbers of a delivery are there together. Maxima mean nothing since the beginning.
 _CARRY = """
-local sums = tonumber(ARGV[2])
-for i = 3, 2 + 2 * sums, 2 do
-    redis.call('HINCRBYFLOAT', KEYS[1], ARGV[i], ARGV[i + 1])
+local sums, lasting = 3 + 2 * tonumber(ARGV[2]), 3 + 2 * (tonumber(ARGV[2]) + tonumber(ARGV[3]))
+for i = 4, lasting, 2 do
+    if i <= sums then redis.call('HINCRBYFLOAT', KEYS[1], ARGV[i], ARGV[i + 1]) end
     redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1])
 end
-for i = 3 + 2 * sums, #ARGV, 2 do
+for i = lasting + 1, #ARGV, 2 do
     local was = tonumber(redis.call('HGET', KEYS[1], ARGV[i]))
     if not was or was < tonumber(ARGV[i + 1]) then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 end

@@ -5,21 +5,28 @@ Numbers are the whole service's: names of groups are their own affair, and there
 
 from __future__ import annotations
 
+import platform
 import time
+from collections.abc import Iterable, Iterator
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.samples import Exemplar
 from sqlalchemy import Connection
 
+from engine.operations import JOBS
 from engine.providers import breakers
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import meters, numbers, signs_of_life
-from models.queue import broker_queues, pending_work
+from models.operations import histograms, meters, numbers, signs_of_life
+from models.queue import broker_queues, pending_work, ticks
+from models.queue.wakeups import QUEUES
 from models.retrieval import index_cache
 
 #: The states of a circuit breaker, as numbers.
+MODEL_LABELS = histograms.MODEL.labels
 BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
 
 
@@ -57,6 +64,12 @@ def of_database(connection: Connection) -> list[Metric]:
             "Age of the oldest pending work.",
             {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
             "kind",
+        ),
+        gauge(
+            "jiyi_job_failed",
+            "Whether a scheduled job's last run failed.",
+            {job: float(tick.state == "failed") for job, tick in ticks.last(connection, list(JOBS)).items()},
+            "job",
         ),
         gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", numbers.open_letters(connection)),
     ]
@@ -96,6 +109,7 @@ def of_meters() -> list[Metric]:
     work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.WORK}
     names = sorted({name for name, _ in tasks})
     outcomes = ("done", "failed", "retried")
+    nothing_yet = {(kind, outcome): 0.0 for kind in QUEUES for outcome in ("done", "failed")}
     return [
         counter("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
         counter("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
@@ -103,7 +117,7 @@ def of_meters() -> list[Metric]:
         counter(
             "jiyi_tasks",
             "Runs of a task by their end.",
-            {(name, outcome): tasks[name, outcome] for name in names for outcome in outcomes if (name, outcome) in tasks},
+            {(name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes},  # a failure is seen as a growth
             "task",
             "outcome",
         ),
@@ -114,11 +128,46 @@ def of_meters() -> list[Metric]:
             {name: tasks.get((name, "wait"), 0) for name in names},
             "task",
         ),
-        counter("jiyi_work", "Subjects of work by what became of them.", work, "kind", "outcome"),
+        counter("jiyi_work", "Subjects of work by what became of them.", nothing_yet | work, "kind", "outcome"),
         _retrievals(totals),
+        *_histograms(split),
+        counter("jiyi_model_tokens", "Tokens, as vendors count them.", _labelled(split, histograms.TOKENS), *MODEL_LABELS, "direction"),
+        counter("jiyi_model_errors", "Calls of models that failed.", _labelled(split, histograms.ERRORS), *MODEL_LABELS, "error"),
+        gauge("jiyi_build_info", "1; which version answers.", {(version("jiyi"), platform.python_version()): 1}, "version", "python"),
         counter("jiyi_access_updates", "Access times written.", access.updates),
         counter("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
     ]
+
+
+def _labelled(split: Iterable[tuple[list[str], float]], own: str) -> dict[tuple[str, ...], float]:
+    return {tuple(parts[1:]): number for parts, number in split if parts[0] == own}
+
+
+def _histograms(split: Iterable[tuple[list[str], float]]) -> Iterator[Metric]:
+    """What :mod:`models.operations.histograms` counts, with a trace as an example where there is one."""
+    counts: dict[str, dict[tuple[str, ...], dict[str, float]]] = {kind.key: {} for kind in histograms.ALL}
+    for parts, number in split:
+        if parts[0] == histograms.HISTOGRAM and parts[1] in counts:
+            counts[parts[1]].setdefault(tuple(parts[3:]), {})[parts[2]] = number
+    told = meters.examples()
+    for kind in histograms.ALL:
+        metric = HistogramMetricFamily(kind.name, kind.told, labels=kind.labels)
+        for labels, classes in counts[kind.key].items():
+            if len(labels) != len(kind.labels):
+                continue  # of another version
+            buckets: list[Any] = []
+            below = 0.0
+            for place, bound in enumerate((*kind.bounds, "+Inf")):
+                below += classes.get(str(place), 0.0)
+                example = told.get(histograms.name_of(histograms.HISTOGRAM, kind.key, str(place), *labels))
+                buckets.append((str(bound), below, *([] if example is None else [_exemplar(example)])))
+            metric.add_metric(labels, buckets, classes.get(histograms.SUM, 0.0))
+        yield metric
+
+
+def _exemplar(told: str) -> Exemplar:
+    trace, span, seconds, at = told.split()
+    return Exemplar({"trace_id": trace, "span_id": span}, float(seconds), float(at))
 
 
 def _retrievals(totals: dict[str, float]) -> Metric:

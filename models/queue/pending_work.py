@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, func, select, text, tuple_
 from uuid6 import uuid7
 
+from jiyi import tracing
 from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
 from models.db.rows import columns, fetch
@@ -38,12 +39,15 @@ class Claim:
     group_id: str
     #: When the lease runs out: what :func:`extend` knows the claim by.
     due_at: datetime
+    #: What traces they are owed in.
+    traces: dict[UUID, str] = field(default_factory=dict)
 
 
 def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
     """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is."""
     # In one order: two that owe the same subjects wait for each other's rows.
-    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id} for subject_id, group_id in sorted(subjects)]
+    trace = tracing.current()
+    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id, "trace": trace} for subject_id, group_id in sorted(subjects)]
     if rows:
         connection.execute(_OWE, rows)
 
@@ -66,12 +70,11 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     ).all()
     if rows:
         _last_served[kind] = rows[-1].group_id
-    together: dict[str, list[UUID]] = defaultdict(list)
+    together: dict[str, list[Row[Any]]] = defaultdict(list)
     for row in rows:
         if row.attempts == 1:
-            together[row.group_id].append(row.subject_id)
-    alone = [Claim([row.subject_id], row.attempts, row.group_id, row.due_at) for row in rows if row.attempts > 1]
-    return [*(Claim(subject_ids, 1, group_id, rows[0].due_at) for group_id, subject_ids in together.items()), *alone]
+            together[row.group_id].append(row)
+    return [*map(_claim_of, together.values()), *(_claim_of([row]) for row in rows if row.attempts > 1)]
 
 
 def leaves_more(claims: Sequence[Claim], limit: int) -> bool:
@@ -173,6 +176,11 @@ def due_counts(connection: Connection) -> dict[str, int]:
     return {row.kind: row.due for row in connection.execute(_DUE)}
 
 
+def _claim_of(rows: Sequence[Row[Any]]) -> Claim:
+    first, traces = rows[0], {row.subject_id: row.trace for row in rows if row.trace is not None}
+    return Claim([row.subject_id for row in rows], first.attempts, first.group_id, first.due_at, traces)
+
+
 def _by_group(rows: Iterable[Row[Any]]) -> dict[str, int]:
     return dict(Counter(row.group_id for row in rows))
 
@@ -198,7 +206,7 @@ def pending_rows(
 _LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
 _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
 _OWE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id) ON CONFLICT DO NOTHING
+    INSERT INTO pending_work (kind, subject_id, group_id, trace) VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
 """)
 # Groups take turns. "walk" steps through the groups that owe the kind, beginning after the group :after and going round to it: one
 # probe of the index (kind, group_id, due_at) a group, however many rows a group has. "turns" are those of them with something due,
@@ -245,7 +253,7 @@ _CLAIM = text("""
     ), claimed AS (
         UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() + make_interval(secs => :lease)
         WHERE p.ctid = ANY (ARRAY(SELECT ctid FROM taken))
-        RETURNING p.subject_id, p.attempts, p.group_id, p.due_at
+        RETURNING p.subject_id, p.attempts, p.group_id, p.due_at, p.trace
     )
     SELECT claimed.* FROM claimed JOIN shares USING (group_id) ORDER BY shares.place
 """)

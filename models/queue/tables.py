@@ -27,6 +27,8 @@ class PendingWork(Base):
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     last_error: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: What trace it was owed in: W3C's ``traceparent``.
+    trace: Mapped[str | None] = mapped_column(Text)
 
 
 class DeadLetter(Base):

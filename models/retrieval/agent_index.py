@@ -32,6 +32,7 @@ from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.db.connection import driver
 from models.db.rows import names
+from models.db.spans import telling
 from models.memory.agents import AgentRecord, Identity
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
@@ -460,7 +461,7 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
     known = index.described
     new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
     if new:
-        with driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
+        with telling("SELECT … FROM memory_nodes"), driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
             for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
                 known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of)
     fields, shown = {}, {}

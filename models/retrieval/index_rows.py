@@ -26,6 +26,7 @@ from jiyi.protocol.conversations import Kind
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
+from models.db.spans import telling
 
 TYPES = ("event", "thought", "chat")
 #: A memory that was not taken from a conversation has no kind.
@@ -216,7 +217,8 @@ def _read(connection: Connection, query: sql.Composed, whose: Whose, **parameter
 
 
 def _ask(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> psycopg.Cursor[Any]:
-    return driver(connection).cursor(binary=True).execute(query, {**whose._asdict(), **parameters})
+    with telling("SELECT … FROM memory_nodes"):
+        return driver(connection).cursor(binary=True).execute(query, {**whose._asdict(), **parameters})
 
 
 def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:

@@ -23,6 +23,7 @@ from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver
+from models.db.spans import telling
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 from models.retrieval.index_rows import TOLD, Past
@@ -61,7 +62,7 @@ def candidates(
 ) -> AgentIndex:
     """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
     raw = driver(connection)
-    with raw.transaction():  # settings of the search hold as long
+    with telling("SELECT … FROM memory_nodes"), raw.transaction():  # settings of the search hold as long
         return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k, past), key, sought, top_k, past)
 
 

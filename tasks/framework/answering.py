@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
 from engine.operations import deadline
+from jiyi import tracing
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
 from jiyi.protocol.base import JsonMapping, user_of
@@ -89,32 +90,33 @@ def answers(
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
         @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
         def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
-            began = time.monotonic()
+            with tracing.span(name, "consumer", within=tracing.received(self.request)):
+                began = time.monotonic()
 
-            who: list[Actor] = []
+                who: list[Actor] = []
 
-            def parse() -> M:
-                asked = request_model.model_validate(request)
-                group_id = asked.group_id  # type: ignore[attr-defined]  # every question has one
-                who.append(caller(self.request, name, group_id, scope, changes=False))
-                return asked
+                def parse() -> M:
+                    asked = request_model.model_validate(request)
+                    group_id = asked.group_id  # type: ignore[attr-defined]  # every question has one
+                    who.append(caller(self.request, name, group_id, scope, changes=False))
+                    return asked
 
-            def scoped(asked: Any) -> Any:
-                with in_turn(self.request, asked.group_id):
-                    return _scoped(function, asked)
+                def scoped(asked: Any) -> Any:
+                    with in_turn(self.request, asked.group_id):
+                        return _scoped(function, asked)
 
-            asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
-            answered = value if isinstance(value, Answered) else None
-            with valkey().pipeline(transaction=False) as pipe:
+                asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
+                answered = value if isinstance(value, Answered) else None
+                with valkey().pipeline(transaction=False) as pipe:
+                    if answered is not None:
+                        answered.tell(pipe)
+                    told = len(pipe)
+                    if tell is not None and asked is not None:
+                        tell(pipe, who[0], asked, value if answered is None else answered.value, time.monotonic() - began)
+                    push(pipe, request_id, reply)
+                    answers_of_valkey = pipe.execute()
                 if answered is not None:
-                    answered.tell(pipe)
-                told = len(pipe)
-                if tell is not None and asked is not None:
-                    tell(pipe, who[0], asked, value if answered is None else answered.value, time.monotonic() - began)
-                push(pipe, request_id, reply)
-                answers_of_valkey = pipe.execute()
-            if answered is not None:
-                answered.then(answers_of_valkey[:told])
+                    answered.then(answers_of_valkey[:told])
 
         return function
 
@@ -165,22 +167,27 @@ def reply_to(
     try:
         asked = parse()
     except ValidationError as error:
-        return None, None, reply_of_error(InvalidRequest(problems_of(error, model)))
+        return _refusal(InvalidRequest(problems_of(error, model)))
     except NotAllowed as error:
-        return None, None, reply_of_error(error)
+        return _refusal(error)
     try:
         value = answer(asked)
         return asked, value, reply_of(value.value if isinstance(value, Answered) else value)
     except JiyiError as error:
-        return None, None, reply_of_error(error)
+        return _refusal(error)
     except Exception as error:  # the caller gets a sentence and an id, the log gets the trace
         if (told := outage(error) or refused_value(error)) is not None:
             log.warning("%s: %s", name, error)
-            return None, None, reply_of_error(told)
+            return _refusal(told)
         log.exception("%s failed, request %s", name, request_id)
         meters.failing()
         failure = ServiceError(f"the service failed; its log has the details under request {request_id}")
-        return None, None, reply_of_error(failure)
+        return _refusal(failure)
+
+
+def _refusal(error: JiyiError) -> tuple[None, None, bytes]:
+    tracing.failed(error.code)
+    return None, None, reply_of_error(error)
 
 
 def _scoped(function: Callable[[M], Any], asked: M) -> Any:
@@ -266,8 +273,9 @@ class Turns:
             turn = threading.Event()
             group.waiting.append(turn)
             self._waiting[group_id] = group
-        if turn.wait(max(0.0, until - now)):
-            return
+        with tracing.part("wait for a turn"):
+            if turn.wait(max(0.0, until - now)):
+                return
         with self._lock:
             if turn.is_set():  # just now: it is given back
                 self._give_back(group)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine import subjects
 from engine.subjects import Subject
+from jiyi import tracing
 from jiyi.protocol.actions import ALIASES_OF
 from jiyi.protocol.base import JsonMapping, Name, user_of
 from jiyi.protocol.wire.signatures import KeyScope
@@ -70,10 +71,11 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
             with in_turn(self.request, asked[0].group_id):
                 return in_scope(*asked)
 
-        _, _, reply = reply_to(task, request_id, parse, answer_in_turn, model)
-        with valkey().pipeline(transaction=False) as pipe:
-            push(pipe, request_id, reply)
-            pipe.execute()
+        with tracing.span(task, "consumer", within=tracing.received(self.request)):
+            _, _, reply = reply_to(task, request_id, parse, answer_in_turn, model)
+            with valkey().pipeline(transaction=False) as pipe:
+                push(pipe, request_id, reply)
+                pipe.execute()
 
 
 class _Anything(BaseModel):

@@ -14,7 +14,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
@@ -26,6 +26,7 @@ from sqlalchemy import Connection
 
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import A, Question
+from jiyi import tracing
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -84,6 +85,8 @@ class Batch:
     later: dict[UUID, datetime] = field(default_factory=dict)
     #: Whose the subjects are; a handler's threads have no scope of their own.
     scope: Scope = field(default_factory=current)
+    #: What traces they are owed in.
+    traces: dict[UUID, str] = field(default_factory=dict)
     #: What ``prepare`` made for it (:func:`work_task`).
     prepared: Any = None
     #: By ``time.monotonic``: from then on the claim is no longer renewed.
@@ -201,10 +204,14 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     if pending_work.leaves_more(claims, kind.batch):
         wake(kind.name)  # another worker may be free
     until = time.monotonic() + kind.time_limit
-    batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
+    batches = [
+        Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), traces=claim.traces, until=until, dues=[claim.due_at])
+        for claim in claims
+    ]
     work = list(zip(claims, batches, strict=True))
     first = [claim for claim in work if claim[0].attempts == 1]
-    with lease_renewer.holding(*batches):  # those that have to wait for others, too
+    traces = {(claim.group_id, subject_id): trace for claim in claims for subject_id, trace in claim.traces.items()}
+    with tracing.batch(f"work {kind.name}", traces) if claims else nullcontext(), lease_renewer.holding(*batches):  # those that wait, too
         return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
 
 
@@ -275,6 +282,7 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     with unit_of_work() as connection:
         groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
     meters.failing()
+    tracing.failed(type(error).__name__)
     stream.failed(batch.kind, groups, error, attempts)
     if attempts >= MAX_ATTEMPTS:
         _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))

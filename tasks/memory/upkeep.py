@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from engine.memory import Appraisal, appraise, missing
 from engine.providers.embedder_specs import texts_at_once
 from engine.providers.llms import LLM, RULES, ForGroup, llm
+from jiyi import tracing
 from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -24,7 +25,7 @@ from models.db.scope import within
 from models.memory import nodes
 from models.memory.nodes import PendingAppraisal, TextToEmbed
 from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
-from models.operations import embedding_models
+from models.operations import embedding_models, histograms
 from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
@@ -207,6 +208,8 @@ def embed(batch: Batch) -> None:
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
     stream.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
+    histograms.retrievable(item.node_id for item in wanted if item.node_id in set(owed))
+    tracing.mark("retrievable", [batch.traces[node_id] for node_id in owed if node_id in batch.traces])
 
 
 def _ask_for_all(batches: list[Batch]) -> None:
@@ -265,6 +268,6 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
             return error
 
     with ThreadPoolExecutor(ASK_THREADS, thread_name_prefix="ask") as pool:
-        results = dict(zip(waiting, pool.map(one, waiting.values()), strict=True))
+        results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
     answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
     return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]

@@ -21,6 +21,7 @@ from engine.retrieval.ordering import Shown
 from engine.retrieval.query import vector_of
 from engine.retrieval.ranking import Ranked
 from engine.retrieval.relevance import Relevance, measure, probabilities
+from jiyi import tracing
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
@@ -123,7 +124,7 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
     """The best candidates for each focal text, in their order. While vectors are missing only whether there are candidates."""
-    with _index(connection, question, agent) as index:
+    with tracing.part("search"), _index(connection, question, agent) as index:
         rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return Search(nothing=no_candidates(connection, question, index))

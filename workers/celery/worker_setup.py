@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,15 +17,17 @@ from celery import signals
 from celery.app.amqp import AMQP
 
 from engine import subjects
+from engine.providers import calls
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
-from models.operations import meters, signs_of_life
+from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
+from workers import logs, told_in_one_line, tracing
 from workers.supervision.processes import lower_priority
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
@@ -84,9 +87,32 @@ def quieten(sender: str = "", **_: Any) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def install_logging() -> None:
+def begin_tracing(sender: str, **_: Any) -> None:
+    """``sender``: the worker's name."""
+    with told_in_one_line(sender):
+        tracing.install(sender.partition("@")[0])
+
+
+def install_tracing() -> None:
     """In every Celery worker, before it makes ready for tasks."""
+    signals.celeryd_init.connect(begin_tracing, weak=False)
+
+
+def begin_log(name: str) -> None:
+    """The log of a worker, or of beat, by its name; lines for people have Celery's form."""
+    with told_in_one_line(name):
+        if logs.as_json():
+            signals.setup_logging.connect(lambda **_: logs.install(name), weak=False)  # in place of Celery's own
+        else:
+            logs.track_errors(name)
+
+
+def install_logging() -> None:
+    """In every Celery worker and beat, before it makes ready."""
     signals.celeryd_init.connect(quieten, weak=False)
+    signals.celeryd_init.connect(lambda sender, **_: begin_log(sender.partition("@")[0]), weak=False)
+    if "beat" in sys.argv[1:]:  # it has no such signal before its log
+        begin_log("beat")
 
 
 class Watch:
@@ -104,7 +130,11 @@ class Watch:
         if began is None or task.name == CANARY:  # it has numbers of its own
             return
         outcome = "failed" if meters.has_failed() else OUTCOMES.get(state or "", "done")
-        meters.task(task.name, outcome, time.monotonic() - began, wait)
+        seconds = time.monotonic() - began
+        meters.task(task.name, outcome, seconds, wait)
+        histograms.RUN.observe([seconds], task.name)
+        if wait is not None:
+            histograms.QUEUED.observe([wait], task.name)
 
 
 def waited(request: Any) -> float | None:
@@ -125,6 +155,7 @@ def stamp(headers: JsonObject | None = None, **_: Any) -> None:
 def install_meters() -> None:
     """In every process with the Celery app."""
     watch = Watch()
+    calls.on_call(histograms.called)
     # Kept by us: Celery's signals hold weak references.
     signals.task_prerun.connect(watch.begun, weak=False)
     signals.task_postrun.connect(watch.ended, weak=False)

@@ -9,16 +9,19 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
-from jiyi.protocol.events import Event
+from jiyi import tracing
+from jiyi.protocol.events import Event, EventKey
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
+from workers import logs
+from workers import tracing as tracing_setup
 from workers.app import app
 from workers.celery import gc_tuning
 from workers.intake.opening import Opened, Signatures, open_messages
@@ -40,6 +43,7 @@ IDLE_WAIT = 1.0
 STORING_WAIT = 0.01
 
 INGESTOR = Ingestor(redelivers=True)
+NO_TRACES: Mapping[EventKey, str] = {}
 
 
 @dataclass(slots=True)
@@ -107,7 +111,7 @@ class Intake:
 
     def _store(self, opened: Opened) -> bool:
         """In the other thread. False: not stored, because the intake is to stop."""
-        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.ready))
+        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.ready, opened.traces))
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
         """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""
@@ -140,13 +144,17 @@ def acknowledge(source: Source, batch: Batch) -> None:
     source.acknowledge(batch)
 
 
-def store(events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared | None = None) -> Stored:
+def store(
+    events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared | None = None, traces: Mapping[EventKey, str] = NO_TRACES
+) -> Stored:
     """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
-    return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
+    with tracing.batch("process events", traces, "stored"):
+        return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.install("intake")
+    tracing_setup.install("intake")
     gc_tuning.tune_malloc()
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
     gc_tuning.tune_gc(GC_THRESHOLD)

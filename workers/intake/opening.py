@@ -39,6 +39,8 @@ class Opened:
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
     ready: dict[EventKey, PreparedMemory] | None = field(default_factory=dict)
 
+    #: What trace each event is of, where that is told.
+    traces: dict[EventKey, str] = field(default_factory=dict)
     #: How many of the events ``ready`` has been asked for.
     prepared: int = 0
 
@@ -68,7 +70,10 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
         elif problem := _problem(message):
             opened.rejected.append(_refused(message, problem))
         else:
+            count = len(opened.events)
             _decode(message, signatures.group(message), opened)
+            for trace in message.trace:
+                opened.traces.update((event.key, trace) for event in opened.events[count:])
             opened.prepare(PREPARED_TOGETHER)
     opened.prepare()
     return opened

@@ -31,6 +31,7 @@ import redis
 from kombu import compression
 from kombu.transport.redis import Channel
 
+from jiyi import tracing
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue, member_of
 from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
@@ -80,6 +81,8 @@ class Taken:
     signature: Signature | None = None
     #: What kombu compressed the body by; empty if it did not.
     compression: str = ""
+    #: What trace it is of, as its headers say.
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,7 @@ def _opened(raw: bytes) -> Taken:
 
 
 def _taken(body: bytes, content_type: Any, headers: Any) -> Taken:
-    return Taken(body, str(content_type), signature_of(headers), compression_of(headers))
+    return Taken(body, str(content_type), signature_of(headers), compression_of(headers), tracing.received(headers))
 
 
 def compression_of(headers: Any) -> str:

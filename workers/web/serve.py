@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import signal
 import socket
@@ -24,6 +25,7 @@ from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
+from workers import logs, tracing
 from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
@@ -104,13 +106,15 @@ def main() -> int:
         settings = get_settings()
         need_secret_key(settings)
         settings.need("database_url"), settings.need("broker_url"), settings.need("redis_url")
+        logs.install("web", logging.WARNING)
+        tracing.install("web")
         require_login_on_public_bind(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
         sock = listen(settings)
     except SettingsError as error:
         print(f"web: {error}", file=sys.stderr)  # noqa: T201
         return 1
     host = f"[{settings.web_host}]" if ":" in settings.web_host else settings.web_host
-    print(f"web: admin at http://{host}:{settings.web_port}/", file=sys.stderr, flush=True)  # noqa: T201
+    logs.say(f"web: admin at http://{host}:{settings.web_port}/")
     serve(settings, sock)
     return 0
 

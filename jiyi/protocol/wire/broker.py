@@ -27,6 +27,7 @@ from kombu.transport.virtual import Channel as VirtualChannel
 from kombu.transport.virtual.exchange import TopicExchange
 from redis import RedisError, ResponseError
 
+from jiyi import tracing
 from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -45,9 +46,9 @@ AMQP_TIMEOUTS = {"read_timeout": 30.0, "write_timeout": 30.0}
 PUBLISHED_AT = "published_at"
 
 
-def stamp() -> dict[str, float]:
-    """Headers of a message that is sent now."""
-    return {PUBLISHED_AT: time.time()}
+def stamp() -> dict[str, Any]:
+    """Headers of a message that is sent now: the time, and what trace it is of."""
+    return {PUBLISHED_AT: time.time(), **tracing.headers()}
 
 
 def exchange(settings: Settings) -> Exchange:

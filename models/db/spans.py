@@ -1,0 +1,79 @@
+"""Spans of statements and of commands to Valkey, as parts of what is traced: what they do, never with which values."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import Any
+
+import redis
+from redis.client import Pipeline
+from sqlalchemy import Connection, Engine, event
+
+from jiyi import tracing
+
+#: Characters of a statement that are told. Statements are the service's own words; values are parameters.
+MAX_STATEMENT = 500
+
+
+def watch(connections: Engine) -> None:
+    """From now on the statements of these connections are told."""
+    event.listen(connections, "before_cursor_execute", _begin)
+    event.listen(connections, "after_cursor_execute", _end)
+    event.listen(connections, "handle_error", lambda context: _end_failed(context.execution_context, context.original_exception))
+
+
+def _begin(_connection: Connection, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+    if context is not None:
+        context.jiyi_span = told = telling(statement)
+        told.__enter__()
+
+
+def telling(statement: str) -> AbstractContextManager[Any]:
+    """Around a statement that goes to the driver itself."""
+    name, attributes = _described(statement)
+    return tracing.leaf(name, attributes)
+
+
+@lru_cache(maxsize=1_000)
+def _described(statement: str) -> tuple[str, dict[str, Any]]:
+    words = " ".join(statement.split())
+    verb, table = words.partition(" ")[0].upper(), _TABLE.search(words)
+    name = verb if table is None else f"{verb} {table[1]}"
+    return name, {"db.system.name": "postgresql", "db.operation.name": verb, "db.query.text": words[:MAX_STATEMENT]}
+
+
+def _end(_connection: Connection, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+    _end_failed(context, None)
+
+
+def _end_failed(context: Any, error: BaseException | None) -> None:
+    told: AbstractContextManager[Any] | None = getattr(context, "jiyi_span", None)
+    if told is not None:
+        context.jiyi_span = None
+        told.__exit__(None if error is None else type(error), error, None)
+
+
+class Valkey(redis.Redis):
+    """redis-py's client, which tells its commands."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """As redis-py's."""
+        with tracing.leaf(str(args[0]), _VALKEY):
+            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+
+    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> Pipeline:
+        """As redis-py's."""
+        return _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
+class _Pipeline(Pipeline):
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        with tracing.leaf("PIPELINE", _VALKEY):
+            return super().execute(raise_on_error)
+
+
+#: The table that a statement is about, mostly.
+_TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|COPY) (?!(?:unnest|SET)\b)\"?([a-z_]+)", re.IGNORECASE)
+_VALKEY: dict[str, Any] = {"db.system.name": "valkey"}

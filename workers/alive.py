@@ -1,0 +1,70 @@
+"""``python -m workers.alive NAME``: whether a process of this container, named as ``workers.procfile`` names it, has given a sign of life.
+
+For health checks of containers. Ends with 0 also where that is not known: a Valkey that is away is no reason to restart who waits for it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import sys
+
+import redis
+
+from jiyi.errors import JiyiError
+from jiyi.settings import Settings, get_settings
+from models.operations import signs_of_life
+from models.queue.broker_queues import redis_address
+
+#: Seconds without a sign of life after which a process is taken for stuck: a worker says so every second, beat with each canary.
+SILENT_SECONDS = 120.0
+#: Seconds that the web has for an answer.
+ANSWER_SECONDS = 5
+
+
+def problem(name: str, settings: Settings) -> str:
+    """What is the matter; empty if nothing is known to be."""
+    if name == "web":
+        return _web(settings)
+    if name == "beat":
+        age = signs_of_life.beat_age()
+        return "" if age is not None and age < SILENT_SECONDS else "beat has looked at nothing for two minutes"
+    if name == "intake":
+        address = redis_address(settings.need("broker_url"))
+        if address is None:  # another broker's, which ends the connection of who is silent
+            return ""
+        ages = signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+        return "" if ages else "no intake lives"
+    here = [worker for worker in signs_of_life.workers() if worker.name == f"{name}@{socket.gethostname()}"]
+    return "" if any(worker.counts for worker in here) else f"the worker {name} of this host is silent"
+
+
+def _web(settings: Settings) -> str:
+    host = "127.0.0.1" if settings.web_host in ("0.0.0.0", "::") else settings.web_host  # noqa: S104 – asked here
+    connection = http.client.HTTPConnection(host, settings.web_port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return f"the web does not answer: {error}"
+    finally:
+        connection.close()
+    return "" if status == http.client.OK else f"the web answers {status}"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m workers.alive NAME\n")
+        return 2
+    try:
+        told = problem(arguments[0], get_settings())
+    except (redis.RedisError, JiyiError, OSError) as error:
+        sys.stderr.write(f"not known: {error}\n")
+        return 0
+    if told:
+        sys.stderr.write(f"{told}\n")
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""What a process writes: lines for people, or (``JIYI_LOG_FORMAT=json``) one JSON object a line; and errors to an error tracker.
+
+Neither quotes the words of an error that may be somebody's: ``engine.operations.install`` sees to each record before it comes here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from engine import operations
+from jiyi import tracing
+from jiyi.errors import SettingsError
+from jiyi.settings import get_settings
+
+_own = logging.getLogger("jiyi.process")
+#: For people, of processes that nobody else gives a form.
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+#: Where Sentry, or what speaks its protocol, is: its SDK's own variable.
+TRACKER = "SENTRY_DSN"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object: ``time``, ``level``, ``logger``, ``process``, ``message``, and ``trace_id``, ``span_id``, ``error``."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": self._process,
+            "message": record.getMessage(),
+        }
+        if (ids := tracing.ids()) is not None:
+            told["trace_id"], told["span_id"] = ids
+        if record.exc_info and not record.exc_text and record.exc_info[1] is not None:
+            record.exc_text = operations.trace_of(record.exc_info[1])
+        if record.exc_text:
+            told["error"] = record.exc_text
+        return json.dumps(told, ensure_ascii=False)
+
+
+def install(process: str, least: int = logging.INFO) -> None:
+    """Give this process its log, by the settings: what is ``least`` as important. Raises :class:`SettingsError`."""
+    operations.install()
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines(process) if as_json() else logging.Formatter(TEXT))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(least)
+    _own.setLevel(logging.INFO)
+    logging.captureWarnings(capture=as_json())
+    track_errors(process)
+
+
+def as_json() -> bool:
+    """Whether a line of the log is a JSON object."""
+    return get_settings().log_format == "json"
+
+
+def track_errors(process: str) -> None:
+    """Send errors that are logged to Sentry, if ``SENTRY_DSN`` says where it is.
+
+    Raises:
+        SettingsError: its SDK is not installed, or the address is none.
+    """
+    if not os.environ.get(TRACKER):
+        return
+    try:
+        import sentry_sdk
+        from sentry_sdk.integrations.logging import LoggingIntegration
+        from sentry_sdk.utils import BadDsn
+    except ImportError:
+        raise SettingsError(f"{TRACKER} asks for an error tracker, but its SDK is not installed: pip install 'jiyi[sentry]'") from None
+    try:
+        sentry_sdk.init(
+            release=f"jiyi@{version('jiyi')}",
+            server_name=process,
+            before_send=discreet,
+            # What these would add quotes: statements, requests, values of variables, lines of the log before the error.
+            auto_enabling_integrations=False,
+            default_integrations=False,
+            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR)],
+            max_breadcrumbs=0,
+            include_local_variables=False,
+            max_request_body_size="never",
+            send_default_pii=False,
+        )
+    except BadDsn as error:
+        raise SettingsError(f"{TRACKER}: {error}") from None
+
+
+def discreet(event: Any, hint: Any) -> Any:
+    """A report without the words of errors; with the trace that it was a part of."""
+    error = hint["exc_info"][1] if hint.get("exc_info") else None
+    words: dict[str, str] = {}
+    while error is not None and type(error).__name__ not in words:
+        words[type(error).__name__] = operations.caller_of(error)
+        error = error.__cause__ or error.__context__
+    for told in event.get("exception", {}).get("values", []):
+        told["value"] = words.get(told.get("type", ""), "")
+    if (ids := tracing.ids()) is not None:
+        event.setdefault("contexts", {})["trace"] = dict(zip(("trace_id", "span_id"), ids, strict=True))
+    return event
+
+
+def say(line: str) -> None:
+    """What a process has to say to whoever starts it."""
+    if as_json():
+        _own.info(line)
+    else:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()

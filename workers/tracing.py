@@ -1,0 +1,72 @@
+"""Loads OpenTelemetry into a process of the service, if its own standard variables ask for traces; otherwise nothing of it is imported.
+
+The instrumentations that there are do not fit (docs/decisions.md): spans are made where the work is done, by ``jiyi.tracing``.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from jiyi.errors import SettingsError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+#: Any of these asks for traces.
+ASKING = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+EXPORTER, PROTOCOL = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL"
+HTTP = "http/protobuf"
+
+
+def wanted() -> bool:
+    """Whether the environment asks for traces."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get(EXPORTER) == "none":
+        return False
+    return any(os.environ.get(name) for name in ASKING)
+
+
+def install(process: str) -> None:
+    """Trace this process, of that name, if it is wanted. After any fork, before the first connection to the database.
+
+    Raises:
+        SettingsError: traces are asked for in a way that this service does not know, or the packages are not installed.
+    """
+    if not wanted():
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        from jiyi.tracing import MOST_LINKS
+
+        exporter = _exporter()
+    except ImportError as error:
+        asked = next(name for name in ASKING if os.environ.get(name))
+        raise SettingsError(f"{asked} asks for traces, but OpenTelemetry is not installed ({error}): pip install 'jiyi[otel]'") from None
+    resource = Resource.create({"service.name": f"jiyi-{process}", "service.namespace": "jiyi", "service.version": version("jiyi")})
+    named = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
+    if not str(named.attributes.get("service.name", "")).startswith("unknown_service"):
+        resource = resource.merge(named)
+    provider = TracerProvider(resource=resource, span_limits=SpanLimits(max_links=MOST_LINKS))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def _exporter() -> SpanExporter:
+    name = os.environ.get(EXPORTER) or "otlp"
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter()
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get(PROTOCOL) or HTTP
+    if name != "otlp":
+        raise SettingsError(f"{EXPORTER}: {name!r} is not known here; otlp, console or none")
+    if protocol != HTTP:
+        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {HTTP}, which every collector takes at port 4318")
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
