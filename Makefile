@@ -42,9 +42,9 @@ test-rabbitmq: setup
 test-browser: setup
 	@$(PYTEST) tests/browser $(ARGS)
 
-# Benchmarks and examples that start a service of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
+# Benchmarks and examples that start a service of their own, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
-	@$(PYTEST) tests/integration/examples tests/integration/deploy tests/smoke/test_storm.py -m long $(ARGS)
+	@$(PYTEST) tests/integration/examples tests/integration/frameworks tests/integration/deploy tests/smoke/test_storm.py -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup

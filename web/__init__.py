@@ -8,7 +8,7 @@ from flask import Flask
 from werkzeug.routing import BaseConverter
 
 from engine import operations
-from web import admin, api, errors, preferences, probes, requests, security, show, stream
+from web import admin, api, errors, mem0, preferences, probes, requests, security, show, stream
 from web.accounts import api_keys, signin
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -44,6 +44,6 @@ def create_app() -> Flask:
     preferences.register(app)
     errors.register(app)
     show.register(app)
-    for part in (probes, signin, api_keys, api, stream, admin):
+    for part in (probes, signin, api_keys, api, mem0, stream, admin):
         part.register(app)
     return app

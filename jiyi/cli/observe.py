@@ -28,6 +28,7 @@ from jiyi.protocol.event_bodies import digests_of
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import Claimed
+from jiyi.protocol.parts import parts_of
 from jiyi.settings import Dedupe, Mode
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
@@ -52,6 +53,7 @@ def observe(
     origin: Annotated[Claimed | None, typer.Option(help="Where it comes from, if not from the user.")] = None,
     evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,
     at: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given.")] = None,
+    split: Annotated[bool, typer.Option("--split", help="A long text becomes several memories.")] = False,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +69,8 @@ def observe(
         for number, description in enumerate(lines, start=1):
             if description or text != "-":
                 where = f"line {number}: " if text == "-" else ""
-                built.append(_build({**envelope, "payload": {**payload, "description": description}}, where))
+                event = {**envelope, "payload": {**payload, "description": description}}
+                built += [_build(part, where) for part in (parts_of(event) if split else [event])]
         _send(ctx, client, built, wait=wait, as_json=as_json)
 
 

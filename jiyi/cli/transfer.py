@@ -7,28 +7,33 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import IO, Annotated, Any, TextIO
 from uuid import UUID, uuid5
 
 import typer
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from jiyi.cli import output, stanford
 from jiyi.cli.observe import publish, wait_for
 from jiyi.cli.output import UNKNOWN
 from jiyi.cli.shell import InvalidFile, Json, connect, session
-from jiyi.client.client import Client
+from jiyi.client.client import Client, chunks
 from jiyi.client.write_methods import full_form
-from jiyi.errors import InvalidEvent
+from jiyi.errors import InvalidEvent, NotFound
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import parse_uri, uri_of
 from jiyi.protocol.events import Event, MemoryObserved
+from jiyi.protocol.memory import MemoryDetail
+from jiyi.protocol.origins import TRUST, claimable
 
 import_app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
 
@@ -60,10 +65,10 @@ def import_jsonl(
     with connect(ctx, into_group) as client:
         target = Target(default_group=client.group, keep_group=keep_group, agent=agent, keep_ids=keep_ids)
         if str(file) == "-":
-            lines = read(sys.stdin.buffer, target)
+            lines = read(_bounded(sys.stdin.buffer), target)
         else:
             with file.open("rb") as rows:
-                lines = read(rows, target)
+                lines = read(_bounded(rows), target)
         _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
         _bring_in(client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
 
@@ -134,11 +139,29 @@ def _bring_in(
     output.line(f"{len(events):,} events {state}{without} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})")
 
 
-export_app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
+export_app = typer.Typer(help="Write memories to files.")
 
 #: Rows of one page: with vectors of 1,536 numbers, about four megabytes.
 PAGE = 500
 STDOUT = Path("-")
+
+
+@export_app.callback(invoke_without_command=True)
+def export_all(
+    ctx: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="All that the group's agents remember.")] = False,
+    file: Annotated[Path, typer.Option(help="Where to; - is stdout.")] = STDOUT,
+    with_vectors: Annotated[bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write memories to files. With --all: events and what came of them, as `jiyi import jsonl` takes them back."""
+    if ctx.invoked_subcommand is not None:
+        if everything:
+            raise typer.BadParameter("give either --all or a command")
+        return
+    if not everything:
+        raise typer.BadParameter("give --all, or a command; `jiyi export --help` lists them")
+    _write(ctx, file, lambda client: all_lines(client, with_vectors=with_vectors), as_json=as_json)
 
 
 @export_app.command("jsonl")
@@ -150,12 +173,16 @@ def export_jsonl(
     as_json: Json = False,
 ) -> None:
     """The group's events, one a line, as `jiyi import jsonl` takes them back."""
+    _write(ctx, file, lambda client: exported(client, agent, with_vectors=with_vectors), as_json=as_json)
+
+
+def _write(ctx: typer.Context, file: Path, lines: Callable[[Client], Iterator[JsonObject]], *, as_json: bool) -> None:
     if as_json and file == STDOUT:
         raise typer.BadParameter("--json needs a FILE: the events would come out between it")
     count = 0
     with connect(ctx) as client, writing(file) as out, output.progress(counted=False) as progress:
         task = progress.add_task("exporting", total=None)
-        for event in exported(client, agent, with_vectors=with_vectors):
+        for event in lines(client):
             out.write(json.dumps(event, ensure_ascii=False) + "\n")
             count += 1
             progress.advance(task)
@@ -176,6 +203,55 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
         if page.next is None:
             return
         after = page.next
+
+
+def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
+    """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each after what it rests on."""
+    yield from exported(client, None, with_vectors=with_vectors)
+    ids = [memory.node_id for memory in client.list(None, include_archived=True, page_size=min(PAGE, limits.MAX_PAGE))]
+    for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
+        states = client.memory.event_states(page)
+        for state in states:
+            if state.state == "unknown":
+                with suppress(NotFound):  # erased meanwhile
+                    yield _derived(client.group, client.get(state.event_id))
+
+
+def _derived(group: str, memory: MemoryDetail) -> JsonObject:
+    """A memory that no event brought, as the event that stores the same."""
+    origin = claimable(memory.origin)
+    payload = {
+        "node_type": memory.type,
+        "description": memory.description,
+        "embedding_key": memory.embedding_key if memory.embedding_key != memory.description else None,
+        "subject": memory.subject,
+        "predicate": memory.predicate,
+        "object": memory.object,
+        "keywords": memory.keywords,
+        "poignancy": memory.poignancy,
+        "evidence": memory.filling if memory.type == "thought" else None,
+        "expires_at": memory.expires_at,
+        "historic": True,
+        "provenance": memory.provenance,
+        "kind": memory.kind,
+        "uri": memory.uri,
+        "user_id": memory.user_id,
+        "visibility": memory.visibility,
+        "origin": origin,
+        "trust": min(memory.trust, TRUST[origin]),
+    }
+    event = {
+        "event_id": memory.node_id,
+        "type": "memory.observed",
+        "version": 1,
+        "occurred_at": memory.created_at,
+        "group_id": group,
+        "agent_id": memory.agent_id,
+        "session_id": memory.session_id,
+        "payload": {name: value for name, value in payload.items() if value is not None and value != []},
+    }
+    plain: JsonObject = to_jsonable_python({name: value for name, value in event.items() if value is not None})
+    return plain
 
 
 @contextmanager
@@ -251,13 +327,16 @@ class Lines:
 def read(rows: Iterable[bytes], target: Target) -> Lines:
     """Every line of a file, checked. Blank lines are skipped; nothing raises."""
     lines = Lines()
+    times: Counter[bytes] = Counter()
     for number, row in enumerate(rows, start=1):
         text = row.removeprefix(b"\xef\xbb\xbf").strip()
         if not text:
             continue
         lines.total += 1
+        key = sha256(text).digest()
+        times[key] += 1
         try:
-            lines.events.append(event_of(text, target))
+            lines.events.append(event_of(text, target, f"{key.hex()} {times[key]}"))
         except InvalidEvent as error:
             lines.bad += 1
             room = MAX_SHOWN - len(lines.problems)
@@ -265,8 +344,22 @@ def read(rows: Iterable[bytes], target: Target) -> Lines:
     return lines
 
 
-def event_of(text: bytes, target: Target) -> Event:
-    """The event of one line. Raises :class:`InvalidEvent` with a sentence per wrong field."""
+def _bounded(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines; of one that is longer than any event only the beginning, which is refused."""
+    while row := stream.readline(limits.MAX_MESSAGE_BYTES + 3):
+        yield row
+        while len(row) > limits.MAX_MESSAGE_BYTES and not row.endswith(b"\n"):
+            row = stream.readline(limits.MAX_MESSAGE_BYTES)
+
+
+def event_of(text: bytes, target: Target, line: str) -> Event:
+    """The event of one line; without an id of its own it gets one that follows from ``line``, so that a second import changes nothing.
+
+    Raises:
+        InvalidEvent: with a sentence per wrong field.
+    """
+    if len(text) > limits.MAX_MESSAGE_BYTES:
+        raise InvalidEvent([f"the line has more than {limits.MAX_MESSAGE_BYTES:,} bytes"])
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -275,7 +368,10 @@ def event_of(text: bytes, target: Target) -> Event:
         raise InvalidEvent(["must be a JSON object"])
     short = "payload" not in content
     try:
-        event = wire.build(target.place(full_form(content) if short else content))
+        placed = target.place(full_form(content) if short else content)
+        if "event_id" not in placed:
+            placed["event_id"] = str(uuid5(NAMESPACE, f"{placed.get('group_id')}\n{placed.get('agent_id')}\n{line}"))
+        event = wire.build(placed)
     except InvalidEvent as error:
         raise InvalidEvent([problem.removeprefix("payload.") if short else problem for problem in error.problems]) from None
     size, limit = len(event_bodies.encode([event])), limits.MAX_MESSAGE_BYTES

@@ -24,6 +24,7 @@ from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.knowledge import IngestBody, IngestState, ingest_event
 from jiyi.protocol.origins import Claimed
+from jiyi.protocol.parts import parts_of
 
 #: Ids in one question about states.
 STATES_A_CALL = 500
@@ -42,6 +43,7 @@ class WriteMethods(Namespace[W]):
         description: str,
         *,
         importance: float | None = None,
+        split: bool = False,
         wait: bool = False,
         timeout: float | None = None,
         **fields: Unpack[ObservationArguments],
@@ -52,6 +54,8 @@ class WriteMethods(Namespace[W]):
             agent_id: whose memory.
             description: what happened, one statement.
             importance: another name of ``poignancy``: how much it matters, 1 … 10.
+            split: a description of more than 20,000 characters becomes several memories (:mod:`jiyi.protocol.parts`), and the id
+                that is returned is the first one's. Without it, such a description is refused.
             wait: return only when the memory is retrievable.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
             fields: other fields of the event (``occurred_at``, ``session_id``, ``event_id``, …) and of its
@@ -65,19 +69,20 @@ class WriteMethods(Namespace[W]):
             NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
         """
         given = {"agent_id": agent_id, "description": description, **fields}
-        event = observation(self._group, given if importance is None else {**given, "importance": importance})
-        return self._tell(event, wait=wait, timeout=timeout)
+        events = in_parts(self._group, given if importance is None else {**given, "importance": importance}, split=split)
+        return self._tell(*events, wait=wait, timeout=timeout)
 
     @verb
     def observe_many(
-        self, observations: Iterable[JsonMapping | Event], /, *, wait: bool = False, timeout: float | None = None
+        self, observations: Iterable[JsonMapping | Event], /, *, split: bool = False, wait: bool = False, timeout: float | None = None
     ) -> Steps[list[UUID]]:
         """Publish many observations, up to ``limits.MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
+        With ``split`` long ones become several, each with an id.
 
         Each is a dict of :meth:`observe`'s arguments, or an event. All are checked before any is published.
         Raises as :meth:`observe` does; the field names then begin with the position of the observation.
         """
-        return self._publish(list(many(self._group, observations)), wait=wait, timeout=timeout)
+        return self._publish(list(many(self._group, observations, split=split)), wait=wait, timeout=timeout)
 
     @verb
     def add_turn(
@@ -91,6 +96,7 @@ class WriteMethods(Namespace[W]):
         user_id: str | None = None,
         origin: Claimed | None = None,
         provenance: JsonMapping | None = None,
+        split: bool = False,
         wait: bool = False,
         timeout: float | None = None,
         **fields: Unpack[EventArguments],
@@ -106,16 +112,16 @@ class WriteMethods(Namespace[W]):
             user_id: in whose conversation, of an agent that talks with several people: what is said there is told that user alone.
             origin: if it is less the speaker's own than the role says: ``document``, ``import``, ``tool`` or ``assistant``.
             provenance: where it comes from: any small JSON object.
+            split: a long text becomes several turns, as in :meth:`observe`.
             wait: return only when the turn is retrievable; what it tells is extracted later.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
             fields: ``event_id``, ``occurred_at`` …
 
         Raises as :meth:`observe` does.
         """
-        event = turn(
-            self._group, agent_id, role, text, session_id, name=name, user_id=user_id, origin=origin, provenance=provenance, **fields
-        )
-        return self._tell(event, wait=wait, timeout=timeout)
+        said = {"name": name, "user_id": user_id, "origin": origin, "provenance": provenance}
+        event = _turn(self._group, agent_id, role, text, session_id, **said, **fields)
+        return self._tell(*_built(event, split=split), wait=wait, timeout=timeout)
 
     @verb
     def perceive(
@@ -209,8 +215,8 @@ class WriteMethods(Namespace[W]):
         """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
         return self._wait_for(event_ids, {}, timeout)
 
-    def _tell(self, event: Event, *, wait: bool = False, timeout: float | None = None) -> Steps[UUID]:
-        ids = yield from self._publish([event], wait=wait, timeout=timeout)
+    def _tell(self, *events: Event, wait: bool = False, timeout: float | None = None) -> Steps[UUID]:
+        ids = yield from self._publish(list(events), wait=wait, timeout=timeout)
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
@@ -265,8 +271,8 @@ PAYLOADS = {
 ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - {"payload"}
 
 
-def observation(group: str, fields: JsonMapping) -> Event:
-    """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is.
+def in_parts(group: str, fields: JsonMapping, *, split: bool) -> list[Event]:
+    """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is; with ``split`` as many as it takes.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -275,8 +281,17 @@ def observation(group: str, fields: JsonMapping) -> Event:
         known = PAYLOADS.get(str(fields.get("type")))
         if known is not None and isinstance(fields["payload"], dict):
             _refuse_unknown(fields["payload"], known)
-        return wire.build({"group_id": group, **fields})
-    return wire.build({"group_id": group, **full_form(fields)})
+        return _built({"group_id": group, **fields}, split=split)
+    return _built({"group_id": group, **full_form(fields)}, split=split)
+
+
+def _built(event: JsonMapping, *, split: bool) -> list[Event]:
+    return [wire.build(part) for part in (parts_of(event) if split else [event])]
+
+
+def observation(group: str, fields: JsonMapping) -> Event:
+    """The one event. Raises as :func:`in_parts` does."""
+    return in_parts(group, fields, split=False)[0]
 
 
 def full_form(fields: JsonMapping) -> JsonObject:
@@ -304,13 +319,30 @@ def turn(
     **fields: Any,
 ) -> Event:
     """A ``turn.recorded`` event; secrets in its text are masked. Raises as :func:`observation` does."""
+    said = {"name": name, "user_id": user_id, "origin": origin, "provenance": provenance}
+    return wire.build(_turn(group, agent_id, role, text, session_id, **said, **fields))
+
+
+def _turn(
+    group: str,
+    agent_id: str,
+    role: str,
+    text: str,
+    session_id: str,
+    *,
+    name: object,
+    user_id: object,
+    origin: object,
+    provenance: object,
+    **fields: Any,
+) -> JsonObject:
     from jiyi.chat.secrets import masked  # here: it takes its time to load
 
     _refuse_unknown(fields, ENVELOPE_FIELDS)
     said: JsonObject = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "user_id": user_id}
     said |= {"origin": origin, "provenance": provenance or {}}
     envelope = {"group_id": group, "agent_id": agent_id, "session_id": session_id, **fields}
-    return wire.build({"type": "turn.recorded", **envelope, "payload": said})
+    return {"type": "turn.recorded", **envelope, "payload": said}
 
 
 def configuration(group: str, agent_id: str, settings: JsonMapping) -> Event:
@@ -326,7 +358,7 @@ def ending(group: str, agent_id: str, fields: JsonMapping) -> Event:
     return wire.build({"type": "session.ended", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload})
 
 
-def many(group: str, observations: Iterable[JsonMapping | Event]) -> Iterator[Event]:
+def many(group: str, observations: Iterable[JsonMapping | Event], *, split: bool = False) -> Iterator[Event]:
     """Events of observations. Raises as :func:`observation` does; the field names begin with the position."""
     for position, one in enumerate(observations):
         if isinstance(one, wire.Event):
@@ -335,7 +367,7 @@ def many(group: str, observations: Iterable[JsonMapping | Event]) -> Iterator[Ev
         if not isinstance(one, dict):
             raise InvalidEvent([f"{position}: must be a dict or an event, not {type(one).__name__}"])
         try:
-            yield observation(group, one)
+            yield from in_parts(group, one, split=split)
         except InvalidEvent as error:
             raise InvalidEvent([f"{position}.{problem}" for problem in error.problems]) from None
 

@@ -29,6 +29,7 @@ from jiyi.protocol.events import (
     Turn,
     require_conversation,
 )
+from jiyi.protocol.parts import parts_of
 from jiyi.protocol.rest import FOREIGN_GROUP
 
 
@@ -43,6 +44,11 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
     agent_id: Name = Field(description="Whose memory. An agent exists from its first event on.")
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     correlation_id: Name | None = Field(None, description="Any name of yours, to find what belongs together.")
+    split: bool = Field(
+        False,
+        description=f"A text of more than {limits.MAX_DESCRIPTION_CHARS:,} characters becomes several memories, each of which says which "
+        "part it is (provenance.part); without it, such a text is refused.",
+    )
 
 
 class _TypedEvent(_Envelope):
@@ -53,7 +59,7 @@ class _TypedEvent(_Envelope):
         """The event on the wire; raises ``ValueError`` if it names a foreign group."""
         if self.group_id not in (None, group_id):
             raise ValueError(FOREIGN_GROUP)
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "split"}
         event: Event = _WIRE[fields["type"]].model_construct(**{**fields, "group_id": group_id})
         return event
 
@@ -130,7 +136,7 @@ class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="Sho
     def as_event(self, group_id: str) -> Event:
         """The event on the wire."""
         given = {name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()}
-        envelope = {name: getattr(self, name) for name in _Envelope.model_fields}
+        envelope = {name: getattr(self, name) for name in _Envelope.model_fields if name != "split"}
         payload = Observation.model_construct(**given)
         return wire.MemoryObserved.model_construct(**envelope, group_id=group_id, payload=payload)
 
@@ -187,10 +193,39 @@ class EventsBody(RootModel[Any]):
         Discriminator(lambda value: "several.events" if isinstance(value, dict) and "events" in value else "one.event"),
     ]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _long_ones_in_parts(cls, body: Any) -> Any:
+        """Before the texts are looked at; what is wrong otherwise is left to be told."""
+        events = body.get("events") if isinstance(body, dict) and "events" in body else [body]
+        if not isinstance(events, list) or not any(isinstance(event, dict) and event.get("split") is True for event in events):
+            return body
+        parts = [part for event in events for part in _parts(event)]
+        if "events" in body:
+            return {**body, "events": parts}
+        return parts[0] if len(parts) == 1 else {"events": parts}
+
     def as_events(self, group_id: str) -> list[Event]:
         if isinstance(self.root, EventList):
             return [event.as_event(group_id) for event in self.root.events]
         return [self.root.as_event(group_id)]
+
+
+def _parts(event: Any) -> list[Any]:
+    """An event of a body in as many as it takes, each in the form that it has."""
+    if not isinstance(event, dict) or event.get("split") is not True:
+        return [event]
+    if "type" in event:
+        return parts_of(event)
+    envelope = {name: value for name, value in event.items() if name in _Envelope.model_fields}
+    said = {name: value for name, value in event.items() if name not in envelope}
+    parts = parts_of({"type": "memory.observed", **envelope, "payload": said})
+    split = []
+    for part in parts:
+        payload = part.pop("payload")
+        assert isinstance(payload, dict)
+        split.append({**{name: value for name, value in part.items() if name != "type"}, **payload})
+    return split
 
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)

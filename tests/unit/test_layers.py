@@ -16,7 +16,7 @@ OURS = {*LAYERS, "bench", "tests", "tools", "examples"}
 SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth appointments erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
-    "jiyi": {"client", "protocol", "text", "cli", "chat", "integrations", "proxy"},
+    "jiyi": {"client", "protocol", "text", "cli", "chat", "imports", "integrations", "proxy"},
     "engine": {"providers", "rules", "text", "times", "heads"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
@@ -26,8 +26,8 @@ ROOMS = {
     "web/api": {"examples"},
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
-    "tests/unit": set("client proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": {"deploy", "client", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
+    "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }
 #: In the root of the library only what all of it needs.

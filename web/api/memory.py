@@ -159,7 +159,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
         events = body.as_events(asker.group_id)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    return _accepted(events, query.wait)
+    return accepted(events, query.wait)
 
 
 expose(
@@ -214,10 +214,10 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
         raise Refused(404, f"There is no agent {body.agent_id!r}.")
-    return _accepted([body.as_event(asker.group_id, session_id)])
+    return accepted([body.as_event(asker.group_id, session_id)])
 
 
-def _accepted(events: Sequence[Event], wait: float = 0) -> Reply:
+def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
     kept = keep(events)
     ids = [event.event_id for event in events]
@@ -266,7 +266,7 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     Searches an agent's memory for what matters for a focal text: a question, or what is going on. Call it before
     answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each comes with its
     description, its score and every part of it. Ask in the language of the conversation; memories in another language are
-    found, too. What is returned counts as accessed, unless touch is false. An agent without memories that fit gives the status
+    found, too. What is returned counts as accessed. An agent without memories that fit gives the status
     no_candidates, one that nothing has been stored of unknown_agent; neither is an error.
     """
     settings = get_settings()

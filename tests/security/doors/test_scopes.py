@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
@@ -11,6 +12,7 @@ from flask import Flask
 from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS
+from web import mem0
 from web.api import OPERATIONS
 
 #: What a key of a group can have.
@@ -32,12 +34,17 @@ def doors() -> Iterator[tuple[str, str, str, bool]]:
         for part in operation.parts:
             path = path.replace(f"{{{part}}}", ANY_ID)
         yield operation.method, path, operation.scope, operation.body is not None
+    for operation in mem0.OPERATIONS:
+        assert operation.scope is not None
+        path = mem0.PATH + re.sub("<string:[a-z_]+>", ANY_ID, operation.path)
+        yield operation.method, path, operation.scope, operation.body is not None
 
 
 def test_every_scope_is_tried() -> None:
     assert {scope for _, _, scope, _ in doors()} == {*get_args(KeyScope)}
-    assert len([*doors()]) == len([one for one in OPERATIONS if one.scope is not None]) + len(ACTIONS)
-    assert all(path.startswith(f"{PREFIX}/") for _, path, _, _ in doors())
+    operations = [one for one in (*OPERATIONS, *mem0.OPERATIONS) if one.scope is not None]
+    assert len([*doors()]) == len(operations) + len(ACTIONS)
+    assert all(path.startswith((f"{PREFIX}/", f"{mem0.PATH}/")) for _, path, _, _ in doors())
 
 
 @pytest.mark.parametrize("scope", get_args(KeyScope))

@@ -1,0 +1,101 @@
+"""Bringing drafts in: batch by batch, each event once however often, and a report of what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from jiyi.client.client import Client, chunks
+from jiyi.client.write_methods import STATES_A_CALL
+from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.protocol.event_bodies import content_of, digest, digests_of
+from jiyi.protocol.events import Event
+
+#: Of what is left out so many are told one by one.
+MAX_TOLD = 50
+
+
+class Told(BaseModel):
+    """Something that was left out."""
+
+    where: str
+    reason: str
+    detail: str = ""
+
+
+class Report(BaseModel):
+    """What became of a source's memories and turns. Each counts once: ``taken``, ``already`` there, or ``left_out``."""
+
+    source: str
+    taken: int = 0
+    already: int = 0
+    left_out: int = 0
+    reasons: dict[str, int] = Field({}, description="How many were left out for which reason.")
+    told: list[Told] = Field([], description="The first ones that were left out.")
+    split: int = Field(0, description="Of those taken: texts that became several memories, because they were long.")
+    agents: list[str] = []
+    complete: bool = Field(False, description="False: it ended early; run it again, and it goes on.")
+    problem: str = Field("", description="Why it ended early.")
+    retrievable: bool = Field(False, description="Whether all that was taken can be found by now.")
+
+    def leave_out(self, what: LeftOut) -> None:
+        self.left_out += 1
+        self.reasons[what.reason] = self.reasons.get(what.reason, 0) + 1
+        if len(self.told) < MAX_TOLD:
+            self.told.append(Told(where=what.where, reason=what.reason, detail=what.detail))
+
+
+class Bringing:
+    """One run: a client, where the drafts go, and what has become of them so far."""
+
+    def __init__(self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None) -> None:
+        self.report, self.ids = Report(source=target.source), list[UUID]()
+        self._client, self._target, self._told = client, target, told
+
+    def bring(self, drafts: Drafts) -> Report:
+        """Publish every draft that is not there yet. What was published stays so, whatever is raised."""
+        batch: list[list[Event]] = []
+        size = 0
+        for draft in drafts:
+            built = self._target.events(draft) if isinstance(draft, Draft) else draft
+            if isinstance(built, LeftOut):
+                self.report.leave_out(built)
+                continue
+            if batch and size + len(built) > STATES_A_CALL:
+                self._publish(batch)
+                batch, size = [], 0
+            batch.append(built)
+            size += len(built)
+        self._publish(batch)
+        self.report.complete = True
+        return self.report
+
+    def _publish(self, batch: list[list[Event]]) -> None:
+        """The events of some drafts: those that are not there, in one message or a few."""
+        digests = digests_of(event for events in batch for event in events)
+        states: dict[UUID, str] = {}
+        for page in chunks(list(digests), STATES_A_CALL):
+            states |= {state.event_id: state.state for state in self._client.memory.event_states(page, digests=digests)}
+        new: dict[UUID, Event] = {}
+        taken = split = 0
+        for events in batch:
+            if any(digest(content_of(event)) != digests[event.event_id] for event in events):
+                states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
+            became = {states.get(event.event_id, "unknown") for event in events}
+            if "id_reused" in became:
+                self.report.leave_out(LeftOut(str(events[0].event_id), "changed since", "it was brought in before with other words"))
+            elif became == {"erased"}:
+                self.report.leave_out(LeftOut(str(events[0].event_id), "erased", "somebody has erased it here"))
+            elif "unknown" in became and events[0].event_id not in new:
+                new |= {event.event_id: event for event in events}
+                taken, split = taken + 1, split + (len(events) > 1)
+            else:
+                self.report.already += 1
+        if new:
+            self._client.observe_many(list(new.values()))
+        self.report.taken, self.report.split = self.report.taken + taken, self.report.split + split
+        self.report.agents = sorted({*self.report.agents, *(event.agent_id for event in new.values())})
+        self.ids += new
+        self._told(len(batch))

@@ -1,0 +1,139 @@
+"""Conversations as ChatGPT and Claude export them (``conversations.json``): turns, the session is the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, role_of, text_or_none, time_of
+
+#: Characters of a conversation's title that are kept.
+MAX_TITLE_CHARS = 200
+
+
+def chatgpt(conversation: Any) -> Drafts:
+    """One conversation of ChatGPT's: a tree (``mapping``) of which the branch that ends with ``current_node`` is in force."""
+    nodes = mapping(mapping(conversation).get("mapping"))
+    name = text_or_none(mapping(conversation).get("conversation_id")) or text_or_none(mapping(conversation).get("id"))
+    if name is None or not nodes:
+        yield LeftOut(name or "a conversation", "malformed", "a conversation needs an id and a mapping")
+        return
+    path = _branch(conversation, nodes)
+    if path is None:
+        yield LeftOut(name, "cyclic", "a message is its own ancestor")
+        return
+    at, about = _beginning(conversation, "create_time", "title")
+    for node in path:
+        message = mapping(mapping(nodes[node]).get("message"))
+        key = (name, text_or_none(message.get("id")) or node)
+        content = mapping(message.get("content"))
+        if not message or not content:
+            continue  # the root of a tree
+        hidden = mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
+        text = "" if hidden else _chatgpt_text(content)
+        if text is None:
+            yield LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
+            continue
+        yield _turn(key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about)
+    used = set(path)
+    for node, value in nodes.items():
+        if node not in used and mapping(value).get("message"):
+            yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown")
+
+
+def _branch(conversation: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[str] | None:
+    """The nodes from the root to the current one; None if they go round in a circle."""
+    node = conversation.get("current_node")
+    if not isinstance(node, str) or node not in nodes:
+        parents = {mapping(value).get("parent") for value in nodes.values() if isinstance(mapping(value).get("parent"), str)}
+        leaves = [name for name in nodes if name not in parents]
+        if not leaves:
+            return None
+        node = leaves[-1]
+    path: dict[str, None] = {}
+    while isinstance(node, str) and node in nodes:
+        if node in path:
+            return None
+        path[node] = None
+        node = mapping(nodes[node]).get("parent")
+    return list(reversed(path))
+
+
+def _chatgpt_text(content: Mapping[str, Any]) -> str | None:
+    """What a message says; None: nothing in words."""
+    kind = content.get("content_type", "text")
+    if kind == "code":
+        return text_or_none(content.get("text")) or ""
+    if kind not in ("text", "multimodal_text"):
+        return None
+    words = []
+    for part in listing(content.get("parts")):
+        if isinstance(part, str):
+            words.append(part)
+        elif isinstance(spoken := mapping(part).get("text"), str):  # a transcript
+            words.append(spoken)
+    return "\n".join(word for word in words if word.strip())
+
+
+def claude(conversation: Any) -> Drafts:
+    """One conversation of Claude's: ``chat_messages`` in their order."""
+    name = text_or_none(mapping(conversation).get("uuid"))
+    messages = mapping(conversation).get("chat_messages")
+    if name is None or not isinstance(messages, list):
+        yield LeftOut(name or "a conversation", "malformed", "a conversation needs a uuid and chat_messages")
+        return
+    at, about = _beginning(conversation, "created_at", "name")
+    for number, value in enumerate(messages):
+        message = mapping(value)
+        key = (name, text_or_none(message.get("uuid")) or f"message {number}")
+        blocks = [mapping(block) for block in listing(message.get("content"))]
+        words = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
+        text = "\n".join(words) or message.get("text") or ""
+        if not isinstance(text, str):
+            yield LeftOut(" ".join(key), "malformed", "its text is no text")
+        elif not text.strip() and any(block.get("type") != "text" for block in blocks):
+            yield LeftOut(" ".join(key), "no text", "only calls of tools, or what is not written")
+        else:
+            yield _turn(key, message.get("sender"), text, message.get("created_at"), at, about)
+        for attachment in listing(message.get("attachments")):
+            yield LeftOut(f"{' '.join(key)} {mapping(attachment).get('file_name', '')}", "no text", "an attachment")
+
+
+def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, dict[str, Any]]:
+    """When it began, and what it is called."""
+    try:
+        at = time_of(conversation.get(time))
+    except BadTimeError:
+        at = None
+    name = text_or_none(conversation.get(title))
+    return at, {"title": name[:MAX_TITLE_CHARS]} if name else {}
+
+
+def _turn(key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: dict[str, Any]) -> Draft | LeftOut:
+    return turn(key, role, text, at, session=key[0], began=began, about=about)
+
+
+def turn(
+    key: tuple[str, ...],
+    role: Any,
+    text: str,
+    at: Any,
+    *,
+    session: str,
+    began: datetime | None = None,
+    about: dict[str, Any] | None = None,
+    agent: str | None = None,
+    user: str | None = None,
+) -> Draft | LeftOut:
+    """A message as a turn; its time is the conversation's unless it has one of its own."""
+    where = " ".join(key)
+    if not text.strip():
+        return LeftOut(where, "empty")
+    if (known := role_of(role)) is None:
+        return LeftOut(where, "unknown role", str(role)[:40])
+    try:
+        moment = time_of(at) or began
+    except BadTimeError as error:
+        return LeftOut(where, "bad time", str(error))
+    return Draft(key=key, text=text, at=moment, role=known, agent=agent, user=user, session=session, provenance=about or {})

@@ -1,0 +1,160 @@
+"""What a source's parser gives: drafts of events, and what it leaves out with the reason; and the event that a draft becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID, uuid5
+
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import events as wire
+from jiyi.protocol import limits
+from jiyi.protocol.base import JsonObject, Role
+from jiyi.protocol.events import Event
+from jiyi.protocol.parts import parts_of
+
+#: Why something is not brought in.
+Reason = Literal[
+    "empty", "too long", "unknown role", "bad time", "no text", "other branch", "cyclic", "malformed", "changed since", "erased"
+]
+NAMESPACE = UUID("5f0d3c7e-2b8e-5a41-9a6c-7f1f0b9c4d55")
+#: What others call those who speak.
+ROLES: Mapping[str, Role] = {
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "model"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function", "toolresult"), "tool"),
+}
+#: Seconds since 1970 beyond which a number means milliseconds.
+MILLISECONDS = 100_000_000_000
+MAX_ID_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that is not brought in: where it stands in the source, and why."""
+
+    where: str
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A memory, or with a role a turn of a conversation, as the source has it."""
+
+    #: What its event's id follows from: the source's own ids.
+    key: tuple[str, ...]
+    text: str
+    #: None: the source does not say.
+    at: datetime | None = None
+    role: Role | None = None
+    agent: str | None = None
+    user: str | None = None
+    session: str | None = None
+    #: The text to be found by, if not the text itself.
+    found_by: str | None = None
+    expires_at: datetime | None = None
+    provenance: JsonObject = field(default_factory=dict)
+
+
+Drafts = Iterator[Draft | LeftOut]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a source's drafts go.
+
+    ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say. ``now`` is the time of
+    what has none.
+    """
+
+    source: str
+    group: str
+    now: datetime
+    agent: str | None = None
+    user: str | None = None
+    default_agent: str = "assistant"
+    split: bool = True
+
+    def events(self, draft: Draft) -> list[Event] | LeftOut:
+        """The draft's event, or several if its text is long; else why there is none."""
+        where = " ".join(draft.key)[:MAX_ID_CHARS]
+        if not draft.text.strip():
+            return LeftOut(where, "empty")
+        if len(draft.text) > limits.MAX_DESCRIPTION_CHARS and not self.split:
+            return LeftOut(where, "too long", f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}")
+        agent = self.agent or draft.agent or self.default_agent
+        provenance = {"source": self.source, "id": draft.key[-1][:MAX_ID_CHARS], **draft.provenance}
+        event: JsonObject = {
+            "event_id": str(uuid5(NAMESPACE, "\n".join((self.source, agent, *draft.key)))),
+            "occurred_at": draft.at or self.now,
+            "group_id": self.group,
+            "agent_id": agent,
+            "session_id": draft.session,
+        }
+        said: JsonObject = {"user_id": self.user or draft.user, "provenance": provenance}
+        if draft.role is None:
+            event["type"] = "memory.observed"
+            said |= {"description": draft.text, "origin": "import", "historic": True, "expires_at": draft.expires_at}
+            if draft.found_by and len(draft.found_by) <= limits.MAX_DESCRIPTION_CHARS:
+                said["embedding_key"] = draft.found_by
+        else:
+            from jiyi.chat.secrets import masked  # here: it takes its time to load
+
+            event["type"] = "turn.recorded"
+            # What a file says was said counts as little as the file; an assistant's and a tool's words count less by themselves.
+            said |= {"role": draft.role, "text": masked(draft.text), "origin": "import" if draft.role == "user" else None}
+        event["payload"] = {name: value for name, value in said.items() if value is not None}
+        try:
+            return [wire.build(part) for part in parts_of(event)]
+        except InvalidEvent as error:
+            return LeftOut(where, "malformed", error.problems[0])
+
+
+def role_of(name: Any) -> Role | None:
+    """What a speaker is here; None: nothing that is known."""
+    return ROLES.get(name.replace("_", "").replace("-", "").lower()) if isinstance(name, str) else None
+
+
+class BadTimeError(ValueError):
+    """A value that is there, and no time."""
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time: ISO 8601 (UTC unless it says otherwise), or seconds or milliseconds since 1970. None and "" are none.
+
+    Raises:
+        BadTimeError: it is something else.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        number = math.nan
+    try:
+        if math.isfinite(number):
+            return datetime.fromtimestamp(number / 1_000 if abs(number) > MILLISECONDS else number, UTC)
+        moment = datetime.fromisoformat(value.strip())
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (AttributeError, ValueError, OverflowError, OSError):
+        raise BadTimeError(f"{str(value)[:40]!r} is no time") from None
+
+
+def text_or_none(value: Any) -> str | None:
+    """A name, if it is one."""
+    return value if isinstance(value, str) and value.strip() else str(value) if isinstance(value, int) and value is not True else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The object, or an empty one in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def listing(value: Any) -> list[Any]:
+    """The list, or an empty one in its place."""
+    return value if isinstance(value, list) else []

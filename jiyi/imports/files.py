@@ -1,0 +1,315 @@
+"""Files of other services, read piece by piece: what one piece takes of memory is bounded, whatever the file says of itself."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from jiyi.errors import JiyiError
+from jiyi.imports import openclaw
+from jiyi.imports.drafts import Drafts, LeftOut
+
+#: Characters of one piece: a conversation, a memory, a whole agent file.
+MAX_PIECE_CHARS = 64 * 1024 * 1024
+#: Bytes of one line, and of a Markdown file.
+MAX_LINE_BYTES, MAX_TEXT_BYTES = 16 * 1024 * 1024, 4 * 1024 * 1024
+#: Entries of an archive, files of a folder; times by which an entry of more than ``SMALL_BYTES`` may grow: JSON in words grows tenfold.
+MAX_ENTRIES, MAX_GROWTH, SMALL_BYTES = 100_000, 100, 16 * 1024 * 1024
+#: Characters read at a time.
+CHUNK = 1024 * 1024
+_SPACE = re.compile(r"\s*")
+_CONVERSATIONS = re.compile(r"(?:^|/)conversations(?:-\d+)?\.json$")
+_DECODER = json.JSONDecoder()
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Unreadable(JiyiError, ValueError):  # noqa: N818 – its name says what happened
+    """A file that cannot be read on: one sentence with its name, what is wrong, and what to do."""
+
+    code = "file"
+
+
+class Text:
+    """A JSON text that is read as it is needed."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream, self._name = stream, name
+        self._decode: Callable[[bytes, bool], str] = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._held, self._at, self._ended, self._begun = "", 0, False, False
+
+    def next_character(self) -> str:
+        """The next character that is no white space, which is not taken yet; empty at the end."""
+        while True:
+            self._at = _SPACE.match(self._held, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._held):
+                return self._held[self._at]
+            if not self._more(CHUNK):
+                return ""
+
+    def take(self, expected: str) -> str:
+        """The next character, which must be one of those."""
+        character = self.next_character()
+        if not character or character not in expected:
+            what = f"{character!r} stands where one of {expected!r} is expected" if character else "it ends too early"
+            raise Unreadable(f"{self._name}: no whole JSON: {what}; export it again")
+        self._at += 1
+        return character
+
+    def value(self) -> Any:
+        """The next value, whole."""
+        self.next_character()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._held, self._at)
+            except RecursionError:
+                raise Unreadable(f"{self._name}: nested too deep to be an export") from None
+            except ValueError as error:
+                if not self._more(len(self._held) - self._at):
+                    raise Unreadable(f"{self._name}: no whole JSON ({getattr(error, 'msg', error)}); export it again") from None
+                continue
+            if end == len(self._held) and self._more(CHUNK):  # a number may go on
+                continue
+            self._at = end
+            return value
+
+    def _more(self, count: int) -> bool:
+        """Read on; False at the end. What has been taken is let go."""
+        if self._ended:
+            return False
+        self._held, self._at = self._held[self._at :], 0
+        if len(self._held) > MAX_PIECE_CHARS:
+            raise Unreadable(f"{self._name}: a piece of it has more than {MAX_PIECE_CHARS:,} characters, which no conversation has")
+        try:
+            read = self._stream.read(max(count, CHUNK))
+            if not self._begun:
+                self._begun = True
+                if read.startswith(_UTF16):
+                    raise Unreadable(f"{self._name}: is UTF-16; save it as UTF-8")
+                if b"\x00" in read[:CHUNK]:
+                    raise Unreadable(f"{self._name}: is no text but binary; give the export as it was downloaded")
+            self._held += self._decode(read, not read)
+        except UnicodeDecodeError as error:
+            raise Unreadable(f"{self._name}: is no UTF-8 ({error.reason}); save it as UTF-8") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise Unreadable(f"{self._name}: cannot be unpacked: {error}; download it again") from None
+        self._ended = not read
+        return True
+
+
+class Piece(NamedTuple):
+    """A part of a file: its value, the field that it is of (None: the file is a list), and whether it is one of several there."""
+
+    value: Any
+    field: str | None = None
+    listed: bool = True
+
+
+def pieces(stream: IO[bytes], name: str) -> Iterator[Piece]:
+    """The values of a list one by one; of an object its fields, those of a list one by one.
+
+    Raises:
+        Unreadable: it is no JSON, or a piece of it is too large; the pieces before were given.
+    """
+    text = Text(stream, name)
+    if (first := text.next_character()) == "[":
+        for value in _elements(text):
+            yield Piece(value)
+    elif first == "{":
+        yield from _fields(text, name)
+    elif first:
+        raise Unreadable(f"{name}: is no JSON: it begins with {first!r}; give the export as it was downloaded")
+    else:
+        raise Unreadable(f"{name}: is empty")
+    if text.next_character():
+        raise Unreadable(f"{name}: no whole JSON: something follows its end; export it again")
+
+
+def _fields(text: Text, name: str) -> Iterator[Piece]:
+    text.take("{")
+    while text.next_character() != "}":
+        field = text.value()
+        if not isinstance(field, str):
+            raise Unreadable(f"{name}: no whole JSON: a field has no name; export it again")
+        text.take(":")
+        if text.next_character() == "[":
+            for value in _elements(text):
+                yield Piece(value, field)
+        else:
+            yield Piece(text.value(), field, listed=False)
+        if text.next_character() != "}":
+            text.take(",")
+    text.take("}")
+
+
+def _elements(text: Text) -> Iterator[Any]:
+    text.take("[")
+    while text.next_character() != "]":
+        yield text.value()
+        if text.next_character() != "]":
+            text.take(",")
+    text.take("]")
+
+
+def whole(stream: IO[bytes], name: str) -> Any:
+    """The file's one value."""
+    text = Text(stream, name)
+    if not text.next_character():
+        raise Unreadable(f"{name}: is empty")
+    return text.value()
+
+
+def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
+    """The value of each line that has one, with the line's number; of a line that is no JSON a :class:`LeftOut`.
+
+    Raises:
+        Unreadable: a line is longer than any event.
+    """
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise Unreadable(f"{name}: line {number} has more than {MAX_LINE_BYTES:,} bytes; is this a file of JSON lines?")
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line.removeprefix(codecs.BOM_UTF8))
+        except (ValueError, RecursionError) as error:
+            yield number, LeftOut(f"line {number}", "malformed", f"no JSON: {error}"[:100])
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("rb") as stream:
+        yield stream
+
+
+def conversations(path: Path) -> Iterator[Any]:
+    """The conversations of an export: a zip as it was downloaded, its folder, or ``conversations.json`` itself."""
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if _CONVERSATIONS.search(file.name))
+        if not found:
+            raise Unreadable(f"{path}: has no conversations.json; give the export as it was downloaded")
+        for file in found:
+            yield from conversations(file)
+        return
+    if not zipfile.is_zipfile(path):
+        with _opened(path) as stream:
+            yield from _of(stream, str(path))
+        return
+    with _archive(path) as archive:
+        names = [entry for entry in archive.infolist() if _CONVERSATIONS.search(entry.filename)]
+        if not names:
+            raise Unreadable(f"{path}: has no conversations.json in it; give the export as it was downloaded")
+        for entry in sorted(names, key=lambda entry: entry.filename):
+            name = f"{path}/{entry.filename}"
+            if entry.flag_bits & 1:
+                raise Unreadable(f"{name}: is encrypted; unpack it first")
+            if entry.file_size > max(SMALL_BYTES, entry.compress_size * MAX_GROWTH):
+                raise Unreadable(f"{name}: would grow more than {MAX_GROWTH} times when it is unpacked, which no export does")
+            try:
+                stream = archive.open(entry)
+            except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
+                raise Unreadable(f"{name}: cannot be unpacked: {error}; download it again") from None
+            with stream:
+                yield from _of(stream, name)
+
+
+def _of(stream: IO[bytes], name: str) -> Iterator[Any]:
+    return (piece.value for piece in pieces(stream, name) if piece.field in (None, "conversations"))
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise Unreadable(f"{path}: cannot be unpacked: {error}; download it again") from None
+    with archive:
+        if len(archive.infolist()) > MAX_ENTRIES:
+            raise Unreadable(f"{path}: has more than {MAX_ENTRIES:,} files in it, which no export has")
+        yield archive
+
+
+def objects(path: Path, *fields: str) -> Iterator[Any]:
+    """The objects of a file: of its list, of a list in one of these fields, or (``.jsonl``) one a line; else the file's one object."""
+    name = str(path)
+    with _opened(path) as stream:
+        if path.suffix in (".jsonl", ".ndjson"):
+            yield from (value for _, value in lines(stream, name))
+            return
+        given, single = False, dict[str, Any]()
+        for piece in pieces(stream, name):
+            if piece.field is None or (piece.listed and piece.field in fields):
+                given = True
+                yield piece.value
+            elif not given:
+                if stream.tell() > MAX_PIECE_CHARS:
+                    raise Unreadable(f"{name}: one object of more than {MAX_PIECE_CHARS:,} bytes; give a list")
+                if piece.listed:
+                    single.setdefault(piece.field, []).append(piece.value)
+                else:
+                    single[piece.field] = piece.value
+        if not given and single:
+            yield single
+
+
+def agent_file(path: Path) -> Any:
+    """A whole agent file."""
+    with _opened(path) as stream:
+        return whole(stream, str(path))
+
+
+def workspace(root: Path) -> Drafts:
+    """What an agent of OpenClaw's has written: of its workspace, or of the folder (``~/.openclaw``) with workspace and sessions."""
+    if not root.is_dir():
+        raise Unreadable(f"{root}: is no folder; give OpenClaw's workspace, or ~/.openclaw")
+    homes = [root, root / "workspace"]
+    notes = [home / name for home in homes for name in ("MEMORY.md", "USER.md")]
+    notes += [note for home in homes for note in sorted((home / "memory").glob("*.md"))]
+    folders = [root / "sessions", *sorted(root.glob("agents/*/sessions"))]
+    sessions = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
+    inside = [file for file in (*notes, *sessions) if file.is_file() and file.resolve().is_relative_to(root.resolve())]
+    if not inside:
+        raise Unreadable(f"{root}: has neither MEMORY.md, nor memory/*.md, nor sessions/*.jsonl")
+    if len(inside) > MAX_ENTRIES:
+        raise Unreadable(f"{root}: has more than {MAX_ENTRIES:,} files")
+    for file in inside:
+        if file.suffix == ".md":
+            yield from _note(root, file)
+        else:
+            yield from _session(file)
+
+
+def _note(root: Path, file: Path) -> Drafts:
+    name = file.relative_to(root).as_posix().removeprefix("workspace/")
+    with _opened(file) as stream:
+        read = stream.read(MAX_TEXT_BYTES + 1)
+    if len(read) > MAX_TEXT_BYTES:
+        yield LeftOut(name, "too long", f"more than {MAX_TEXT_BYTES:,} bytes")
+        return
+    try:
+        text = read.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        yield LeftOut(name, "malformed", "no UTF-8: save it as UTF-8")
+        return
+    yield from openclaw.markdown(name, text, datetime.fromtimestamp(file.stat().st_mtime, UTC))
+
+
+def _session(file: Path) -> Drafts:
+    session = file.stem
+    with _opened(file) as stream:
+        for number, value in lines(stream, str(file)):
+            if isinstance(value, LeftOut):
+                yield value
+            elif (named := openclaw.session_start(value)) is not None:
+                session = named
+            else:
+                yield from openclaw.session_line(session, number, value)

@@ -1,0 +1,177 @@
+"""Memories of a running service: mem0's (its platform, its own server, or what speaks like them) and Zep's, page by page over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+from pydantic_core import from_json
+
+from jiyi.errors import JiyiError
+from jiyi.imports.drafts import listing, mapping
+
+#: Memories, sessions and messages of one page, and pages of one list: more is a list without an end.
+PAGE, MAX_PAGES = 100, 100_000
+SECONDS = 60.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+#: Answers that say that there is no such address there.
+NOT_THERE = (404, 405)
+
+
+class SourceRefused(JiyiError):  # noqa: N818 – its name says what happened
+    """The service that memories are to come from does not give them."""
+
+    code = "source"
+
+
+class Source:
+    """One service. Answers are bounded in time and size, redirects are not followed: the key would go along.
+
+    Args:
+        url: of the service.
+        key: of the service, if it wants one. It is sent and told nowhere else.
+        scheme: what stands before the key in ``Authorization``.
+    """
+
+    def __init__(self, url: str, key: str | None, scheme: str) -> None:
+        self.url = url.rstrip("/")
+        headers = {} if not key else {"Authorization": f"{scheme} {key}", "X-API-Key": key}
+        self._http = httpx2.Client(headers=headers, timeout=SECONDS, follow_redirects=False)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: Any) -> Any:
+        """The answer; None if there is no such address.
+
+        Raises:
+            SourceRefused: there is none, or one that is no JSON.
+        """
+        try:
+            with self._http.stream(method, f"{self.url}{path}", json=body, params=query or None) as response:
+                content = bytearray()
+                for chunk in response.iter_bytes():
+                    content += chunk
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise SourceRefused(f"{self.url}{path}: its answer has more than {MAX_ANSWER_BYTES:,} bytes")
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise SourceRefused(f"{self.url}: cannot be reached: {error}; is this its address?") from None
+        if response.status_code in NOT_THERE:
+            return None
+        if not response.is_success:
+            hint = "; give its key (--source-key)" if response.status_code in (401, 403) else ""
+            raise SourceRefused(f"{self.url}{path}: answered {response.status_code}{hint}")
+        try:
+            return from_json(bytes(content))
+        except ValueError:
+            raise SourceRefused(f"{self.url}{path}: its answer is no JSON; is this its address?") from None
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class Mem0:
+    """mem0: the hosted paths (``/v3``, else ``/v2``), else those of its own server."""
+
+    def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
+        self.source, self._users = Source(url, key, "Token"), list(users)
+
+    def __iter__(self) -> Iterator[Any]:
+        for user in self._users or self._known_users():
+            yield from self._of(user)
+
+    def _known_users(self) -> list[str]:
+        known = listing(mapping(self.source.ask("GET", "/v1/entities/")).get("results"))
+        users = [str(mapping(entity).get("name")) for entity in known if mapping(entity).get("type") == "user"]
+        if not users:
+            raise SourceRefused(f"{self.source.url}: does not tell its users; say whose memories: --of alice --of bob")
+        return users
+
+    def _of(self, user: str) -> Iterator[Any]:
+        for version in ("v3", "v2"):
+            for number in range(1, MAX_PAGES):
+                query = {"page": number, "page_size": PAGE}
+                page = self.source.ask("POST", f"/{version}/memories/", {"filters": {"user_id": user}}, **query)
+                if page is None:
+                    break
+                rows = _rows(page)
+                yield from rows
+                if len(rows) < PAGE or isinstance(page, list):
+                    return
+            else:
+                return
+        for path in ("/memories", "/v1/memories/"):
+            if (page := self.source.ask("GET", path, user_id=user)) is not None:
+                yield from _rows(page)
+                return
+        raise SourceRefused(f"{self.source.url}: has none of mem0's addresses; is it mem0's?")
+
+    def search(self, question: str, user: str | None, limit: int) -> list[str]:
+        """Texts that it has for a question, best first."""
+        who = user or next(iter(self._users), None)
+        named = {"user_id": who} if who else {}
+        for version in ("v3", "v2"):
+            answer = self.source.ask("POST", f"/{version}/memories/search/", {"query": question, "top_k": limit, "filters": named})
+            if answer is not None:
+                return _texts(_rows(answer), limit)
+        return _texts(_rows(self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})), limit)
+
+
+class Zep:
+    """Zep: sessions with their messages and facts; in later versions threads."""
+
+    def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
+        base = url.rstrip("/")
+        self.source, self._users = Source(base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2", key, "Api-Key"), list(users)
+
+    def __iter__(self) -> Iterator[Any]:
+        for path, field, name in (("/sessions-ordered", "sessions", "session_id"), ("/threads", "threads", "thread_id")):
+            for number in range(1, MAX_PAGES):
+                page = self.source.ask("GET", path, page_number=number, page_size=PAGE)
+                if page is None:
+                    break
+                rows = listing(mapping(page).get(field))
+                for session in rows:
+                    if isinstance(mapping(session).get(name), str) and (not self._users or session.get("user_id") in self._users):
+                        yield {**session, **self._said(f"/{field}/{quote(session[name], safe='')}")}
+                if len(rows) < PAGE:
+                    return
+            else:
+                return
+        raise SourceRefused(f"{self.source.url}: has neither sessions nor threads; is it Zep's address?")
+
+    def _said(self, address: str) -> dict[str, Any]:
+        messages: list[Any] = []
+        for _ in range(MAX_PAGES):
+            page = listing(mapping(self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))).get("messages"))
+            messages += page
+            if len(page) < PAGE:
+                break
+        facts = listing(mapping(self.source.ask("GET", f"{address}/facts")).get("facts"))
+        return {"messages": messages, "facts": facts}
+
+    def search(self, question: str, user: str | None, limit: int) -> list[str]:
+        """Texts that it has for a question, best first."""
+        who = user or next(iter(self._users), None)
+        named = {"user_id": who} if who else {}
+        answer = self.source.ask("POST", "/sessions/search", {"text": question, "search_scope": "messages", **named}, limit=limit)
+        if answer is None:
+            edges = self.source.ask("POST", "/graph/search", {"query": question, "limit": limit, "scope": "edges", **named})
+            return _texts(listing(mapping(edges).get("edges")), limit)
+        return _texts(_rows(answer), limit)
+
+
+Service = Mem0 | Zep
+
+
+def _rows(page: Any) -> list[Any]:
+    return page if isinstance(page, list) else listing(mapping(page).get("results", mapping(page).get("memories")))
+
+
+def _texts(rows: Sequence[Any], limit: int) -> list[str]:
+    texts = []
+    for row in map(mapping, rows):
+        inner = mapping(row.get("message")) or (row["fact"] if isinstance(row.get("fact"), dict) else row)
+        text = next((inner[name] for name in ("memory", "fact", "content", "text") if isinstance(inner.get(name), str)), None)
+        if text:
+            texts.append(text)
+    return texts[:limit]

@@ -1,0 +1,71 @@
+"""Long texts in parts: an event whose text is longer than a memory may be becomes several, which name each other.
+
+The first part has the event's id, so that it can be asked about and sent again under it; the ids of the others follow from it. Each part
+says in ``provenance.part`` which it is: ``{"number": 2, "of": 3, "whole": "<id of the first>"}``; unless the event has a ``correlation_id``
+it is that id, by which all parts are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID, uuid5
+
+from uuid6 import uuid7
+
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import limits
+from jiyi.protocol.base import JsonMapping, JsonObject
+from jiyi.text.splitting import split
+
+#: Types whose text may be split, with its field.
+TEXTS: Mapping[str, str] = {"memory.observed": "description", "turn.recorded": "text"}
+#: What is said of a whole text, and of no part of it.
+OF_THE_WHOLE = ("embedding_key", "retention", "abstract", "overview")
+NAMESPACE = UUID("c2b3a3f4-6c07-5a5d-8a0e-2f9f3a1b7d60")
+
+
+def parts_of(event: JsonMapping) -> list[JsonObject]:
+    """The event, or the parts of it if its text is too long: of paragraphs where it can be, else of sentences, in either language.
+
+    Args:
+        event: plain data in the full form; what is wrong with it is left to be refused by its name.
+
+    Raises:
+        InvalidEvent: it brings a vector, which is of the whole text.
+    """
+    payload = event.get("payload")
+    field = TEXTS.get(str(event.get("type")), "")
+    text = payload.get(field) if isinstance(payload, dict) else None
+    if not isinstance(payload, dict) or not isinstance(text, str) or len(text) <= limits.MAX_DESCRIPTION_CHARS:
+        return [dict(event)]
+    if payload.get("vector") is not None:
+        raise InvalidEvent(["payload.vector: is of the whole text, which is to be split; leave it out"])
+    whole = str(event.get("event_id") or uuid7())
+    pieces = split(text, limits.MAX_DESCRIPTION_CHARS, 0)
+    kept = {name: value for name, value in payload.items() if name not in OF_THE_WHOLE}
+    provenance = payload.get("provenance") or {}
+    return [
+        {
+            **event,
+            "event_id": whole if number == 1 else part_id(whole, number),
+            "correlation_id": event.get("correlation_id") or whole,
+            "payload": {
+                **kept,
+                field: piece.text,
+                "provenance": {**provenance, "part": {"number": number, "of": len(pieces), "whole": whole}}
+                if isinstance(provenance, dict)
+                else provenance,
+            },
+        }
+        for number, piece in enumerate(pieces, start=1)
+    ]
+
+
+def part_id(whole: str, number: int) -> str:
+    """The id of a part after the first; with a UUIDv7's time, and so its place in the order."""
+    try:
+        first = UUID(whole)
+    except ValueError:
+        return whole  # wrong, and will be told so
+    own = uuid5(NAMESPACE, f"{first}\n{number}")
+    return str(UUID(int=first.int >> 64 << 64 | own.int & (1 << 64) - 1)) if first.version == 7 else str(own)

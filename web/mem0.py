@@ -1,0 +1,371 @@
+"""mem0's dialect at ``/api/mem0``: a program for mem0 needs a new address and a key of ours, and no other code.
+
+A thin door: each path is one of our actions with the names changed, under the same scopes and row-level rules. A memory keeps the id that
+it was added under, however often it is updated: here each version has an id, and every one of them leads to the version in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+from flask import Blueprint, Flask, Response, request
+from pydantic import BaseModel
+from pydantic_core import from_json
+from uuid6 import uuid7
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.imports.drafts import BadTimeError, time_of
+from jiyi.polling import poll
+from jiyi.protocol import events as wire
+from jiyi.protocol import mem0 as dialect
+from jiyi.protocol.conversation_commands import ExtractMessages
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
+from jiyi.protocol.memory import Memory, MemoryDetail
+from jiyi.protocol.recall import ListMemories, MemoryRequest, UpdateMemory
+from jiyi.protocol.retrieval import Filters, RetrieveBody
+from jiyi.protocol.wire.signatures import KeyScope
+from models.conversations import actions as conversations
+from models.db.actions import Action
+from models.erasure import actions as erasures
+from models.memory import archive, questions
+from web.accounts.api_keys import identify_by_key
+from web.actions import perform
+from web.api.memory import accepted, retrieve_memories
+from web.api.problems import Refused, answer_to
+from web.api.registry import Operation
+from web.api.running import Asker, run
+
+PATH = "/api/mem0"
+#: Memories that a list, a count or a deletion looks at; versions of one memory.
+MOST, MOST_VERSIONS = 10_000, 100
+#: Seconds that an addition waits to be retrievable, and a deletion to be done: mem0's are when they return.
+SECONDS = 8.0
+#: More are asked for than are wanted where some are left out afterwards.
+WIDER = 5
+
+#: In a newer version's provenance: the id that the memory was added under, by which mem0's programs know it.
+FIRST = "mem0_id"
+
+R = TypeVar("R")
+blueprint = Blueprint("mem0", __name__, url_prefix=PATH)
+blueprint.register_error_handler(Exception, answer_to)
+
+
+#: One for each address. They stand in no document: who speaks the dialect has mem0's.
+OPERATIONS: list[Operation] = []
+
+
+class Answer(BaseModel):
+    """Whatever mem0 answers."""
+
+
+@blueprint.before_request
+def identify() -> None:
+    """mem0's clients send the key as ``Token …`` or ``X-API-Key``."""
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "token" or (not scheme and (key := request.headers.get("X-API-Key", ""))):
+        request.environ["HTTP_AUTHORIZATION"] = f"Bearer {key.strip()}"
+    identify_by_key()
+
+
+def register(app: Flask) -> None:
+    app.register_blueprint(blueprint)
+
+
+def path(method: str, *addresses: str, scope: KeyScope, **told: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function the answer to these addresses, with the checks of every operation of the API."""
+
+    def add(handler: Callable[..., Any]) -> Callable[..., Any]:
+        name = handler.__name__
+        told.setdefault("query", dialect.Project)
+
+        def answer(asker: Asker, query: BaseModel, **parts: Any) -> Any:
+            return handler(asker, **parts) if isinstance(query, dialect.Project) else handler(asker, query=query, **parts)
+
+        words = {"summary": name, "description": name, "tag": "memories", "id": f"mem0_{name}", "answer": Answer}
+        for number, address in enumerate(addresses):
+            operation = Operation(method=method, path=address, scope=scope, handler=answer, **words, **told)  # type: ignore[arg-type]
+            OPERATIONS.append(operation)
+            blueprint.add_url_rule(address, f"{name}_{number}", _view(operation), methods=[method], strict_slashes=False)
+        return handler
+
+    return add
+
+
+def _view(operation: Operation) -> Callable[..., Response]:
+    return lambda **parts: run(operation, **parts)
+
+
+@path("GET", "/v1/ping/", scope="read")
+def ping(asker: Asker) -> Any:
+    """What its client asks first: is the key good?"""
+    return {"status": "ok", "org_id": "jiyi", "project_id": asker.group_id, "user_email": None}
+
+
+@path("POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True)
+def add(asker: Asker, body: dialect.Add) -> Any:
+    """With ``infer`` the messages become turns, and what they tell is extracted soon; without it each is a memory, at once."""
+    if not body.entities:
+        raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
+    session, user = body.run_id, body.user_id
+    if body.infer:
+        messages = [Message(role=said.role, text=said.content) for said in body.messages]
+        recorded = _do(
+            asker,
+            conversations.extract_and_store,
+            ExtractMessages(agent_id=body.agent, messages=messages, session_id=session, user_id=user),
+        )
+        event_id = recorded.turn_ids[0] if recorded.turn_ids else None
+        return {"message": "what the messages tell is being extracted", "status": "PENDING", "event_id": event_id, "results": []}
+    said = [message for message in body.messages if message.role != "system" and message.content.strip()]
+    events = [
+        wire.build(
+            {
+                "type": "memory.observed",
+                "event_id": uuid7(),
+                "occurred_at": datetime.now(UTC) if body.timestamp is None else datetime.fromtimestamp(body.timestamp, UTC),
+                "group_id": asker.group_id,
+                "agent_id": body.agent,
+                "session_id": session,
+                "payload": {
+                    "description": message.content,
+                    "user_id": user,
+                    "origin": message.role,
+                    "expires_at": _moment(body.expiration_date),
+                    "provenance": _provenance({}, body.metadata, body.app_id) | {"role": message.role},
+                },
+            }
+        )
+        for message in said
+    ]
+    if events:
+        accepted(events, SECONDS)
+    results = [
+        {"id": event.event_id, "memory": message.content, "event": "ADD", "role": message.role}
+        for event, message in zip(events, said, strict=True)
+    ]
+    return {"results": results}
+
+
+@path("POST", "/v3/memories/search/", "/v2/memories/search/", "/v1/memories/search/", "/search", scope="read", body=dialect.Search)
+def search(asker: Asker, body: dialect.Search) -> Any:
+    """The memories that matter for a query, best first; ``score`` is how likely each is to answer."""
+    most = body.top_k or body.limit or dialect.DEFAULT_FOUND
+    filters = Filters(session_id=body.entities.get("run_id"), created_after=body.created_after, created_before=body.created_before)
+    asked = RetrieveBody(
+        agent_id=body.agent, focal_text=body.query, user_id=body.entities.get("user_id"), top_k=most * WIDER, filters=filters, flat=True
+    )
+    found = from_json(retrieve_memories(asker, asked))["retrieved_nodes"]
+    rows = [{**_shown(node), "score": _score(node)} for node in found if _is_of(node, body)]
+    return {"results": [row for row in rows if body.threshold is None or row["score"] >= body.threshold][:most]}
+
+
+def _score(node: Mapping[str, Any]) -> float:
+    likely = node.get("probability")
+    return float(node["score"] if likely is None else likely)
+
+
+@path("POST", "/v3/memories/", "/v2/memories/", scope="read", body=dialect.Listed, query=dialect.Page)
+def get_page(asker: Asker, body: dialect.Listed, query: dialect.Page) -> Any:
+    """Memories of an entity, newest first, page by page."""
+    return _listed(asker, body, query.page or body.page, query.page_size or body.page_size)
+
+
+@path("GET", "/v1/memories/", "/memories", scope="read", query=dialect.Listed)
+def get_all(asker: Asker, query: dialect.Listed) -> Any:
+    """The same, asked in the address."""
+    return _listed(asker, query, query.page, query.page_size)
+
+
+def _listed(asker: Asker, whose: dialect.Whose, page: int, size: int) -> Any:
+    rows = list(islice(_rows(asker, whose), MOST))
+    first = (page - 1) * size
+    shown = [_shown(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]]
+    following = f"{request.path}?page={page + 1}&page_size={size}" if first + size < len(rows) else None
+    return {"count": len(rows), "next": following, "previous": None, "results": shown}
+
+
+@path("GET", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="read")
+def get(asker: Asker, memory_id: str) -> Any:
+    """A memory as it is now."""
+    return _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
+
+
+@path("PUT", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="publish", body=dialect.Change)
+def update(asker: Asker, memory_id: str, body: dialect.Change) -> Any:
+    """A newer version; the older ones are its history."""
+    old = _in_force(asker, memory_id)
+    first = old.provenance.get(FIRST) or str(old.node_id)
+    change: dict[str, Any] = {"provenance": _provenance(old.provenance, body.metadata, None) | {FIRST: first}}
+    if body.words is not None:
+        change["description"] = body.words
+    _do(asker, archive.update_memory, UpdateMemory.model_validate({"node_id": old.node_id, **change}))
+    shown = _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
+    return {**shown, "text": shown["memory"], "message": "Memory updated successfully!"}
+
+
+@path("GET", "/v1/memories/<string:memory_id>/history/", "/memories/<string:memory_id>/history", scope="read")
+def history(asker: Asker, memory_id: str) -> Any:
+    """Its versions, oldest first."""
+    versions = _versions(asker, _in_force(asker, memory_id))
+    return [
+        {
+            "id": version.node_id,
+            "memory_id": memory_id,
+            "user_id": version.user_id,
+            "event": "UPDATE" if number else "ADD",
+            "old_memory": versions[number - 1].description if number else None,
+            "new_memory": version.description,
+            "created_at": version.stored_at,
+            "updated_at": version.stored_at,
+        }
+        for number, version in enumerate(versions)
+    ]
+
+
+@path("DELETE", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="admin")
+def delete(asker: Asker, memory_id: str) -> Any:
+    """A memory with all its versions, for good."""
+    _erase(asker, [version.node_id for version in _versions(asker, _in_force(asker, memory_id))])
+    return {"message": "Memory deleted successfully!"}
+
+
+@path("DELETE", "/v1/memories/", "/memories", scope="admin", query=dialect.Whose)
+def delete_all(asker: Asker, query: dialect.Whose) -> Any:
+    """All memories of an entity."""
+    if not query.entities:
+        raise InvalidRequest(["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"])
+    rows = islice(_rows(asker, query, superseded=True), MOST)
+    _erase(asker, [row.node_id for row in rows])
+    return {"message": "Memories deleted successfully!"}
+
+
+@path("DELETE", "/v2/entities/<string:kind>/<string:name>/", scope="admin")
+def delete_entity(asker: Asker, kind: str, name: str) -> Any:
+    """The same, as its client deletes users."""
+    if f"{kind}_id" not in dialect.ENTITIES:
+        raise Refused(404, "There are users, agents, runs and apps.")
+    return delete_all(asker, dialect.Whose.model_validate({f"{kind}_id": name}))
+
+
+@path("GET", "/v1/entities/", "/entities", scope="read")
+def entities(asker: Asker) -> Any:
+    """Who has memories: agents, users and runs, with how many of the latest memories are theirs."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in islice(_rows(asker, None), MOST):
+        for kind, name in (("agent", row.agent_id), ("user", row.user_id), ("run", row.session_id)):
+            if name is not None:
+                counts[kind, name] = counts.get((kind, name), 0) + 1
+    results = [{"id": name, "name": name, "type": kind, "total_memories": count} for (kind, name), count in sorted(counts.items())]
+    return {"count": len(results), "next": None, "previous": None, "results": results}
+
+
+def _do(asker: Asker, action: Action[Any, R], asked: BaseModel) -> R:
+    return perform(action, asker.group_id, asked)
+
+
+def _rows(asker: Asker, whose: dialect.Whose | None, *, superseded: bool = False) -> Iterable[Memory]:
+    """Memories of an entity, newest first; None: of all. An agent that is not there has none."""
+    wanted = whose or dialect.Whose()
+    fields = {
+        "agent_id": None if whose is None else wanted.agent,
+        "user_id": wanted.entities.get("user_id"),
+        "session_id": wanted.entities.get("run_id"),
+        "created_after": wanted.created_after,
+        "created_before": wanted.created_before,
+        "include_superseded": superseded,
+        "limit": 500,
+    }
+    after = ""
+    while True:
+        try:
+            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "after": after}))
+        except NotFound:
+            return
+        for row in page.rows:
+            narrow = wanted.app_id is not None or wanted.metadata is not None
+            details = _memory(asker, row.node_id).model_dump(mode="json") if narrow else row.model_dump(mode="json")
+            if _is_of(details, wanted):
+                yield row
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
+    """Whether it is just theirs: here a user is told as well what is nobody's in particular, which mem0's programs do not expect."""
+    named, provenance = whose.entities, memory.get("provenance") or {}
+    if "user_id" in named and memory["user_id"] != named["user_id"]:
+        return False
+    if "app_id" in named and provenance.get("app_id") != named["app_id"]:
+        return False
+    metadata = provenance.get("metadata") or {}
+    return all(metadata.get(name) == value for name, value in (whose.metadata or {}).items())
+
+
+def _memory(asker: Asker, node_id: UUID) -> MemoryDetail:
+    return _do(asker, questions.get_memory, MemoryRequest(node_id=node_id))
+
+
+def _in_force(asker: Asker, memory_id: str) -> MemoryDetail:
+    """The latest version of a memory, asked for by the id of any. 404 if there is none."""
+    try:
+        memory = _memory(asker, UUID(memory_id))
+        for _ in range(MOST_VERSIONS):
+            if memory.superseded_by is None:
+                break
+            memory = _memory(asker, memory.superseded_by)
+    except (ValueError, NotFound):
+        raise Refused(404, "Memory not found!", code="not_found") from None
+    return memory
+
+
+def _versions(asker: Asker, memory: MemoryDetail) -> list[MemoryDetail]:
+    """It and what it replaced, oldest first."""
+    versions = [memory]
+    while len(versions) < MOST_VERSIONS and versions[-1].supersedes:
+        versions.append(_memory(asker, versions[-1].supersedes[0]))
+    return versions[::-1]
+
+
+def _erase(asker: Asker, node_ids: list[UUID]) -> None:
+    """Erase them, and wait until they are gone, for as long as a request may."""
+    for first in range(0, len(node_ids), MAX_NODES):
+        owed = _do(asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES]))
+        asked = ErasureQuery(erasure_id=owed.erasure_id)
+        poll(lambda asked=asked: _do(asker, erasures.get_erasure, asked).state, lambda state: state == "done", SECONDS)  # type: ignore[misc]
+
+
+def _shown(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str, Any]:
+    """A memory as mem0 shows one."""
+    provenance = memory.get("provenance") or {}
+    return {
+        "id": memory_id or provenance.get(FIRST) or memory["node_id"],
+        "memory": memory["description"],
+        "user_id": memory["user_id"],
+        "agent_id": memory["agent_id"],
+        "run_id": memory["session_id"],
+        "app_id": provenance.get("app_id"),
+        "metadata": provenance.get("metadata"),
+        "categories": memory["keywords"],
+        "expiration_date": memory["expires_at"],
+        "created_at": memory["created_at"],
+        "updated_at": memory.get("stored_at", memory["created_at"]),
+    }
+
+
+def _provenance(known: Mapping[str, Any], metadata: Mapping[str, Any] | None, app_id: str | None) -> dict[str, Any]:
+    given = {"metadata": metadata and dict(metadata), "app_id": app_id}
+    return {**known, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return time_of(text)
+    except BadTimeError as error:
+        raise InvalidRequest([f"expiration_date: {error}"]) from None
