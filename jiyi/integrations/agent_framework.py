@@ -8,7 +8,7 @@ from agent_framework import AgentSession, ContextProvider, Message, SessionConte
 
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import Memory
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import Memory
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 

@@ -12,7 +12,7 @@ from uuid6 import uuid7
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import Memory
 from jiyi.protocol import items as wire
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import Role
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem

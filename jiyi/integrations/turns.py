@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jiyi.client.client import AsyncClient
-from jiyi.protocol.conversations import Role
+from jiyi.protocol.base import Role
 from jiyi.protocol.limits import MAX_DESCRIPTION_CHARS, MAX_FOCAL_CHARS
 from jiyi.protocol.recall import BUDGET
 
