@@ -24,8 +24,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jiyi import __version__
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.openapi import tool_calls
 from jiyi.protocol.openapi.tools import PREFIX, Tool, Tools
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted, visible
 
 API = "/api/v1"
@@ -70,29 +71,19 @@ class Gateway:
         tool = tools.get(name) or tools.get(f"{PREFIX}{name}")  # as tools were called before
         if tool is None:
             raise MCPError(INVALID, f"there is no tool {name!r} that this key may use")
-        arguments = {field: value for field, value in arguments.items() if value is not None}
-        is_short = tool.name == RETRIEVE and arguments.get("detail") != "full"
-        if tool.name == RETRIEVE:
-            arguments.pop("detail", None)
-        missing = [field for field in tool.in_path if field not in arguments]
-        if missing:
-            return _told(f"missing: {', '.join(missing)}", is_error=True)
+        try:
+            request = tool_calls.asked(tool, arguments)
+        except InvalidRequest as error:
+            return _told(str(error), is_error=True)
         path = tool.path
-        for field in tool.in_path:
-            path = path.replace(f"{{{field}}}", quote(str(arguments[field]), safe=""))
-        query = {field: _text(arguments[field]) for field in tool.in_query if field in arguments}
-        body = {tool.renamed.get(field, field): value for field, value in arguments.items() if field not in (*tool.in_path, *tool.in_query)}
-        has_body = tool.method not in ("GET", "DELETE")
-        if body and not has_body:
-            return _told(f"unknown arguments: {', '.join(body)}", is_error=True)
-        response = await self._send(tool.method, path, key, params=query, content=to_json(body) if has_body else None)
+        for field, value in request.parts.items():
+            path = path.replace(f"{{{field}}}", quote(value, safe=""))
+        content = None if request.body is None else to_json(request.body)
+        response = await self._send(tool.method, path, key, params=request.query, content=content)
         if not response.is_success:
             return _told(_problem(response), is_error=True)
-        answer = from_json(response.content)
-        if is_short:
-            answer = shortened(answer)
-            return _told(to_json(answer).decode(), structured=answer)
-        return _told(response.text, structured=answer)
+        answer = tool_calls.told(tool, arguments, from_json(response.content))
+        return _told(to_json(answer).decode(), structured=answer)
 
     async def read(self, key: str, uri: str) -> str:
         """A resource's text. Raises :class:`MCPError` for one that is not there."""
@@ -141,7 +132,7 @@ def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
         return key if key is not None else _bearer(ctx.request)
 
     async def list_tools(ctx: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_offered(tool) for tool in (await gateway.tools(whose(ctx))).values()])
+        return types.ListToolsResult(tools=[_offered(tool_calls.offered(tool)) for tool in (await gateway.tools(whose(ctx))).values()])
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await gateway.call(whose(ctx), params.name, params.arguments or {})
@@ -179,9 +170,6 @@ def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
     )
 
 
-RETRIEVE = f"{PREFIX}retrieve"
-#: Tokens of a short answer, and of one memory in it.
-SHORT_TOKENS, MEMORY_TOKENS = 1_500, 200
 _PROFILE, _MEMORY = re.compile(r"jiyi://agents/([^/]+)/profile"), re.compile(r"jiyi://memories/([0-9a-fA-F-]{36})")
 TEMPLATES = [
     types.ResourceTemplate(
@@ -209,22 +197,6 @@ PROMPTS = (
         arguments=[_AGENT, types.PromptArgument(name="text", description="What.", required=True)],
     ),
 )
-
-
-def shortened(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first."""
-    rest = {"memories": [], "left_out": 0, **({"message": answer["message"]} if answer.get("message") else {})}
-    room = SHORT_TOKENS - estimate_tokens(to_json(rest).decode())
-    nodes = {node["node_id"]: node for group in answer["groups"] for node in group["retrieved_nodes"]}
-    memories: list[dict[str, Any]] = []
-    for node in nodes.values():
-        told = {name: node[name] for name in ("node_id", "kind", "created_at", "superseded_at") if node.get(name) is not None}
-        memory = {"text": cut_to_tokens(node["description"], MEMORY_TOKENS), **told, "score": round(node["score"], 3)}
-        room -= estimate_tokens(to_json(memory).decode()) + 1
-        if room < 0:
-            break
-        memories.append(memory)
-    return {**rest, "memories": memories, "left_out": len(nodes) - len(memories)}
 
 
 async def serve_stdio(url: str, key: str) -> None:
@@ -284,16 +256,12 @@ def _offered(tool: Tool) -> types.Tool:
         idempotent_hint=tool.idempotent,
         open_world_hint=False,
     )
-    arguments = tool.input_schema
-    if tool.name == RETRIEVE:
-        detail = {"type": "string", "enum": ["short", "full"], "default": "short", "description": "`full`: with every score explained."}
-        arguments = {**arguments, "properties": {**arguments["properties"], "detail": detail}}
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=arguments,
-        output_schema={"type": "object"},
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
         annotations=hints,
     )
 
@@ -302,13 +270,6 @@ def _told(text: str, *, structured: Any = None, is_error: bool = False) -> types
     """Hosts put the text into their LLM's prompt as it is, so it shows everything that is in it; JSON keeps its values."""
     kept = structured if isinstance(structured, dict) else None
     return types.CallToolResult(content=[types.TextContent(type="text", text=visible(text))], structured_content=kept, is_error=is_error)
-
-
-def _text(value: Any) -> str:
-    """A parameter as it stands behind a question mark."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _problem(response: httpx2.Response) -> str:

@@ -27,7 +27,7 @@ ROOMS = {
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
     "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": {"deploy", "client", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }
 #: In the root of the library only what all of it needs.

@@ -21,7 +21,8 @@ from tools.install import EDITABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
-INTEGRATIONS = {"jiyi.integrations.langgraph", "jiyi.integrations.mcp", "jiyi.proxy.app"}
+FRAMEWORKS = "agent_framework anthropic autogen google_adk langgraph llama_index mcp openai_agents pydantic_ai".split()
+INTEGRATIONS = {*(f"jiyi.integrations.{name}" for name in FRAMEWORKS), "jiyi.proxy.app"}
 BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")), "jiyi.protocol.wire.broker"}
 IMPORT_ALL = """
 import importlib.util, json, pkgutil

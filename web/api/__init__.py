@@ -16,13 +16,13 @@ from werkzeug.routing import BaseConverter
 from engine import subjects
 from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
-from web.api import docs, memory, service
+from web.api import docs, memory, service, tools
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (memory, service, *(import_module(module) for subject in subjects.on() for module in subject.api))
+MODULES = (memory, service, tools, *(import_module(module) for subject in subjects.on() for module in subject.api))
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

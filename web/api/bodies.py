@@ -105,6 +105,11 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
         return model()
     if request.mimetype != CONTENT_TYPE:
         raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
+    return checked_body(model, data)
+
+
+def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
+    """A body of these bytes. Raises as :func:`read_body` does."""
     if data.count(b"{") + data.count(b"[") > BODY_CONTAINERS:
         raise Refused(413, f"The body has more than {BODY_CONTAINERS:,} objects and lists; send several requests.")
     if (repeated := repeated_key(data)) is not None:

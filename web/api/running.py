@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, get_origin
@@ -54,7 +54,7 @@ def run(operation: Operation, **parts: Any) -> Response:
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
         raise Refused(404, "Nothing has such a name.")
     arguments = {**parts}
-    if (query := _query(operation)) is not None:
+    if (query := checked_query(operation.query, request.args.lists())) is not None:
         arguments["query"] = query
     with REQUESTS.one_of(asker.group_id), room_for_body():
         if operation.body is not None:
@@ -97,12 +97,11 @@ def _group_header() -> str | None:
     return named
 
 
-def _query(operation: Operation) -> BaseModel | None:
+def checked_query(model: type[BaseModel] | None, parameters: Iterable[tuple[str, list[str]]]) -> BaseModel | None:
     """The parameters behind the question mark. One that there is not, or that comes twice, is refused."""
-    model = operation.query
     given: dict[str, Any] = {}
     wrong = []
-    for name, values in request.args.lists():
+    for name, values in parameters:
         if model is not None and name in model.model_fields and _is_list(model, name):
             given[name] = [part for value in values for part in value.split(",")]
             continue

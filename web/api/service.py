@@ -1,10 +1,9 @@
 """The service itself: counts, queues, dead letters, scheduled jobs; every action by its name, or at an address that follows from an
-alias; and the operations that an LLM can use as tools.
+alias.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import RootModel, ValidationError
@@ -13,11 +12,9 @@ from engine.operations import find as find_job
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import FOLDERS, name_of
 from jiyi.protocol.openapi.document import Tag
-from jiyi.protocol.openapi.tools import Tool, Tools, tools
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
 from jiyi.protocol.wire.json_checks import wrong_types
-from jiyi.protocol.wire.signatures import KeyScope
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action
 from models.db.bounded_reads import source
@@ -27,7 +24,7 @@ from models.queue import broker_queues
 from web.accounts.identity import need
 from web.actions import perform
 from web.api.problems import Refused
-from web.api.registry import OPERATIONS, expose, operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
 
 
@@ -149,18 +146,3 @@ for _folder, _aliases in FOLDERS.items():  # ``jiyi/protocol/aliases.json``
 for _name, _action in ACTIONS.items():
     if _name.startswith("stores."):
         _expose("stores", _name.removeprefix("stores."), _action)
-
-
-@operation("GET", "/tools", id="list_tools", scope=None, tag="service", answer=Tools)
-def list_tools(asker: Asker) -> Tools:
-    """List the tools for an LLM.
-
-    Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
-    arguments; and how to call it over HTTP: arguments that are in the path or in the query, all others in the body.
-    """
-    return Tools(tools=[tool for tool, scope in _tools() if scope is None or asker.identity.may(scope)])
-
-
-@lru_cache(maxsize=1)
-def _tools() -> list[tuple[Tool, KeyScope | None]]:
-    return tools(OPERATIONS)

@@ -94,6 +94,7 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         title=told.summary,
         description=_OPERATION.sub(lambda match: _NAMES[match.group()], f"{told.summary}. {told.description}"),
         input_schema={**arguments, **({"$defs": used} if used else {})},
+        output_schema=_output(document["paths"][told.url][told.method.lower()]["responses"][str(told.status)], schemas),
         method=told.method,
         path=told.url,
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
@@ -103,6 +104,37 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         idempotent=told.scope == "read" or told.method == "DELETE",
         destructive=name in DESTRUCTIVE,
     )
+
+
+def _output(response: Json, schemas: Json) -> Json:
+    """The schema of an answer in which nulls are left out."""
+    used: Json = {}
+    (root,) = _local([response["content"][CONTENT_TYPE]["schema"]], schemas, used)
+    named = {name: _absent(schema) for name, schema in used.items()}
+    answer = named.pop(root["$ref"].rpartition("/")[2])
+    return {**answer, **({"$defs": named} if named else {})}
+
+
+def _absent(schema: Any) -> Any:
+    """With fields that may be absent where they may be null."""
+    if isinstance(schema, list):
+        return [_absent(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copied = {name: _absent(value) for name, value in schema.items() if name != "properties"}
+    if isinstance(properties := schema.get("properties"), dict):
+        copied["properties"] = {name: openapi.not_null(_absent(property_)) for name, property_ in properties.items()}
+        copied["required"] = [name for name in schema.get("required", []) if not _may_be_null(properties[name])]
+    return copied
+
+
+def _may_be_null(schema: Json) -> bool:
+    options = [schema, *schema.get("anyOf", [])]
+    return any(option.get("type") == "null" or not option.keys() & _SAYS_WHAT for option in options)
+
+
+#: Keywords without any of which a schema takes everything.
+_SAYS_WHAT = {"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"}
 
 
 def _local(schema: Any, schemas: Json, used: Json) -> Any:
@@ -128,6 +160,7 @@ class Tool(BaseModel):
     title: str
     description: str
     input_schema: dict[str, Any] = Field(description="JSON schema of its arguments.")
+    output_schema: dict[str, Any] = Field({"type": "object"}, description="JSON schema of its answer, in which nulls are left out.")
     method: str
     path: str = Field(description="With the names of arguments in braces.")
     in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")

@@ -25,7 +25,8 @@ from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from jiyi.integrations.mcp import SHORT_TOKENS, http_app, shortened
+from jiyi.integrations.mcp import http_app
+from jiyi.protocol.openapi.tool_calls import SHORT_TOKENS, shortened
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.text.budget import estimate_tokens
 
@@ -203,6 +204,7 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
         for tool in (await client.list_tools()).tools:
             assert len(tool.description or "") > 40, tool.name
             assert "`" not in tool.name
+            assert {"properties", "anyOf"} & (tool.output_schema or {}).keys(), tool.name  # the client checks answers against it
             for name, schema in tool.input_schema["properties"].items():
                 assert schema.get("description") or "$ref" in json.dumps(schema), (tool.name, name)
             for other in ("retrieve_memories", "list_memories", "get_memory"):

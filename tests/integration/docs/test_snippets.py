@@ -55,6 +55,8 @@ ELSEWHERE = {
     "jiyi import jsonl bad.jsonl": "a file that is wrong; unit/client/test_cli.py",
     "jiyi reflect": "takes the LLM's time; reflection/test_reflecting.py",
 }
+#: Frameworks whose blocks are run in environments of their own, by frameworks/test_frameworks.py.
+OWN_ENVIRONMENTS = re.compile(r"jiyi\.integrations\.(?:openai_agents|llama_index|google_adk|autogen) ")
 #: Python blocks that are no programs.
 NO_PROGRAMS = {"architecture.md": "pieces of a recipe, which memory/test_columns.py follows"}
 
@@ -120,7 +122,7 @@ def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]
     """The page's programs one after the other in one process, each with names of its own."""
     programs = []
     for snippet in snippets("python"):
-        if snippet.page == page:
+        if snippet.page == page and OWN_ENVIRONMENTS.search(snippet.text) is None:
             text = snippet.text
             if page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
                 text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")

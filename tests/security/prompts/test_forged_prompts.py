@@ -47,6 +47,7 @@ from jiyi.protocol.appointments import CreatedSchedule
 from jiyi.protocol.artifacts import ArtifactState, Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
+from jiyi.protocol.openapi.functions import ToolCall, output_of
 from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
@@ -385,7 +386,8 @@ DOORS = {
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows"}
+OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
+OTHER_DOORS |= {"jiyi.integrations.google_adk"}  # frameworks/programs/use_google_adk.py
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -446,7 +448,15 @@ def test_a_workflow_s_description_is_one_line() -> None:
 
 def test_tools_of_mcp_answer_the_same_values_with_nothing_hidden() -> None:
     pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
-    made = _mcp(FORGERIES)
+    _same_values_and_nothing_hidden(_mcp(FORGERIES))
+
+
+def test_tools_called_by_models_answer_so_too() -> None:
+    call = ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"})
+    _same_values_and_nothing_hidden(output_of(call, {"said": list(FORGERIES)}).model_dump()["output"])
+
+
+def _same_values_and_nothing_hidden(made: str) -> None:
     assert json.loads(made) == {"said": list(FORGERIES)}
     assert _HIDDEN_RANGES.search(made) is None
     assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", made)) is None
@@ -492,6 +502,12 @@ NOT_FOR_PROMPTS = {
     "engine.rules": "the rules read it, no model",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
+    **dict.fromkeys(
+        (f"jiyi.integrations.{name}" for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")),
+        "what was said, to be stored",
+        "what was said, to be stored",
+    ),
+    "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.memories": "words are looked for in it",

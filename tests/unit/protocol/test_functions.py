@@ -1,0 +1,169 @@
+"""Tools as the APIs of OpenAI and Anthropic take them, checked with their own packages; and what schemas of answers promise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+pytest.importorskip("anthropic", reason="needs the extra `dev`")
+
+from anthropic import transform_schema
+from anthropic.types import ToolParam, ToolResultBlockParam, ToolUseBlock
+from openai.lib._pydantic import _ensure_strict_json_schema
+from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageFunctionToolCall, ChatCompletionToolMessageParam
+from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
+from openai.types.responses.response_input_item_param import FunctionCallOutput
+
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi.functions import FORMATS, ToolCall, functions, output_of, strict_schema
+from jiyi.protocol.openapi.tools import Tool
+from web.api.tools import _tools
+
+TOOLS = [tool_calls.offered(tool) for tool, _ in _tools()]
+BY_NAME = {tool.name: tool for tool in TOOLS}
+EACH = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+PARAMS = {"openai": ChatCompletionFunctionToolParam, "openai-responses": FunctionToolParam, "anthropic": ToolParam}
+#: What OpenAI's strict mode knows of JSON schema.
+KNOWN = {
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "description",
+    "anyOf",
+    "enum",
+    "const",
+    "items",
+    "format",
+    "$ref",
+    "$defs",
+}
+
+
+def schemas_in(schema: Any) -> list[dict[str, Any]]:
+    """A schema and all within it."""
+    inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", [])]
+    inner += [schema["items"]] if "items" in schema else []
+    return [schema, *(found for one in inner for found in schemas_in(one))]
+
+
+@pytest.mark.parametrize("form", PARAMS)
+@pytest.mark.parametrize("strict", [True, False])
+def test_tools_are_what_the_package_takes(form: Any, strict: bool) -> None:
+    for function in functions(TOOLS, form, strict=strict):
+        TypeAdapter(PARAMS[form]).validate_python(function, strict=True)
+        told = function.get("function", function)
+        assert len(told["description"]) <= 1_024
+        assert told.get("strict", False) is strict
+
+
+@EACH
+def test_a_strict_schema_is_closed_and_whole(tool: Tool) -> None:
+    """OpenAI's own helper, which makes schemas strict, finds nothing to do."""
+    strict = strict_schema(tool.input_schema, nullable=True)
+    assert _ensure_strict_json_schema(json.loads(json.dumps(strict)), path=(), root=strict) == strict
+    for schema in schemas_in(strict):
+        assert schema.keys() <= KNOWN
+        assert schema.get("format") in {None, *FORMATS}
+        if schema.get("type") == "object":
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == [*schema["properties"]]
+    optional = strict["properties"].keys() - set(tool.input_schema["required"])
+    assert all({"type": "null"} in strict["properties"][name]["anyOf"] for name in optional)
+    left_out = tool.input_schema["properties"].keys() - strict["properties"].keys()
+    assert left_out <= {"provenance"}  # any object
+
+
+@EACH
+def test_anthropic_s_own_helper_changes_nothing_of_a_strict_schema(tool: Tool) -> None:
+    strict = strict_schema(tool.input_schema, nullable=False)
+    transformed = transform_schema(json.loads(json.dumps(strict)))
+    for schema in schemas_in(transformed):
+        if "enum" in schema:  # it leaves out the type of what is told one by one
+            schema["type"] = "string"
+    assert transformed == strict
+    assert set(strict["required"]) == set(tool.input_schema["required"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"a": {"type": "object", "additionalProperties": True}}, {}),
+        ({"a": {"type": "array", "items": {}}}, {}),
+        ({"a": {"anyOf": [{"type": "object"}, {"type": "string", "minLength": 3}]}}, {"a": {"anyOf": [{"type": "string"}]}}),
+        (
+            {"a": {"type": "integer", "maximum": 9, "description": "How many."}},
+            {"a": {"type": "integer", "description": "How many. (maximum: 9)"}},
+        ),
+        ({"a": {"type": "string", "format": "binary"}}, {"a": {"type": "string"}}),
+    ],
+)
+def test_what_has_no_fixed_form_is_left_out(schema: Any, strict: Any) -> None:
+    made = strict_schema({"type": "object", "properties": schema}, nullable=False)
+    assert made["properties"] == strict
+    if not strict:
+        with pytest.raises(ValueError, match="a: has no fixed form"):
+            strict_schema({"type": "object", "properties": schema, "required": ["a"]}, nullable=True)
+
+
+TEXT = '{"node_id": "x", "user_id": null}'
+CALLS = {
+    "chat": ChatCompletionMessageFunctionToolCall(id="call_1", type="function", function={"name": "memory_get", "arguments": TEXT}),
+    "responses": ResponseFunctionToolCall(type="function_call", id="fc_1", call_id="call_1", name="memory_get", arguments=TEXT),
+    "anthropic": ToolUseBlock(type="tool_use", id="call_1", name="memory_get", input=json.loads(TEXT)),
+}
+RESULTS: dict[str, Any] = {"chat": ChatCompletionToolMessageParam, "responses": FunctionCallOutput, "anthropic": ToolResultBlockParam}
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package_takes(api: str) -> None:
+    call = ToolCall.model_validate_json(CALLS[api].model_dump_json())
+    assert call.name == "memory_get"
+    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked({"node_id": "x"}, {}, None)
+    for answer in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
+        made = answer.model_dump()
+        assert TypeAdapter(RESULTS[api]).validate_python(made, strict=True) == made
+        assert "call_1" in made.values()
+        assert "</tool>" not in json.dumps(made)
+    assert made.get("is_error", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("{", "not JSON"), ("[1]", "must be a JSON object, not list"), ('{"a": 1, "a": 2}', "a: given twice"), ('{"a":' * 300, "not JSON")],
+)
+def test_arguments_that_are_none_are_told_so(text: str, sentence: str) -> None:
+    call = ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": text})
+    with pytest.raises(InvalidRequest, match=sentence):
+        call.arguments()
+
+
+def test_what_is_no_call_is_refused() -> None:
+    assert ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": " "}).arguments() == {}
+    for wrong in (
+        {"type": "tool_result", "id": "1"},
+        {"type": "function", "id": "1"},
+        {"type": "tool_use", "id": "", "name": "n", "input": {}},
+    ):
+        with pytest.raises(ValidationError):
+            ToolCall.model_validate(wrong)
+
+
+def test_nulls_are_arguments_that_are_not_given_at_any_depth() -> None:
+    given = {"node_id": "a/b", "keywords": ["x"], "poignancy": None, "filters": {"after": None, "kinds": [None]}}
+    assert tool_calls.asked(BY_NAME["memory_update"], given).body == {"keywords": ["x"], "filters": {"kinds": [None]}}
+
+
+@EACH
+def test_the_schema_of_an_answer_knows_no_null_at_its_fields(tool: Tool) -> None:
+    assert tool.output_schema["type"] == "object"
+    jsonschema_rs.validator_for(tool.output_schema)
+    assert len(tool.output_schema) > 1
+    for schema in schemas_in(tool.output_schema):
+        for field in schema.get("properties", {}).values():
+            assert {"type": "null"} not in field.get("anyOf", [])

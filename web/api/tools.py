@@ -1,0 +1,109 @@
+"""The operations that an LLM can use as tools: in which form an API takes them, and its calls of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+from pydantic_core import from_json, to_json
+from werkzeug.exceptions import HTTPException
+
+from jiyi.errors import InvalidRequest, JiyiError, unknown
+from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi.functions import ToolCall, ToolOutput, ToolsQuery, functions, output_of
+from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
+from jiyi.protocol.wire.signatures import KeyScope
+from models.db.bounded_reads import Unanswered
+from web.accounts.identity import need
+from web.api.bodies import checked_body
+from web.api.problems import Refused, answer_to
+from web.api.registry import OPERATIONS, Operation, operation
+from web.api.running import Asker, Reply, checked_query
+
+#: What a model is told of, so that it can do something else; whatever is not here is a failure of ours.
+TOLD = (JiyiError, Refused, Unanswered, HTTPException)
+
+
+class ToolList(BaseModel):
+    """Tools that the key may use."""
+
+    tools: list[Tool] | list[dict[str, Any]] = Field(description="With `for`, each as that API takes it.")
+
+
+@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=ToolList)
+def list_tools(asker: Asker, query: ToolsQuery) -> ToolList:
+    """List the tools for an LLM.
+
+    Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
+    arguments; and how to call it over HTTP: arguments that are in the path or in the query, all others in the body. With `for`
+    they go into a request to a model as they are, and what it calls goes to call_tool.
+    """
+    may = [tool for tool, scope in _tools() if scope is None or asker.identity.may(scope)]
+    if wrong := [name for name in query.names if name not in OFFERED]:
+        raise InvalidRequest([f"names: {unknown(wrong[0], OFFERED, 'tool')}"])
+    chosen = [tool for tool in may if not query.names or tool.name in query.names]
+    if query.for_ is None:
+        if query.strict:
+            raise InvalidRequest(["strict: say for which API, too: for=openai or for=anthropic"])
+        return ToolList(tools=chosen)
+    return ToolList(tools=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
+
+
+@operation("POST", "/tools/call", id="call_tool", scope=None, tag="service", body=ToolCall, answer=ToolOutput, errors=(504,))
+def call_tool(asker: Asker, body: ToolCall) -> ToolOutput:
+    """Do what a model called a tool for.
+
+    The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's messages; the answer is
+    what to append to the conversation. What is refused, or went wrong, is told to the model in the same form. The key needs
+    the right that the tool's operation needs.
+    """
+    try:
+        return output_of(body, _performed(asker, body))
+    except TOLD as error:
+        return output_of(body, error=_sentence(error))
+
+
+def _performed(asker: Asker, call: ToolCall) -> Any:
+    """The answer to the model. Raises what the operation raises, and InvalidRequest for what is no call of it."""
+    found = {tool.name: tool for tool, _ in _tools()}.get(call.name)
+    if found is None:
+        raise InvalidRequest([f"there is no tool {call.name!r}; there are {', '.join(OFFERED)}"])
+    target = next(operation for operation in OPERATIONS if operation.id == OFFERED[found.name])
+    if target.scope is not None:
+        need(target.scope)
+    arguments = call.arguments()
+    asked = tool_calls.asked(found, arguments)
+    given: dict[str, Any] = {name: _part(target, name, value) for name, value in asked.parts.items()}
+    if (query := checked_query(target.query, [(name, [value]) for name, value in asked.query.items()])) is not None:
+        given["query"] = query
+    if target.body is not None:
+        given["body"] = checked_body(target.body, to_json(asked.body or {}))
+    value = target.handler(asker, **given)
+    if isinstance(value, Reply):
+        value = value.value
+    return tool_calls.told(found, arguments, from_json(value if isinstance(value, bytes) else to_json(value)))
+
+
+def _part(target: Operation, name: str, value: str) -> Any:
+    """A part of the path, as its converter would give it."""
+    if target.parts[name] != "uuid":
+        if not value.strip():
+            raise InvalidRequest([f"{name}: must not be blank"])
+        return value
+    try:
+        return UUID(value)
+    except ValueError:
+        raise InvalidRequest([f"{name}: must be an id such as {UUID(int=0)}, not {value[:100]!r}"]) from None
+
+
+def _sentence(error: Exception) -> str:
+    """What the API would have answered."""
+    problem = from_json(answer_to(error).get_data())
+    return str(problem["detail"])
+
+
+@lru_cache(maxsize=1)
+def _tools() -> list[tuple[Tool, KeyScope | None]]:
+    return tools(OPERATIONS)
