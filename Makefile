@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 # Many processes are started, and each would compile all of the service from its source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench lock clean
+.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench release lock clean
 
 setup: $(STAMP)
 
@@ -44,7 +44,7 @@ test-browser: setup
 
 # Benchmarks and examples that start a service of their own, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
-	@$(PYTEST) tests/integration/examples tests/integration/frameworks tests/smoke/test_storm.py -m long $(ARGS)
+	@$(PYTEST) tests/integration/examples tests/integration/client tests/integration/web tests/integration/frameworks tests/integration/deploy tests/smoke/test_storm.py -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup
@@ -59,6 +59,10 @@ translations: setup
 
 bench: setup
 	@$(BIN)/python -m bench.ingest
+
+# Wheel, sdist, image context and bill of materials, checked, into the empty folder dist; publishes nothing.
+release: setup
+	@$(BIN)/python -m tools.release $(ARGS)
 
 lock:
 	uv pip compile --universal --python-version 3.11 --extra service --extra local --extra embedded --extra dev --no-header --output-file requirements.lock pyproject.toml

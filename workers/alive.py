@@ -1,6 +1,7 @@
-"""``python -m workers.alive NAME``: whether a process of this container, named as ``workers.procfile`` names it, has given a sign of life.
+"""``python -m workers.alive [NAME]``: whether a process of this container has given a sign of life, by its name in ``workers.procfile``.
 
-For health checks of containers. Ends with 0 also where that is not known: a Valkey that is away is no reason to restart who waits for it.
+For health checks of containers. Without a name it is the container's first process, whichever that is. Ends with 0 also where that is not
+known: a Valkey that is away is no reason to restart who waits for it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import http.client
 import socket
 import sys
+from pathlib import Path
 
 import redis
 
@@ -16,6 +18,8 @@ from jiyi.settings import Settings, get_settings
 from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address
 
+#: The command line of a container's first process.
+FIRST = Path("/proc/1/cmdline")
 #: Seconds without a sign of life after which a process is taken for stuck: a worker says so every second, beat with each canary.
 SILENT_SECONDS = 120.0
 #: Seconds that the web has for an answer.
@@ -52,12 +56,25 @@ def _web(settings: Settings) -> str:
     return "" if status == http.client.OK else f"the web answers {status}"
 
 
+def first_process(command: bytes) -> str:
+    """The name of the process with this command line, its parts ended by zeros; empty if it is none of ours."""
+    parts = command.decode("utf-8", "replace").split("\0")
+    hosts = [part for part in parts if part.startswith("--hostname=")]
+    if hosts:
+        return hosts[0].removeprefix("--hostname=").partition("@")[0]
+    modules = {"workers.intake": "intake", "workers.web.serve": "web"}
+    return next((modules[part] for part in parts if part in modules), "beat" if "beat" in parts else "")
+
+
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m workers.alive NAME\n")
+    if len(arguments) > 1:
+        sys.stderr.write("usage: python -m workers.alive [NAME]\n")
         return 2
+    name = arguments[0] if arguments else first_process(FIRST.read_bytes())
+    if not name:  # a migration, a backup: it ends by itself
+        return 0
     try:
-        told = problem(arguments[0], get_settings())
+        told = problem(name, get_settings())
     except (redis.RedisError, JiyiError, OSError) as error:
         sys.stderr.write(f"not known: {error}\n")
         return 0

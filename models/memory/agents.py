@@ -281,9 +281,9 @@ def agent_rows(connection: Connection, group_id: str, after: str, limit: int) ->
     return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
 
 
-def agent_names(connection: Connection, group_id: str, limit: int = OFFERED) -> list[str]:
-    """Names of agents, to choose one."""
-    wanted = select(Agent.agent_id).where(Agent.group_id == group_id)
+def agent_names(connection: Connection, group_id: str, limit: int = OFFERED, containing: str = "") -> list[str]:
+    """Names of agents, to choose one; upper and lower case are the same in what they contain."""
+    wanted = select(Agent.agent_id).where(Agent.group_id == group_id, Agent.agent_id.icontains(containing, autoescape=True))
     return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
 
 

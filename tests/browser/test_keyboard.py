@@ -123,3 +123,32 @@ def test_a_letter_is_chosen_and_discarded_with_keys_alone(page: Page, client: Cl
     expect(page.get_by_role("button", name="Discard those chosen")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("1 is discarded")
+
+
+def test_search_finds_pages_agents_memories_and_ids_from_anywhere(page: Page, town: Town) -> None:
+    page.goto(f"/dead?group={town.group}")
+    field = page.get_by_role("searchbox", name="Page, agent, memory or id")
+    expect(field).to_be_hidden()
+    page.keyboard.press("/")
+    expect(field).to_be_focused()
+    found = page.locator("#find-results")
+    for typed, link in (("heart", "Heartbeats page"), ("toma", "Tomas agent"), ("celadon", re.compile("celadon green memory$"))):
+        field.fill(typed)
+        expect(found.get_by_role("link", name=link)).to_be_visible()
+    field.fill(str(town.memory))
+    expect(found.get_by_role("link")).to_have_count(2)  # the memory, and the event that it was
+    field.fill("no such thing")
+    expect(found).to_have_text(re.compile("Nothing found."))
+    field.fill("toma")
+    expect(found.get_by_role("link", name="Tomas agent")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(found.get_by_role("link").first).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(field).to_be_focused()
+    field.fill("toma")
+    expect(found.get_by_role("link", name="Tomas agent")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Tomas")

@@ -14,15 +14,21 @@ from tests.browser.town import Town
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
 #: A page that is not there is part of the walk, and browsers report it.
 REFUSED = "404"
-FEWEST_PAGES = 15
+FEWEST_PAGES, MOST_ENTRIES = 25, 12
+LINKS = "all => all.map((a) => [a.textContent, a.getAttribute('href')])"
 
 
 def pages_of(page: Page, town: Town) -> dict[str, str]:
-    """Every page of the navigation, and those behind them; title → address."""
+    """Every page of the menu and its tabs, and those behind them; title → address."""
     page.goto(f"/?group={town.group}")
-    links = page.locator(".beside-page nav a").evaluate_all("all => all.map((a) => [a.textContent, a.getAttribute('href')])")
-    assert len(links) >= FEWEST_PAGES, "pages are missing from the navigation"
-    return dict(links) | town.paths() | {"the API": "/api/docs"}
+    entries = page.locator(".beside-page nav a").evaluate_all(LINKS)
+    assert len(entries) <= MOST_ENTRIES, "the menu has become long again"
+    links = dict(entries)
+    for _, path in entries:
+        page.goto(path)
+        links |= dict(page.locator("nav.tabs a").evaluate_all(LINKS))
+    assert len(links) >= FEWEST_PAGES, "pages are missing from the menu"
+    return links | town.paths() | {"the API": "/api/docs"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of page, with its entry in the
-navigation.
+"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of page, with its place in the
+menu.
 
 ``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for again. A route finds its
 group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what the entry's ``scope`` says
@@ -16,10 +16,10 @@ from importlib import import_module
 from flask import Flask
 
 from engine import subjects
-from web.admin import accounts, agents, forms, frame, memory, node, operations, retrieval
+from web.admin import accounts, agents, finder, forms, frame, memory, node, operations, retrieval
 from web.admin.frame import Pages
 
-#: In the order of the navigation. Modules of optional subjects have a tuple of the same name.
+#: In the order of the menu's tabs. Modules of optional subjects have a tuple of the same name.
 BLUEPRINTS: tuple[Pages, ...] = (
     operations.overview_pages,
     *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
@@ -27,6 +27,7 @@ BLUEPRINTS: tuple[Pages, ...] = (
     *(pages for subject in subjects.on() for module in subject.admin for pages in import_module(module).BLUEPRINTS),
     *(operations.queue_pages, operations.work_pages, operations.letter_pages, operations.job_pages, operations.llm_pages),
     *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages, accounts.account_pages),
+    finder.finder_pages,
 )
 assert node  # its routes are those of memories
 

@@ -31,7 +31,7 @@ from web.admin.acting import action_form_route, checked, perform
 from web.admin.frame import Page, Pages, asked, storable, wants_fragment
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 
-agent_pages = Pages("agents", __name__, Page("memory", lazy_gettext("Agents"), "agents.index"))
+agent_pages = Pages("agents", __name__, Page("agents", lazy_gettext("Agents"), "agents.index"))
 
 AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
 #: Keywords that can be paged to; the weakest were met once each.
@@ -258,7 +258,7 @@ def _next(unit: str, start: datetime) -> datetime:
     return start + {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
 
 
-reflection_pages = Pages("reflections", __name__, Page("memory", lazy_gettext("Reflections"), "reflections.page"))
+reflection_pages = Pages("reflections", __name__, Page("agents", lazy_gettext("Reflections"), "reflections.page"))
 
 REFLECTIONS_PER_PAGE = 30
 STATES: tuple[State, ...] = get_args(State)

@@ -15,7 +15,7 @@ from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked, group
 from web.admin.pages import Context, listed, page, reads_database
 
-appointment_pages = Pages("appointments", __name__, Page("growth", lazy_gettext("Appointments"), "appointments.page"))
+appointment_pages = Pages("appointments", __name__, Page("appointments", lazy_gettext("Appointments"), "appointments.page"))
 
 SCHEDULES_PER_PAGE, NEXT_RUNS = 50, 3
 RUNS_SHOWN = 50
@@ -64,7 +64,7 @@ def _with_next_runs(row: ScheduleState) -> Context:
     return {**dict(row), "next_runs": schedules.upcoming(row, datetime.now(UTC), NEXT_RUNS)}
 
 
-heartbeat_pages = Pages("heartbeats", __name__, Page("growth", lazy_gettext("Heartbeats"), "heartbeats.page"))
+heartbeat_pages = Pages("heartbeats", __name__, Page("appointments", lazy_gettext("Heartbeats"), "heartbeats.page"))
 
 AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
 NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s” has no heartbeat.")

@@ -22,14 +22,22 @@ from models.db.scope import for_groups, whole_service
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
 
-#: The parts of the navigation, in their order. The first has no title of its own.
-SECTIONS: dict[str, LazyString | None] = {
-    "overview": None,
-    "memory": lazy_gettext("Memory"),
-    "growth": lazy_gettext("Growth"),
-    "tiers": lazy_gettext("Tiers"),
-    "running": lazy_gettext("Running"),
-    "access": lazy_gettext("Access"),
+#: The menu, by what people come to do: section → entries. Pages of one entry are tabs.
+MENU: dict[LazyString, dict[str, LazyString]] = {
+    lazy_gettext("Look"): {
+        "overview": lazy_gettext("Overview"),
+        "memories": lazy_gettext("Memories"),
+        "tiers": lazy_gettext("Three tiers"),
+        "stores": lazy_gettext("Stores"),
+    },
+    lazy_gettext("Ask"): {"retrieval": lazy_gettext("Retrieval")},
+    lazy_gettext("People and agents"): {"agents": lazy_gettext("Agents"), "conversations": lazy_gettext("Conversations")},
+    lazy_gettext("Grow"): {"skills": lazy_gettext("Skills"), "appointments": lazy_gettext("Appointments")},
+    lazy_gettext("Operate"): {
+        "queues": lazy_gettext("Queues and work"),
+        "jobs": lazy_gettext("Jobs and models"),
+        "access": lazy_gettext("Access"),
+    },
 }
 COOKIE = "jiyi_group"
 COOKIE_SECONDS = 365 * 86_400
@@ -42,19 +50,30 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An entry of the navigation."""
+    """A page that the menu leads to."""
 
-    section: str
+    #: The entry of :data:`MENU` whose tab it is.
+    entry: str
     title: LazyString
-    #: Of the page that the entry leads to.
     endpoint: str
     scope: Scope = "read"
     #: The whole service's: the chosen group makes no difference.
     of_service: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the menu, as somebody sees it: with the pages that are open to them."""
+
+    title: LazyString
+    pages: tuple[Page, ...]
+
+    def is_of(self, blueprint: str | None) -> bool:
+        return any(page.endpoint.partition(".")[0] == blueprint for page in self.pages)
+
+
 class Pages(Blueprint):
-    """Routes of pages, and their entries in the navigation; what the first entry needs is needed for every route."""
+    """Routes of pages, and their tabs in the menu; what the first one needs is needed for every route."""
 
     def __init__(self, name: str, import_name: str, *entries: Page) -> None:
         super().__init__(name, import_name)
@@ -65,6 +84,7 @@ def register(app: Flask, blueprints: Sequence[Pages]) -> None:
     pages = [page for blueprint in blueprints for page in blueprint.entries]
     needed: dict[str, Scope] = {blueprint.name: blueprint.entries[0].scope for blueprint in blueprints if blueprint.entries}
     admin = {blueprint.name for blueprint in blueprints}
+    app.extensions["jiyi.pages"] = pages
     app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
 
     def enter() -> None:
@@ -78,7 +98,7 @@ def register(app: Flask, blueprints: Sequence[Pages]) -> None:
     app.before_request(enter)
     app.after_request(_leave)
     app.teardown_request(lambda _: _close_scope())
-    app.context_processor(lambda: _surroundings(pages))
+    app.context_processor(_surroundings)
 
 
 def enter_again() -> None:
@@ -176,11 +196,23 @@ def _close_scope() -> None:
         scope.close()
 
 
-def _surroundings(pages: list[Page]) -> dict[str, object]:
+def menu() -> list[tuple[LazyString, list[Entry]]]:
+    """Sections of the menu with their entries, as far as they are open to who asks."""
+    known = who()
+    allowed = [page for page in current_app.extensions["jiyi.pages"] if known.may(page.scope)]
+    sections = [
+        (section, [Entry(title, tuple(page for page in allowed if page.entry == name)) for name, title in entries.items()])
+        for section, entries in MENU.items()
+    ]
+    return [(section, shown) for section, entries in sections if (shown := [entry for entry in entries if entry.pages])]
+
+
+def _surroundings() -> dict[str, object]:
     known, chosen = identity(), g.get("group")
-    around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": []}
+    around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": [], "tabs": None}
     if known is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
-        allowed = [page for page in pages if known.may(page.scope)]
-        around["navigation"] = [(title, [page for page in allowed if page.section == section]) for section, title in SECTIONS.items()]
+        around["navigation"] = menu()
+        entries = [entry for _, section in around["navigation"] for entry in section]
+        around["tabs"] = next((entry for entry in entries if len(entry.pages) > 1 and entry.is_of(request.blueprint)), None)
     return around

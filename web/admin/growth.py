@@ -24,7 +24,7 @@ from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import NO_AGENT, Context, listed, page
 
-growth_pages = Pages("growth", __name__, Page("growth", lazy_gettext("Skills"), "growth.page"))
+growth_pages = Pages("growth", __name__, Page("skills", lazy_gettext("Skills"), "growth.page"))
 
 ARTIFACTS_PER_PAGE = 30
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the newest.
@@ -121,7 +121,7 @@ action_form_route(
 )
 
 
-pain_pages = Pages("pains", __name__, Page("growth", lazy_gettext("Pain points"), "pains.page"))
+pain_pages = Pages("pains", __name__, Page("skills", lazy_gettext("Pain points"), "pains.page"))
 
 PAINS_PER_PAGE, EVIDENCE_SHOWN = 30, 50
 PAIN_STATUSES: tuple[PainStatus, ...] = get_args(PainStatus)
@@ -154,7 +154,7 @@ action_form_route(pain_pages, "/pains/<uuid:pain_id>/resolve", pain_actions.reso
 action_form_route(pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose")
 
 
-identity_pages = Pages("identity", __name__, Page("growth", lazy_gettext("Identity"), "identity.page"))
+identity_pages = Pages("identity", __name__, Page("skills", lazy_gettext("Identity"), "identity.page"))
 
 PROPOSALS_PER_PAGE = 20
 #: Versions of a file, snapshots, and proposals that were decided on: the latest.

@@ -31,7 +31,7 @@ from web.admin.frame import Page, Pages, asked
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.answers import answer
 
-memory_pages = Pages("memories", __name__, Page("memory", lazy_gettext("Memories"), "memories.index"))
+memory_pages = Pages("memories", __name__, Page("memories", lazy_gettext("Memories"), "memories.index"))
 memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 
 MEMORIES_PER_PAGE = 30
@@ -170,7 +170,7 @@ def _turn(memory: Turn) -> Context:
     return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}
 
 
-event_pages = Pages("events", __name__, Page("memory", lazy_gettext("Events"), "events.page"))
+event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))
 
 EVENTS_PER_PAGE = 50
 #: Rows that one look for news brings; when more have arrived, the page says so.
@@ -206,7 +206,7 @@ def event_page(connection: Connection, group: str, event_id: UUID) -> Context | 
     return {"event_id": event_id, **became._asdict()} if became.event or became.letters else None
 
 
-archive_pages = Pages("archive", __name__, Page("memory", lazy_gettext("Archive"), "archive.page"))
+archive_pages = Pages("archive", __name__, Page("memories", lazy_gettext("Archive"), "archive.page"))
 
 ARCHIVED_PER_PAGE = 50
 AGENTS_COUNTED = 100
@@ -232,7 +232,7 @@ RESTORED = {"node_ids": "node_id", "agent_id": "agent"}
 action_form_route(archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED)
 
 
-conversation_pages = Pages("conversations", __name__, Page("memory", lazy_gettext("Conversations"), "conversations.index"))
+conversation_pages = Pages("conversations", __name__, Page("conversations", lazy_gettext("Conversations"), "conversations.index"))
 
 AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
 #: Memories of each kind that the page of an agent shows, the newest; and changes.

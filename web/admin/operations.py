@@ -89,7 +89,7 @@ def spans() -> list[tuple[int, str]]:
     return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]
 
 
-queue_pages = Pages("queues", __name__, Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_service=True))
+queue_pages = Pages("queues", __name__, Page("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True))
 
 
 @page(queue_pages, "/queues", "queues.html", live="_queues.html")
@@ -118,7 +118,7 @@ def queue(queue: str) -> Context | None:
     return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}
 
 
-work_pages = Pages("work", __name__, Page("running", lazy_gettext("Pending work"), "work.page"))
+work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work"), "work.page"))
 
 PER_PAGE = 50
 
@@ -152,7 +152,7 @@ def _only(group: str) -> str | None:
     return None if who().may("operator") else group
 
 
-letter_pages = Pages("letters", __name__, Page("running", lazy_gettext("Dead letters"), "letters.page"))
+letter_pages = Pages("letters", __name__, Page("queues", lazy_gettext("Dead letters"), "letters.page"))
 
 STATES: tuple[LetterState, ...] = get_args(LetterState)
 #: Characters of a search in the reasons.
@@ -199,7 +199,7 @@ action_form_route(
 )
 
 
-job_pages = Pages("schedules", __name__, Page("running", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True))
+job_pages = Pages("schedules", __name__, Page("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True))
 
 #: Seconds that a dry run may take while the page waits.
 DRY_RUN_TIMEOUT = 25.0
@@ -231,7 +231,7 @@ def _job(row: JobState, now: datetime) -> Context:
     return {**dict(row), **words, "in_seconds": None if row.next is None else (row.next - now).total_seconds()}
 
 
-llm_pages = Pages("llm_use", __name__, Page("running", lazy_gettext("LLM use"), "llm_use.page"))
+llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("LLM use"), "llm_use.page"))
 
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")

@@ -35,7 +35,7 @@ from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
 from web.show import translated
 
-playground_pages = Pages("playground", __name__, Page("memory", lazy_gettext("Retrieval"), "playground.page"))
+playground_pages = Pages("playground", __name__, Page("retrieval", lazy_gettext("Retrieval"), "playground.page"))
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
@@ -305,7 +305,7 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
     return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)
 
 
-retrieval_pages = Pages("retrievals", __name__, Page("memory", lazy_gettext("Past retrievals"), "retrievals.page"))
+retrieval_pages = Pages("retrievals", __name__, Page("retrieval", lazy_gettext("Past retrievals"), "retrievals.page"))
 
 PER_PAGE = 30
 

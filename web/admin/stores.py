@@ -13,7 +13,7 @@ from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, page, reads_database
 
-store_pages = Pages("stores", __name__, Page("memory", lazy_gettext("Stores"), "stores.index"))
+store_pages = Pages("stores", __name__, Page("stores", lazy_gettext("Stores"), "stores.index"))
 
 STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
 #: Characters of a line, of a question that is tried, and items that it finds.

@@ -172,7 +172,7 @@ def _outcomes(screened: dict[str, int] | None) -> list[Context]:
     ]
 
 
-recall_pages = Pages("recall", __name__, Page("tiers", lazy_gettext("Ask the tiers"), "recall.page"))
+recall_pages = Pages("recall", __name__, Page("retrieval", lazy_gettext("Ask the tiers"), "recall.page"))
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 LANGUAGES: tuple[Language, ...] = get_args(Language)

@@ -28,6 +28,47 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// Search from anywhere: "/" or Ctrl-K. Arrows go through what is found; Enter follows the first.
+const find = document.getElementById("find");
+const typing = (element) => element.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(element.tagName);
+const openFind = (event) => {
+  event.preventDefault();
+  for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = false;
+  if (!find.open) find.showModal();
+  find.querySelector("input[type=search]").select();
+};
+document.addEventListener("keydown", (event) => {
+  if (!find) return;
+  if ((event.key === "/" && !typing(event.target) && !event.ctrlKey && !event.metaKey) || (event.key === "k" && (event.ctrlKey || event.metaKey))) {
+    openFind(event);
+  } else if (find.open && event.key === "Escape") {
+    find.close(); // a search field would only be emptied
+    event.preventDefault();
+  } else if (find.open && ["ArrowDown", "ArrowUp"].includes(event.key)) {
+    const stops = [find.querySelector("input[type=search]"), ...find.querySelectorAll("#find-results a")];
+    const step = event.key === "ArrowDown" ? 1 : -1;
+    stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length].focus();
+    event.preventDefault();
+  }
+});
+document.addEventListener("click", (event) => {
+  if (find && event.target.closest("[data-opens='#find']")) openFind(event);
+  else if (event.target === find) find.close(); // beside it
+});
+find?.addEventListener("submit", (event) => {
+  const first = find.querySelector("#find-results a");
+  if (!first || find.querySelector(".htmx-request")) return; // not yet found: the page of memories looks
+  event.preventDefault();
+  window.location.assign(first.href);
+});
+
+// The menu keeps its place from page to page.
+const side = document.querySelector(".beside-page");
+if (side) {
+  side.scrollTop = Number(sessionStorage.getItem("menu") ?? 0);
+  window.addEventListener("pagehide", () => sessionStorage.setItem("menu", side.scrollTop));
+}
+
 // A hidden page is not refreshed.
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.detail.elt.hasAttribute("data-live")) event.preventDefault();

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from jiyi.settings import get_settings
 from tests.integration.waiting import until
-from workers import alive, ephemeral
+from workers import alive, ephemeral, procfile
 
 
 def test_who_lives_is_well_and_who_is_silent_is_not(service: str, unlimited_web: int) -> None:
@@ -23,4 +25,12 @@ def test_what_is_not_known_restarts_nobody(capsys: pytest.CaptureFixture[str], d
     with ephemeral.environment(redis_url="redis://127.0.0.1:1/0"):
         assert alive.main(["embedding"]) == 0
     assert capsys.readouterr().err.startswith("not known: ")
-    assert alive.main([]) == 2
+    assert alive.main(["a", "b"]) == 2
+
+
+def test_a_container_is_known_by_its_first_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: object) -> None:
+    for name, command in procfile.commands().items():
+        assert alive.first_process(b"\0".join(part.encode() for part in command) + b"\0") == name
+    (tmp_path / "cmdline").write_bytes(b"python\0-m\0workers.migrate\0")
+    monkeypatch.setattr(alive, "FIRST", tmp_path / "cmdline")
+    assert alive.main([]) == 0

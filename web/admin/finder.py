@@ -1,0 +1,69 @@
+"""Search from any page: pages of the menu, agents, memories and events by what is typed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from flask import render_template
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from models.db.bounded_reads import attempt
+from models.memory import agents as stored_agents
+from models.memory import events as stored_events
+from models.memory import reads as memory_reads
+from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter
+from web.admin import frame
+from web.admin.frame import Pages
+from web.admin.pages import Context, reads_database
+
+finder_pages = Pages("finder", __name__)
+
+#: Of each kind; more are on the page of the kind.
+SHOWN = 6
+
+
+class Found(BaseModel):
+    """A memory that fits."""
+
+    node_id: UUID
+    description: str
+
+
+@finder_pages.get("/find")
+def find() -> str:
+    """What fits, as a part of a page."""
+    words = (frame.asked("q", MAX_WORDS_CHARS) or "").strip()
+    reading = attempt(lambda: _stored(frame.group(), words)) if words else None
+    return render_template(
+        "_found.html",
+        group=frame.group(),
+        words=words,
+        pages=_pages(words),
+        stored=reading and reading.value,
+        why_unknown=reading and reading.reason,
+    )
+
+
+def _pages(words: str) -> list[frame.Page]:
+    """Pages whose title, of the menu or of the tab, contains the words; all if nothing is typed."""
+    wanted = words.casefold()
+    return [
+        page
+        for _, entries in frame.menu()
+        for entry in entries
+        for page in entry.pages
+        if wanted in f"{entry.title} {page.title} {page.endpoint}".casefold()
+    ]
+
+
+@reads_database
+def _stored(connection: Connection, group: str, words: str) -> Context:
+    try:
+        known_id = UUID(words)
+    except ValueError:
+        memories = memory_reads.search(connection, Found, group, MemoryFilter(words=words), None, SHOWN)
+        return {"agents": stored_agents.agent_names(connection, group, SHOWN, words), "memories": memories, "event": None}
+    memory = memory_reads.node(connection, Found, group, known_id)
+    became = stored_events.became(connection, group, known_id)
+    return {"agents": [], "memories": [memory] if memory else [], "event": known_id if became.event or became.letters else None}
