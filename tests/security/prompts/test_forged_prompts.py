@@ -505,7 +505,6 @@ NOT_FOR_PROMPTS = {
     **dict.fromkeys(
         (f"jiyi.integrations.{name}" for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")),
         "what was said, to be stored",
-        "what was said, to be stored",
     ),
     "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
