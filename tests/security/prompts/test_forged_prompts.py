@@ -34,6 +34,7 @@ from engine.growth import questions
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
+from engine.text.wordings import wording
 from engine.tiers.answer import council_sections
 from jiyi import Client
 from jiyi.chat import steps
@@ -230,6 +231,7 @@ class Door:
 def _node(text: str) -> RetrievedNode:
     zero = {"raw": 0, "normalised": 0, "weight": 0, "contribution": 0}
     fields = {"node_id": uuid4(), "agent_id": "a", "type": "event", "created_at": NOW, "description": text, "poignancy": 5, "depth": 0}
+    fields |= {"node_count": 1, "subject": "user"}
     return RetrievedNode.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
 
 
@@ -388,6 +390,8 @@ DOORS = {
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
 OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
 OTHER_DOORS |= {"jiyi.integrations.google_adk"}  # frameworks/programs/use_google_adk.py
+#: Doors that show once what several memories tell in nearly the same words.
+FOLDING = {"context", "conversations.context, markdown", "conversations.context, compact", "conversations.context, template"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -402,9 +406,11 @@ def test_no_memory_writes_the_prompt(name: str) -> None:
             assert said
             continue
         expected = [door.said(text) for text in texts]
-        missing = [text for text in expected if text not in said]
-        assert missing == []
-        assert len([one for one in said if one in expected]) >= len(expected)
+        shown = [line for line in said if line in expected]
+        # Where prompts fold near twins, those that differ in their line ends and marks alone are told once.
+        wordings = set(map(wording, shown))
+        assert [text for text in expected if wording(text) not in wordings] == []
+        assert len(shown) >= (len(wordings) if name in FOLDING else len(expected))
         assert len(said) <= len(expected) + 2  # the agent's name and the focal point, or a line of the profile
 
 
