@@ -240,9 +240,10 @@ def delete_all(asker: Asker, query: dialect.Whose) -> Any:
     """All memories of an entity."""
     if not query.entities:
         raise InvalidRequest(["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"])
-    rows = islice(_rows(asker, query, superseded=True), MOST)
+    rows = list(islice(_rows(asker, query, superseded=True), MOST))
     _erase(asker, [row.node_id for row in rows])
-    return {"message": "Memories deleted successfully!"}
+    more = len(rows) == MOST
+    return {"message": f"{MOST:,} memories deleted; there may be more: send this again" if more else "Memories deleted successfully!"}
 
 
 @path("DELETE", "/v2/entities/<string:kind>/<string:name>/", scope="admin")
