@@ -104,7 +104,11 @@ def _all_modules() -> list[ModuleType]:
     for package in PACKAGES:
         for info in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not SKIPPED.search(info.name):
-                found.append(importlib.import_module(info.name))
+                try:
+                    found.append(importlib.import_module(info.name))
+                except ModuleNotFoundError as missing:  # an adapter whose framework is in none of the environments for development
+                    if not info.name.startswith("jiyi.integrations.") or str(missing.name).startswith(PACKAGES):
+                        raise
     on_usage(None)  # the tasks' modules have what is asked of LLMs counted in a database, which other tests do not have
     return found
 
