@@ -15,7 +15,7 @@ from jiyi.protocol.base import JsonObject
 
 _DATE = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 _HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*$")
-_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 MAX_HEADING_CHARS = 200
 
 
