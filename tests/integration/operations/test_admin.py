@@ -159,7 +159,7 @@ def test_another_group_does_not_exist_for_who_may_not_see_it(admin: Browser, gro
 
 def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(operator: Browser, group: str) -> None:
     remember(group)
-    assert f'href="/dead?group={group}"' in html(operator, "/", group=group)
+    assert f'href="/queues?group={group}"' in html(operator, "/", group=group)
     assert operator.get("/dead.json").json["group"] == group
     assert operator.get("/dead.json", query_string={"group": "default"}).json["group"] == "default"
     answer = operator.get("/dead?language=zh&kind=embed")
