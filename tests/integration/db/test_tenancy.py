@@ -23,7 +23,7 @@ from sqlalchemy.exc import ProgrammingError
 from alembic import command
 from engine.operations import Job
 from jiyi.protocol import limits
-from jiyi.protocol.memory import MemoryRow
+from jiyi.protocol.memory import MemoryRow, NodesQuery
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.users import groups as known_groups
 from models.db import rows
@@ -318,7 +318,7 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
 
 #: Question → whether it has an answer for a group with a row in every table.
 QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
-    "nodes": lambda c, g, _: reads.nodes(c, g, "klaus", ["event"], None, 100),
+    "nodes": lambda c, g, _: reads.nodes(c, g, NodesQuery(agent_id="klaus", types=["event"], limit=100)),
     "texts": lambda c, g, _: reads.some_texts(c, g, "klaus", 1_000),
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
