@@ -180,6 +180,15 @@ def other(group: str, database: Any) -> Other:
 
 #: Queries and bodies that ask for as much as there may be; by operation, of whose fields none has a name or an id.
 ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
+    "list_tools": lambda _: [{}, {"for": "openai"}],
+    "call_tool": lambda other: [
+        {"type": "function_call", "call_id": "1", "name": name, "arguments": json.dumps(arguments)}
+        for name, arguments in (
+            ("memory_retrieve", {"agent_id": AGENT, "query": "What?", "timeout": 0.05}),
+            ("memory_list", {"agent_id": AGENT}),
+            ("memory_get", {"node_id": str(other.ids["node_id"][0])}),
+        )
+    ],
     "observe": lambda other: [{"type": "memory.observed", "group_id": other.group, "agent_id": AGENT, "payload": {"description": "x"}}],
     "event_states": lambda other: [{"id": [str(value) for value in other.ids["event_id"]]}],
     "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
