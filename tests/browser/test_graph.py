@@ -57,7 +57,7 @@ def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(open_browser: Open
 def test_it_can_be_of_one_person_and_an_agent_without_memories_has_an_empty_one(page: Page, client: Client) -> None:
     tell(client)
     page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}")
-    page.get_by_label("Of", exact=True).select_option("林岚")
+    page.locator("select[name=person]").select_option("林岚")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(re.compile("person="))
     expect(page.locator("#memory-graph-rows tbody tr")).to_have_count(3)
