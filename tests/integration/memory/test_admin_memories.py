@@ -560,11 +560,11 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
         assert row["moved"] == places[row["node_id"]] - row["rank"]
     html = page(viewer, "/playground", **query)
     assert html.count('<svg class="bar"') == 8
+    assert "▲" in html
     for left_out in ({"origin": ["tool", "document"]}, {"min_trust": "0.9"}):
         assert not data(viewer, "/playground.json", **query, **left_out)["found"]["a"]["rows"]
         html = page(viewer, "/playground", **query, **left_out)
         assert "from user (origins)" in html or "4 trusted less than min_trust" in html
-    assert "▲" in html
     one = found["a"]["rows"][0]
     fragment = page(viewer, f"/playground/one/{service}/{one['node_id']}", agent=AGENT, focal="bees")
     assert f"Rank 1 of {len(told)} candidates" in fragment

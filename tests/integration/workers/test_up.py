@@ -219,6 +219,10 @@ def answers_and_thoughts(once: Up, again: Up, home: Path) -> None:
     assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
 
 
+def linked(html: str) -> set[str]:
+    return {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', html)}
+
+
 def no_page_is_empty(up: Up, password: str) -> None:
     """After the demonstration its group has something in every tier, and on every page that can have something."""
     browser = signed_in(up, password)
@@ -235,7 +239,8 @@ def no_page_is_empty(up: Up, password: str) -> None:
     assert (tiers["in_working"], tiers["counts"]["entries"]) == (5, 8)
     assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
     assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
-    paths = {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', page("/").partition("<main")[0])}
+    menu = linked(page("/").partition("<main")[0])
+    paths = menu.union(*(linked(tabs) for entry in menu for tabs in re.findall(r'<nav class="tabs.*?</nav>', page(entry), re.DOTALL)))
     assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
     may_be_empty = WITHOUT_A_ROW.keys() | {"/", "/tiers"}
 
