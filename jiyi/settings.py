@@ -277,12 +277,6 @@ class Settings(BaseSettings):
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
-    extract_least_importance: float = Field(
-        3.0,
-        ge=1,
-        le=10,
-        description="Less important memories, 1 to 10, are dropped at extraction. The rules give 3 at least, LLMs what they judge.",
-    )
     change_precision: float = Field(
         0.9,
         ge=0.8,
@@ -345,7 +339,6 @@ class Settings(BaseSettings):
     backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
 
     # Scale, and recover from what died
-    retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     retrieval_shards: int = Field(
         1,
         ge=1,
@@ -552,7 +545,7 @@ SECTIONS = {
     "wm_consistency": "Share memory in workflows ([workflows.md](workflows.md))",
     "subjects": "Leave out what is not needed ([architecture.md](architecture.md#optional-subjects))",
     "jobs_off": "Keep and delete ([operations.md](operations.md#scheduled-jobs))",
-    "retrieval_threads": "Scale, and recover from what died ([operations.md](operations.md))",
+    "retrieval_shards": "Scale, and recover from what died ([operations.md](operations.md))",
 }
 
 

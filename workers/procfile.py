@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from engine import subjects
 from engine.providers.embedder_specs import LOCAL, chosen
 from jiyi.errors import SettingsError
-from jiyi.protocol.limits import CALLS_IN_HAND
+from jiyi.protocol.limits import CALLS_IN_HAND, RETRIEVAL_THREADS
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
@@ -38,8 +38,8 @@ def commands() -> dict[str, list[str]]:
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
         # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.answering``).
-        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads + CALLS_IN_HAND),
-        **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads + CALLS_IN_HAND) for queue in more},
+        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", RETRIEVAL_THREADS + CALLS_IN_HAND),
+        **{queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND) for queue in more},
         "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
         # Apart from upkeep, whose threads must not all wait for an LLM.

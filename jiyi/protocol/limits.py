@@ -60,6 +60,8 @@ MEMORY_SECONDS = 10.0
 ASKING_SECONDS = 10.0
 #: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn can be decided.
 CALLS_IN_HAND = 240
+#: Retrievals that one retrieval worker answers at a time; more processors are used by more workers (``JIYI_RETRIEVAL_SHARDS``).
+RETRIEVAL_THREADS = 8
 
 # What a caller may hold of the web
 

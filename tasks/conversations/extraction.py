@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 EXTRACTION_TIME_LIMIT = 600
+#: Less important memories, 1 to 10, are dropped. The rules give 3 at least, so only what an LLM judges lower falls away.
+LEAST_IMPORTANCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn])
     extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback, user_id)
-    kept = worth_keeping(of_user(extraction, messages), look.injected[user_id], get_settings().extract_least_importance)
+    kept = worth_keeping(of_user(extraction, messages), look.injected[user_id], LEAST_IMPORTANCE)
     return Extracted(source, kept, [fact.node_id for fact in known])
 
 

@@ -146,7 +146,7 @@ def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
 @once
 def _beside() -> ThreadPoolExecutor:
     """Threads of this process for what is done at the same time as the caller does something else."""
-    return ThreadPoolExecutor(get_settings().retrieval_threads, "beside")
+    return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
 
 
 def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, answer: Answer) -> Rendered:

@@ -30,7 +30,7 @@ from jiyi import tracing
 from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
 from jiyi.once import once
 from jiyi.protocol.base import JsonMapping, user_of
-from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
+from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, RETRIEVAL_THREADS, WAITING_CALLS, WORK_SHARE
 from jiyi.protocol.wire.calls import NOBODY, REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.protocol.wire.signatures import AT_HEADER, ID, KEY_HEADER, SERVICE, SIGNATURE_HEADER, KeyScope, call_signature, service_call_key
 from jiyi.settings import get_settings
@@ -151,7 +151,7 @@ def _seconds_left(request: Any) -> float:
 @once
 def turns() -> Turns:
     """This process's."""
-    return Turns(get_settings().retrieval_threads)
+    return Turns(RETRIEVAL_THREADS)
 
 
 def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:

@@ -54,7 +54,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, confi
         ("jobs_off", "a;b", "archive"),
         ("embed_batch", 2.5, 2),
         ("mode", "RECENT", "stanford"),
-        ("retrieval_threads", "", 1),
+        ("retrieval_shards", "", 1),
     ],
 )
 def test_a_value_out_of_bounds_is_refused_and_one_at_its_bound_accepted(
