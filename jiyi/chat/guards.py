@@ -89,12 +89,8 @@ def guarded(flags: Sequence[str], steps: Sequence[Step], limits: GuardLimits | N
     return kept if sign is None else list(dict.fromkeys([*kept, RUNAWAY, sign]))
 
 
-def entropy(text: str) -> float:
-    """How varied the words of a text are: their Shannon entropy over the greatest that so many words could have."""
-    return _entropy(Counter(tokens(text)))
-
-
 def _entropy(words: Counter[str]) -> float:
+    """How varied words are, 0 … 1: their Shannon entropy over the greatest that so many could have."""
     total = words.total()
     if total < LEAST_TOKENS:
         return 1.0

@@ -19,10 +19,8 @@ from jiyi.imports import conversations, files
 from jiyi.imports.bringing import Bringing, Report
 from jiyi.imports.checking import Compared, compare, read_questions
 from jiyi.imports.drafts import Drafts, LeftOut, Target
-from jiyi.imports.letta import letta
-from jiyi.imports.memories import langmem, mem0
+from jiyi.imports.memories import langmem, letta, mem0, zep
 from jiyi.imports.services import Mem0, Service, Zep
-from jiyi.imports.zep import zep
 
 #: What was left out is shown up to so many lines.
 MAX_SHOWN = 10

@@ -1,17 +1,20 @@
-"""Memories as mem0 and LangMem (LangGraph's store) give them: one object a memory."""
+"""What other memory services export: mem0, LangMem (LangGraph's store), Zep and Letta."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, text_or_none, time_of
+from jiyi.imports.conversations import turn
+from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, role_of, text_or_none, time_of
 
 #: Where a stored value may say what it says in words.
 TEXTS = ("content", "text", "memory", "data", "fact")
 #: Levels at which such a name is looked for.
 LEVELS = 3
+#: Names under which a Letta file has its archival passages.
+PASSAGES = ("archival_passages", "passages", "archival_memory")
 
 
 def mem0(value: Any) -> Drafts:
@@ -74,3 +77,131 @@ def words_of(value: Any) -> str:
 def _kind(value: Any) -> Mapping[str, str]:
     kind = mapping(value).get("kind")
     return {"kind": kind} if isinstance(kind, str) else {}
+
+
+def zep(value: Any) -> Drafts:
+    """A session (later called thread) of Zep's, as its API returns it: its ``messages`` become turns, its ``facts`` memories."""
+    session = mapping(value)
+    name = text_or_none(session.get("session_id")) or text_or_none(session.get("thread_id"))
+    if name is None:
+        yield LeftOut("a session", "malformed", "a session needs a session_id or thread_id")
+        return
+    user = text_or_none(session.get("user_id"))
+    try:
+        began = time_of(session.get("created_at"))
+    except BadTimeError:
+        began = None
+    for number, each in enumerate(listing(session.get("messages"))):
+        message = mapping(each)
+        key = (name, text_or_none(message.get("uuid")) or f"message {number}")
+        role = message.get("role_type") or message.get("role")
+        text = message.get("content")
+        if not isinstance(text, str):
+            yield LeftOut(" ".join(key), "malformed", "content: must be a text")
+            continue
+        speaker = text_or_none(message.get("name")) or (text_or_none(message.get("role")) if message.get("role_type") else None)
+        about = {"speaker": speaker[:100]} if speaker else {}
+        yield turn(key, role, text, message.get("created_at"), session=name, began=began, about=about, user=user)
+    for number, each in enumerate([*listing(session.get("facts")), *listing(session.get("relevant_facts"))]):
+        yield _zep_fact(name, number, {"fact": each} if isinstance(each, str) else mapping(each), user)
+
+
+def _zep_fact(session: str, number: int, fact: Any, user: str | None) -> Draft | LeftOut:
+    text = fact.get("fact") or fact.get("content")
+    # A fact in plain words has no id: its words are.
+    key = (session, "fact", text_or_none(fact.get("uuid")) or (text if isinstance(text, str) else str(number)))
+    if not isinstance(text, str):
+        return LeftOut(" ".join(key), "malformed", "fact: must be a text")
+    try:
+        at = time_of(fact.get("valid_at")) or time_of(fact.get("created_at"))
+    except BadTimeError as error:
+        return LeftOut(" ".join(key), "bad time", str(error))
+    ended = {field: fact[field] for field in ("invalid_at", "expired_at", "rating", "name") if fact.get(field)}
+    return Draft(key=key, text=text, at=at, user=user, session=session, provenance=ended)
+
+
+def letta(value: Any) -> Drafts:
+    """A whole agent file (``.af``) of Letta's: blocks and archival passages become memories, messages turns.
+
+    Of the present form (``agents``, ``blocks``) or of the first one (an agent with ``core_memory``).
+    """
+    file = mapping(value)
+    agents = [mapping(agent) for agent in listing(file.get("agents"))] or ([file] if "messages" in file or "core_memory" in file else [])
+    if not agents:
+        yield LeftOut("the file", "malformed", "an agent file needs agents with their messages and blocks")
+    blocks = {mapping(block).get("id"): mapping(block) for block in listing(file.get("blocks")) if text_or_none(mapping(block).get("id"))}
+    for agent in agents:
+        name = text_or_none(agent.get("name")) or text_or_none(agent.get("id")) or "letta"
+        own = [blocks[key] for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks]
+        for block in [*own, *map(mapping, listing(agent.get("core_memory")))]:
+            yield from _letta_memory(name, ("block", text_or_none(block.get("label")) or "block"), block.get("value"), block, file)
+        passages = next((listing(holder.get(field)) for holder in (agent, file) for field in PASSAGES if holder.get(field)), [])
+        for number, each in enumerate(passages):
+            passage = mapping(each)
+            key = text_or_none(passage.get("id")) or str(number)
+            yield from _letta_memory(name, ("passage", key), passage.get("text") or passage.get("content"), passage, file)
+        for number, each in enumerate(listing(agent.get("messages"))):
+            yield _letta_message(name, number, mapping(each))
+
+
+def _letta_memory(agent: str, key: tuple[str, str], text: Any, holder: Mapping[str, Any], file: Mapping[str, Any]) -> Drafts:
+    where = (agent, *key)
+    if not isinstance(text, str):
+        yield LeftOut(" ".join(where), "malformed", "its text is no text")
+        return
+    try:
+        at = time_of(holder.get("created_at")) or time_of(file.get("created_at"))
+    except BadTimeError as error:
+        yield LeftOut(" ".join(where), "bad time", str(error))
+        return
+    kind, label = key
+    yield Draft(key=where, text=text.strip(), at=at, agent=agent, provenance={kind: label})
+
+
+def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft | LeftOut:
+    key = (agent, text_or_none(message.get("id")) or f"message {number}")
+    role = role_of(message.get("role"))
+    if role == "system":
+        return LeftOut(" ".join(key), "no text", "the program's instructions, which hold the blocks")
+    text = "\n".join(_letta_words(message))
+    if role == "user":
+        text = _letta_unwrapped(text)
+    if not text.strip():
+        return LeftOut(" ".join(key), "no text", "a call of a tool, or a note of the program's")
+    return turn(key, message.get("role"), text, message.get("created_at"), session=f"letta-{agent}", agent=agent)
+
+
+def _letta_words(message: Mapping[str, Any]) -> Iterator[str]:
+    """Its texts; of agents that speak through a tool, what they sent by it."""
+    content = message.get("content", message.get("text"))
+    calls = [mapping(mapping(call).get("function")) for call in listing(message.get("tool_calls"))]
+    sent = [_letta_sent(call) for call in calls if call.get("name") == "send_message"]
+    if any(sent):
+        yield from filter(None, sent)  # beside it stand only the agent's thoughts
+    elif isinstance(content, str):
+        yield content
+    else:
+        for part in listing(content):
+            if mapping(part).get("type", "text") == "text" and isinstance(mapping(part).get("text"), str):
+                yield mapping(part)["text"]
+
+
+def _letta_sent(call: Mapping[str, Any]) -> str | None:
+    return text_or_none(_json_object(call.get("arguments")).get("message"))
+
+
+def _letta_unwrapped(text: str) -> str:
+    """What a user said, out of the JSON that the program puts around it; its own notes (log-ins, heartbeats) are nothing."""
+    note = _json_object(text)
+    if "type" not in note:
+        return text
+    return text_or_none(note.get("message")) or "" if note["type"] == "user_message" else ""
+
+
+def _json_object(text: Any) -> Mapping[str, Any]:
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return {}
+    try:
+        return mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from jiyi.imports import openclaw
 from jiyi.imports.conversations import chatgpt, claude
 from jiyi.imports.drafts import BadTimeError, Draft, LeftOut, Target, time_of
-from jiyi.imports.letta import letta
-from jiyi.imports.memories import langmem, mem0
-from jiyi.imports.zep import zep
+from jiyi.imports.memories import langmem, letta, mem0, zep
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 #: Whatever JSON has.
