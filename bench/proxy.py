@@ -1,9 +1,11 @@
 """What the proxy adds to a request of an LLM, beside the same request without it, in the same run.
 
-    python -m bench.proxy [--json] [--memories N] [--requests N] [--streams N]
+    python -m bench.proxy [--json] [--memories N] [--requests N] [--streams N] [--pause S]
 
 A service of its own, an agent with so many memories (made-up texts, each with its vector), an upstream that answers at once, and the
-proxy, all on this machine. Every question is a new one, so that each is embedded, and every request is a new conversation.
+proxy, all on this machine. Every question is a new one, so that each is embedded, and every request is a new conversation. Between two
+requests there is a pause, as a reader makes one: in it the service stores and embeds what was said, which no request waits for. With
+``--pause 0`` each request has that work of the one before beside it.
 
 * **added p50, p95**: milliseconds from the request to the end of its answer, beyond the median without the proxy.
 * **first token added**: the same until the first byte of a streamed answer, at the median.
@@ -52,6 +54,8 @@ KINDS = ["preference", *["knowledge"] * 9]
 PIECES = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode() for n in range(20)]
 #: Seconds that anything may take.
 PATIENCE = 120.0
+#: Seconds between two requests: enough for what was said in one to be stored and embedded, and far less than it takes to read an answer.
+PAUSE_SECONDS = 0.3
 
 _numbers = count()
 
@@ -103,11 +107,12 @@ def body() -> dict[str, Any]:
     return {"model": "m", "stream": True, "messages": [{"role": "user", "content": question}]}
 
 
-def one_after_the_other(address: str, headers: dict[str, str], requests: int) -> tuple[list[float], list[float]]:
-    """Milliseconds until the first byte and until the end, of each request."""
+def one_after_the_other(address: str, headers: dict[str, str], requests: int, pause: float = 0.0) -> tuple[list[float], list[float]]:
+    """Milliseconds until the first byte and until the end, of each request; ``pause`` seconds before each."""
     first, whole = [], []
     with httpx2.Client(timeout=PATIENCE) as http:
         for _ in range(requests):
+            time.sleep(pause)
             began = time.perf_counter()
             with http.stream("POST", f"{address}/chat/completions", json=body(), headers=headers) as response:
                 pieces = response.iter_raw()
@@ -134,7 +139,7 @@ def together(address: str, headers: dict[str, str], streams: int) -> tuple[float
     return streams / (time.perf_counter() - began), sum(answer == b"".join(PIECES) for answer in answers)
 
 
-def measure(memories: int, requests: int, streams: int) -> dict[str, Any]:
+def measure(memories: int, requests: int, streams: int, pause: float) -> dict[str, Any]:
     """All figures."""
     with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _), upstream() as direct:
         random = np.random.default_rng(1)
@@ -145,14 +150,15 @@ def measure(memories: int, requests: int, streams: int) -> dict[str, Any]:
         with proxy(f"http://127.0.0.1:{port}", direct) as address:
             for place in (address, direct):
                 one_after_the_other(place, headers, 5)
-            first, whole = one_after_the_other(address, headers, requests)
-            first_direct, whole_direct = one_after_the_other(direct, headers, requests)
+            first, whole = one_after_the_other(address, headers, requests, pause)
+            first_direct, whole_direct = one_after_the_other(direct, headers, requests, pause)
             rate, same = together(address, headers, streams)
             rate_direct, _ = together(direct, headers, streams)
     base = quantile(whole_direct, 0.5)
     return {
         "machine": machine(),
         "memories": memories,
+        "pause_s": pause,
         "added_p50_ms": quantile(whole, 0.5) - base,
         "added_p95_ms": quantile(whole, 0.95) - base,
         "first_token_added_ms": quantile(first, 0.5) - quantile(first_direct, 0.5),
@@ -166,13 +172,14 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between two requests")
     asked = parser.parse_args()
-    figures = measure(asked.memories, asked.requests, asked.streams)
+    figures = measure(asked.memories, asked.requests, asked.streams, asked.pause)
     if asked.json:
         print(json.dumps(figures, indent=2))
         return
     table = Table("", "", title=figures["machine"], show_header=False)
-    for name in ("memories", "added_p50_ms", "added_p95_ms", "first_token_added_ms"):
+    for name in ("memories", "pause_s", "added_p50_ms", "added_p95_ms", "first_token_added_ms"):
         table.add_row(name.replace("_", " "), f"{figures[name]:,.1f}")
     streams = figures["streams"]
     table.add_row(f"{streams['at_once']} streams at once", f"{streams['a_second']:.0f}/s; direct {streams['direct_a_second']:.0f}/s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import os
 import shlex
@@ -18,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.hook import EVENTS, config_path
+from jiyi.cli.hook import EVENTS, config_path, post
 from jiyi.errors import SettingsError
 from jiyi.settings import get_settings
 
@@ -37,6 +38,7 @@ class Host(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     CURSOR = "cursor"
+    HERMES = "hermes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,26 @@ def _hook_config(_text: str, wanted: Wanted | None) -> str:
     return "" if wanted is None else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
 
 
+def _plug_in(module: str) -> Edit:
+    """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose environment Jiyi is not installed."""
+    source = Path(__file__).parents[1] / "integrations" / f"{module}.py"
+    imports, function = "from jiyi.cli.hook import post\n", inspect.getsource(post)
+
+    def edit(_text: str, wanted: Wanted | None) -> str:
+        return "" if wanted is None else source.read_text(encoding="utf-8").replace(imports, f"\n{function}\n")
+
+    return edit
+
+
+def _hermes_manifest(_text: str, wanted: Wanted | None) -> str:
+    return "" if wanted is None else 'name: jiyi\nversion: "0.1"\ndescription: Jiyi, a memory service of your own\n'
+
+
 def _files(host: Host) -> dict[Path, Edit]:
     home = Path.home()
+    if host is Host.HERMES:
+        folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
+        return {folder / "__init__.py": _plug_in("hermes"), folder / "plugin.yaml": _hermes_manifest, folder / "jiyi.json": _hook_config}
     if host is Host.CODEX:
         return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
     if host is Host.CURSOR:
@@ -138,6 +158,7 @@ SEEN = {
     Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi nodes AGENT`",
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
+    Host.HERMES: "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
 }
 
 
@@ -148,7 +169,7 @@ def connect(
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
     agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
 ) -> None:
-    """Have a coding assistant remember: its hooks and its MCP server, with the key in JIYI_KEY."""
+    """Have an assistant remember: its hooks, its MCP server or its plug-in, with the key in JIYI_KEY."""
     settings = get_settings()
     key = settings.key.get_secret_value()
     if not remove and not key:

@@ -48,19 +48,19 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
 def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """What belongs before the answer to a prompt."""
     asked = {"agent_id": config["agent"], "query": str(given["prompt"])[:4_000], "session_id": given["session_id"]}
-    return str(_post(config, "/actions/conversations.context", asked)["context"])
+    return str(post(config, "/actions/conversations.context", asked)["context"])
 
 
 def _opening(config: Mapping[str, Any], _given: Mapping[str, Any]) -> str:
     """What stays the same through a session."""
-    return str(_post(config, "/actions/conversations.context", {"agent_id": config["agent"], "query": ".", "split": True})["stable"])
+    return str(post(config, "/actions/conversations.context", {"agent_id": config["agent"], "query": ".", "split": True})["stable"])
 
 
 def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Tell what was said last."""
     turns = list(_turns(Path(given["transcript_path"]), given["session_id"], config["agent"]))[-LATEST:]
     if turns:
-        _post(config, "/events", {"events": turns})
+        post(config, "/events", {"events": turns})
     return ""
 
 
@@ -103,7 +103,8 @@ def _text(content: object) -> str:
     return "\n".join(block["text"] for block in blocks if isinstance(block, dict) and block.get("type") == "text").strip()
 
 
-def _post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the service answers. Raises :class:`OSError` and :class:`ValueError`. ``jiyi connect`` writes it into plug-ins, too."""
     from http.client import HTTPConnection, HTTPSConnection
     from urllib.parse import urlsplit
 

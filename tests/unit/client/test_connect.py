@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import tomllib
 from collections.abc import Callable
@@ -22,7 +23,7 @@ KEY = str(new_key())
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in {"HOME": str(tmp_path), "JIYI_KEY": KEY, "JIYI_URL": "http://memory.example:8765"}.items():
         monkeypatch.setenv(name, value)
-    for name in ("XDG_CONFIG_HOME", "CODEX_HOME"):
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "HERMES_HOME"):
         monkeypatch.delenv(name, raising=False)
     get_settings.cache_clear()
     return tmp_path
@@ -100,6 +101,24 @@ def test_a_broken_file_is_refused_and_nothing_is_touched(home: Path, host: str, 
     before = contents(home)
     assert file.rpartition("/")[2] in run(host, "--yes", code=1)
     assert contents(home) == before
+
+
+def test_hermes_gets_a_plug_in_that_needs_nothing_installed(home: Path) -> None:
+    assert KEY not in run("hermes", "--yes")
+    folder = home / ".hermes/plugins/jiyi"
+    assert {path.name for path in folder.iterdir()} == {"__init__.py", "plugin.yaml", "jiyi.json"}
+    assert "jiyi" not in imports_of((folder / "__init__.py").read_text())
+    assert json.loads((folder / "jiyi.json").read_text())["key"] == KEY
+    assert (folder / "jiyi.json").stat().st_mode & 0o077 == 0
+    assert "nothing to change" in run("hermes", "--yes")
+    run("hermes", "--remove", "--yes")
+    assert contents(home) == {}
+
+
+def imports_of(source: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return {name.partition(".")[0] for name in [*names, *(str(node.module) for node in nodes if isinstance(node, ast.ImportFrom))]}
 
 
 def test_nothing_is_written_without_a_yes(home: Path) -> None:
