@@ -104,7 +104,12 @@ def _text(content: object) -> str:
 
 
 def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service answers. Raises :class:`OSError` and :class:`ValueError`. ``jiyi connect`` writes it into plug-ins, too."""
+    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too.
+
+    Raises:
+        OSError: the service is away.
+        ValueError: it refuses; its arguments are the status and the answer's beginning.
+    """
     from http.client import HTTPConnection, HTTPSConnection
     from urllib.parse import urlsplit
 
@@ -118,6 +123,6 @@ def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[
     finally:
         connection.close()
     if response.status >= 300:
-        raise ValueError(f"{response.status} {content[:300]!r}")
+        raise ValueError(response.status, content[:300])
     answer: dict[str, Any] = json.loads(content)
     return answer

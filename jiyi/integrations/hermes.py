@@ -28,6 +28,8 @@ RECALL_SECONDS, TELL_SECONDS = 1.0, 10.0
 MOST_WAITING, BATCH = 1_000, 50
 #: Seconds between two tries, at most; and that Hermes waits at its end for what is not published yet.
 LONGEST_PAUSE, END_SECONDS = 30.0, 3.0
+#: Statuses of what is wrong in itself: to send it again is of no use. Others, such as those of a key that expired, may pass.
+REFUSED = frozenset({400, 409, 413, 422})
 #: Characters of a question, and of what was said.
 MAX_QUERY, MAX_CHARS = 4_000, 20_000
 TOOLS: list[dict[str, Any]] = [
@@ -82,6 +84,9 @@ class JiyiMemoryProvider(MemoryProvider):
         """A session begins. Sub-agents and scheduled prompts are not recorded: nobody said that."""
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
         self._writes = kwargs.get("agent_context", "primary") == "primary"
+        if self._ending.is_set():  # Hermes begins again with a provider that it had shut down
+            self._ending.clear()
+            self._thread = None
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:
         """The conversation goes on under another id, or a new one begins."""
@@ -132,6 +137,8 @@ class JiyiMemoryProvider(MemoryProvider):
             self._there.notify_all()
         if self._thread is not None:
             self._thread.join(END_SECONDS)
+        if self._waiting:
+            log.warning("%d events were not published: the memory service did not take them in time", len(self._waiting))
 
     def _config(self) -> dict[str, Any]:
         config: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
@@ -173,21 +180,27 @@ class JiyiMemoryProvider(MemoryProvider):
             self._there.notify_all()
 
     def _publish_all(self) -> None:
-        pause = 1.0
+        pause, size = 1.0, BATCH
         while True:
             with self._there:
                 self._there.wait_for(lambda: self._waiting or self._ending.is_set())
-                batch = [self._waiting[place] for place in range(min(BATCH, len(self._waiting)))]
+                batch = [self._waiting[place] for place in range(min(size, len(self._waiting)))]
             if not batch:
                 return
             try:
                 self._publish(batch)
             except (OSError, ValueError, KeyError) as error:
-                log.warning("%d events wait: %s", len(self._waiting), error)
-                if self._ending.wait(pause):
-                    return
-                pause = min(2 * pause, LONGEST_PAUSE)
-                continue
+                if not (error.args and error.args[0] in REFUSED):
+                    log.warning("%d events wait: %s", len(self._waiting), error)
+                    if self._ending.wait(pause):
+                        return
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    continue
+                if len(batch) > 1:  # events are stored together or not at all: one by one, the wrong one shows
+                    size = 1
+                    continue
+                log.warning("the memory service refuses an event, which is left out: %s", error)
+                size = BATCH
             pause = 1.0
             with self._there:
                 for event in batch:

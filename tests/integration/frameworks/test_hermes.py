@@ -117,6 +117,17 @@ def test_while_the_service_is_away_answers_go_on_and_turns_wait(provider: Any, c
     assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "walnuts" in found, PATIENCE, str)
 
 
+def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(provider: Any, client: Client) -> None:
+    provider.initialize("s-1")
+    provider.shutdown()
+    provider.initialize("s-1")
+    provider.sync_turn("I am allergic to \x00 nothing.", "I am allergic to hazelnuts, you said.", session_id="s-1")
+    provider.sync_turn("I am allergic to hazelnuts.", "Noted.", session_id="s-1")
+    provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
+    assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str)
+    assert not provider._waiting
+
+
 def test_sub_agents_are_not_recorded(provider: Any, client: Client) -> None:
     provider.initialize("s-1", agent_context="subagent")
     provider.sync_turn("Sort these files.", "Done.", session_id="s-1")
