@@ -51,7 +51,7 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
     )
 
 
-class _TypedEvent(_Envelope):
+class _TypedEvent(wire.OnlyInPayload, _Envelope, frozen=True):
     version: Literal[1] = 1
     group_id: Name | None = Field(None, description="Leave out: the key says which group it is.")
 

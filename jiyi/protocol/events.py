@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidEvent, problems_of
@@ -240,7 +241,24 @@ class StepTaken(BaseModel, frozen=True, extra="ignore"):
 EventKey = tuple[UUID, str]
 
 
-class _Event(BaseModel, frozen=True, extra="ignore"):
+def _in_the_payload(given: object) -> None:
+    if given is not None:
+        raise ValueError("belongs inside payload; beside it, it would have no effect")
+
+
+OfThePayload = SkipJsonSchema[Annotated[None, BeforeValidator(_in_the_payload), Field(exclude=True, repr=False)]]
+
+
+class OnlyInPayload(BaseModel, frozen=True):
+    """Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to more people."""
+
+    user_id: OfThePayload = None
+    visibility: OfThePayload = None
+    origin: OfThePayload = None
+    trust: OfThePayload = None
+
+
+class _Event(OnlyInPayload, frozen=True, extra="ignore"):
     event_id: UUID = Field(default_factory=uuid7)
     version: Literal[1] = 1
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))

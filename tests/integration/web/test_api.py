@@ -337,6 +337,7 @@ BAD_BODIES = (
     (b'{"type": {"a": 1}}', 422),
     (b'{"type": "memory.observed"}', 422),
     (b'{"agent_id": " ", "description": "d"}', 422),
+    (b'{"type": "turn.recorded", "agent_id": "a", "session_id": "s", "user_id": "u", "payload": {"role": "user", "text": "t"}}', 422),
     (b'{"agent_id": "a", "description": "d", "occurred_at": "2026-01-01T00:00:00"}', 422),
     (b'{"agent_id": "a", "description": "d", "event_id": "x"}', 422),
     (b'{"agent_id": "a", "description": "d", "vector": [1, 2]}', 422),

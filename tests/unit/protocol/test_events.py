@@ -168,6 +168,13 @@ def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:
     assert "priority" not in decoded.events[0].model_dump()
 
 
+@pytest.mark.parametrize("name", ["user_id", "visibility", "origin", "trust"])
+def test_what_limits_who_is_told_is_refused_beside_a_payload(name: str) -> None:
+    ((_, reason),) = event_bodies.decode(body_of(observed(envelope={name: "ann"}))).rejected
+    assert f"{name}: belongs inside payload" in reason
+    assert not event_bodies.decode(body_of(observed(envelope={name: None}))).rejected
+
+
 def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
     event = observed(envelope={"agent_id": ""}, poignancy=0, node_type="dream")
     with pytest.raises(InvalidEvent) as caught:
