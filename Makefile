@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 # Many processes are started, and each would compile all of the service from its source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench release lock clean
+.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench release docs lock clean
 
 setup: $(STAMP)
 
@@ -63,6 +63,17 @@ bench: setup
 # Wheel, sdist, image context and bill of materials, checked, into the empty folder dist; publishes nothing.
 release: setup
 	@$(BIN)/python -m tools.release $(ARGS)
+
+# The documents as a site in build/site, with an environment of its own: what builds it is needed nowhere else.
+docs: build/docs/.installed
+	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+build/docs/.installed: pyproject.toml
+	@$(PYTHON) -m venv build/docs
+	@build/docs/bin/pip install --quiet --upgrade 'pip>=25.1'
+	@build/docs/bin/pip install --quiet --group docs
+	@touch $@
 
 lock:
 	uv pip compile --universal --python-version 3.11 --extra service --extra local --extra embedded --extra dev --no-header --output-file requirements.lock pyproject.toml

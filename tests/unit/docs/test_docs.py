@@ -24,6 +24,7 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.settings import Settings, documentation
+from tools.docs_links import for_the_site
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -224,3 +225,16 @@ def test_every_verb_of_the_client_is_in_the_table_of_its_namespace_and_no_other(
     for place, names in ROW.findall(PAGE.read_text(encoding="utf-8")):
         told.setdefault(place.strip("`"), set()).update(re.findall(r"\w+", names))
     assert told == {"itself": verbs(client)} | {name: verbs(of) for name, of in spaces.items()}
+
+
+def test_every_page_is_in_the_menu_of_the_site_once() -> None:
+    menu = re.findall(r"^ +- (?:Start: )?([a-z]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(menu) == sorted(["index.md", *(page.name for page in DOCS.glob("*.md"))])
+
+
+def test_links_of_the_site_lead_to_its_pages_or_to_the_repository() -> None:
+    text = "[a](docs/api.md#keys) [b](SECURITY.md) `[c](d.md)` [e](https://e.org)\n```\n[f](g.md)\n```\n"
+    kept = "`[c](d.md)` [e](https://e.org)\n```\n[f](g.md)\n```\n"
+    assert for_the_site(text, "", None) == "[a](api.md#keys) b " + kept
+    assert for_the_site(text, "", "https://x.org/j/") == "[a](api.md#keys) [b](https://x.org/j/blob/main/SECURITY.md) " + kept
+    assert for_the_site("![a](images/b.png) [README](../README.md#use)", "docs", None) == "![a](images/b.png) [README](index.md#use)"
