@@ -38,13 +38,15 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
     """Owe extraction for agents whose rows this transaction has locked; returns when it is due for each.
 
     Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends. So this
-    waits for nobody, and a turn is never forgotten.
+    waits for nobody, and neither a turn nor the end of a session is forgotten.
     """
     now = datetime.now(UTC)
     due_times = []
     for name in sorted({*spoke, *ended}):
+        if name in ended:
+            connection.execute(_ENDED, bind_name(name))
         row = connection.execute(_WAITING, _parameters(name)).one()
-        due = due_at(Waiting(row.waiting, row.since, row.last_run_at, ended=name in ended), now, get_settings())
+        due = due_at(Waiting(row.waiting, row.since, row.last_run_at, row.ended), now, get_settings())
         if due is None:
             continue
         parameters = {"kind": EXTRACT, "subject": row.agent_key, "group": name[0], "due": due}
@@ -57,7 +59,7 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
 def due_again(connection: Connection, name: AgentName) -> datetime | None:
     """When the rest of the agent's turns is due; call it under the agent's lock."""
     row = connection.execute(_WAITING, _parameters(name)).one()
-    return due_at(Waiting(row.waiting, row.since, row.last_run_at), datetime.now(UTC), get_settings())
+    return due_at(Waiting(row.waiting, row.since, row.last_run_at, row.ended), datetime.now(UTC), get_settings())
 
 
 def _parameters(name: AgentName) -> dict[str, str | int]:
@@ -65,7 +67,7 @@ def _parameters(name: AgentName) -> dict[str, str | int]:
 
 
 _WAITING = text("""
-    SELECT a.agent_key, c.last_run_at, w.waiting, w.since FROM agents a
+    SELECT a.agent_key, c.last_run_at, w.waiting, w.since, coalesce(c.ended_at_count > c.extracted_to, false) AS ended FROM agents a
     LEFT JOIN extraction_cursors c USING (group_id, agent_id)
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting, min(stored_at) AS since FROM (
@@ -76,6 +78,11 @@ _WAITING = text("""
         ) AS first
     ) AS w
     WHERE a.group_id = :group AND a.agent_id = :agent
+""")
+_ENDED = text("""
+    INSERT INTO extraction_cursors (group_id, agent_id, ended_at_count, last_run_at)
+    SELECT a.group_id, a.agent_id, a.node_count, NULL FROM agents a WHERE a.group_id = :group AND a.agent_id = :agent
+    ON CONFLICT (group_id, agent_id) DO UPDATE SET ended_at_count = excluded.ended_at_count
 """)
 _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, due_at) VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING

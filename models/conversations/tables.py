@@ -27,7 +27,10 @@ class ExtractionCursor(Base):
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
     #: ``node_count`` of the last turn that was looked through.
     extracted_to: Mapped[int] = mapped_column(server_default=text("0"))
-    last_run_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: The agent's ``node_count`` when the last of its sessions ended: turns up to it wait for nothing more.
+    ended_at_count: Mapped[int] = mapped_column(server_default=text("0"))
+    #: None before the first run.
+    last_run_at: Mapped[datetime | None] = mapped_column(Timestamp, server_default=NOW)
 
 
 class Experience(Base):

@@ -66,6 +66,22 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
     assert facts(group) == ["User: I live in Porto."]
 
 
+def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = extraction._answer
+
+    def meanwhile(batch: Batch, question: Extraction) -> object:
+        monkeypatch.setattr(extraction, "_answer", asked)
+        say(group, "I am allergic to peanuts.", session_id="s2")
+        end_session(group, "s2")
+        return asked(batch, question)
+
+    say(group, "I live in Porto.")
+    end_session(group)
+    monkeypatch.setattr(extraction, "_answer", meanwhile)
+    assert run() == 2
+    assert len(facts(group)) == 2
+
+
 def test_what_follows_within_the_window_is_looked_through_together_and_nothing_twice(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     assert run() == 1
