@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes)
 def _connection(key: str = "", path: str = "/api/v1/stats", address: str = "192.0.2.1", **headers: str) -> Any:
     named = {name.upper(): value for name, value in headers.items()} | ({"AUTHORIZATION": f"Bearer {key}"} if key else {})
     request = SimpleNamespace(headers=named, path=path, error=None)
-    return SimpleNamespace(requests=[request], addr=(address, 1), service=lambda: None, cancel=lambda: None)
+    return SimpleNamespace(requests=[request], addr=(address, 1), server=Mock(), service=lambda: None, cancel=lambda: None)
 
 
 def _queue(at_once: int = 2, most: int = 3) -> FairQueue:
@@ -159,15 +160,15 @@ def test_of_a_caller_with_too_many_that_wait_the_next_is_refused_at_once() -> No
 def test_whoever_asks_again_too_early_is_refused_later_and_without_a_thread() -> None:
     dispatchers = Dispatchers(0)
     first, again, other = _connection("a"), _connection("a"), _connection("b")
-    dispatchers.add_task(first)
+    dispatchers.dispatch(first)
     dispatchers.limited(first, seconds=3_600)
-    dispatchers.add_task(again)
+    dispatchers.dispatch(again)
     assert again.requests[0].error.code == 429
     assert 0 < again.requests[0].error.seconds <= 3_600
     assert not dispatchers.loop.due()
     assert 0 < dispatchers.loop.seconds(60) <= limits.REFUSAL_PAUSE
     for one in (other, _connection("a", path="/api/v1/agents")):
-        dispatchers.add_task(one)
+        dispatchers.dispatch(one)
         assert one.requests[0].error is None
 
 
@@ -242,3 +243,18 @@ def test_a_request_that_fails_leaves_its_place() -> None:
 def test_a_caller_is_a_key_a_session_or_an_address(one: dict[str, str], other: dict[str, str], proxies: int, *, same: bool) -> None:
     dispatchers = Dispatchers(proxies)
     assert (dispatchers._caller(_connection(**one)) == dispatchers._caller(_connection(**other))) is same
+
+
+def test_threads_see_what_arrived_after_the_loop_has_read_what_there_was() -> None:
+    """However long the threads' lock is held."""
+    dispatchers = Dispatchers(0)
+    seen = threading.Event()
+    connection = _connection("a")
+    connection.service = seen.set
+    dispatchers.set_thread_count(1)
+    with dispatchers._others.lock:
+        dispatchers.add_task(connection)
+        dispatchers.end_turn()
+        assert not seen.is_set()
+    assert seen.wait(PATIENCE)
+    dispatchers.shutdown()

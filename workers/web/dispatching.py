@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from waitress.task import ThreadedTaskDispatcher
@@ -241,6 +242,9 @@ class Dispatchers:
         self._probes = {path: FairDispatcher(self._address, threads) for path, threads in PROBES.items()}
         self._others = FairDispatcher(self._caller, REQUESTS_OF_CALLER)
         self._refusals, self.loop = Refusals(), Loop()
+        self._arrived: deque[Connection] = deque()
+        self._dispatched: SimpleQueue[Connection | None] = SimpleQueue()
+        threading.Thread(target=self._dispatch_arrived, name="dispatch", daemon=True).start()
 
     def set_thread_count(self, count: int) -> None:
         self._others.set_thread_count(count)
@@ -250,7 +254,18 @@ class Dispatchers:
     def add_task(self, connection: Connection) -> None:
         if is_liveness_probe(connection):
             self.loop.add(connection)
-            return
+        else:
+            self._arrived.append(connection)
+
+    def end_turn(self) -> None:
+        """For the loop, which has now read what there was: threads may see the requests that arrived. Earlier, they would compete with
+        it for each of its reads. It never waits itself: the threads' lock is held by one that waits to compute, up to a quarter second.
+        """
+        while self._arrived:
+            self._dispatched.put(self._arrived.popleft())
+
+    def dispatch(self, connection: Connection) -> None:
+        """Let a thread see the next request of a connection, or refuse it."""
         path, caller = getattr(connection.requests[0], "path", ""), self._caller(connection)  # what is no request has no path
         dispatcher = self._probes.get(path, self._others)
         if seconds := self._refusals.seconds(caller, path):
@@ -265,6 +280,7 @@ class Dispatchers:
             self._refusals.remember(caller, refused, seconds)
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
+        self._dispatched.put(None)
         for probe in self._probes.values():
             probe.shutdown(cancel_pending, 0)
         self.loop.cancel_all()
@@ -275,6 +291,11 @@ class Dispatchers:
         early = self._refusals.seconds(caller, ANYTHING)
         self._refusals.remember(caller, ANYTHING, seconds)
         self.loop.add(connection, min(early, REFUSAL_PAUSE))
+        connection.server.pull_trigger()
+
+    def _dispatch_arrived(self) -> None:
+        while (connection := self._dispatched.get()) is not None:
+            self.dispatch(connection)
 
     def _caller(self, connection: Connection) -> str:
         headers = connection.requests[0].headers

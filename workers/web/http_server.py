@@ -44,6 +44,8 @@ KEEPALIVE_SECONDS = 75.0
 MAX_CONNECTIONS = 4_000
 #: Bytes that an answer may be ahead of its client; then its thread waits.
 HIGH_WATERMARK = 1024 * 1024
+#: New connections that the loop takes in one turn: as many as the system keeps for it.
+BACKLOG = 128
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 #: Seconds until the loop looks again whether a client has read what it was sent before, which the loop cannot wait for.
@@ -174,6 +176,16 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.task_dispatcher.shutdown(timeout=max(0.0, until - time.monotonic()))
         wasyncore.close_all(self._map, ignore_all=True)
 
+    def handle_accept(self) -> None:
+        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads compute: a probe would wait
+        as many turns as there are connections before it.
+        """
+        for _ in range(BACKLOG):
+            before = len(self.active_channels)
+            super().handle_accept()
+            if len(self.active_channels) <= before:
+                return
+
     def maintenance(self, now: float) -> None:
         """The base's own look, from within its loop over the sockets; ours is beside it."""
 
@@ -186,6 +198,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 loop.add(connection, UNREAD_SECONDS)
             else:
                 connection.service()
+        self.task_dispatcher.end_turn()
         now = time.time()
         if now - self._looked >= LOOK_SECONDS or now < self._looked:
             self._looked = now

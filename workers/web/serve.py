@@ -27,9 +27,8 @@ from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
 from workers import logs, tracing
 from workers.celery import gc_tuning
-from workers.web.http_server import Server
+from workers.web.http_server import BACKLOG, Server
 
-BACKLOG = 128
 #: Seconds after which a thread that computes gives way to those that wait: a probe, or another group's small request, behind a large body.
 SWITCH_INTERVAL = 0.001
 #: Seconds that requests under way get when the process is told to stop.
