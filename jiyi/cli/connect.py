@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx2
 import typer
 
 from jiyi.cli import output
@@ -26,6 +28,16 @@ from jiyi.settings import get_settings
 #: Seconds after which a host stops waiting for a hook, and how the entries of ours are known.
 HOOK_SECONDS, OURS = 5, "jiyi"
 BACKUP = ".before-jiyi"
+#: Seconds that a host's own API may take.
+HOST_SECONDS = 30.0
+#: What a module of ours has before its other imports, and after its docstring.
+FUTURE = "from __future__ import annotations\n"
+#: What Open WebUI shows of a function, which it reads from the beginning of its text.
+FRONT_MATTER = """\"\"\"
+title: Jiyi
+description: Memory of your own: what belongs to a message is put before it, and what was said is remembered.
+\"\"\"
+"""
 #: Around what is ours in a file that is not rewritten.
 BEGIN, END = "# jiyi: begin\n", "# jiyi: end\n"
 
@@ -39,6 +51,7 @@ class Host(StrEnum):
     CODEX = "codex"
     CURSOR = "cursor"
     HERMES = "hermes"
+    OPEN_WEBUI = "open-webui"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +135,16 @@ def _hook_config(_text: str, wanted: Wanted | None) -> str:
     return "" if wanted is None else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
 
 
-def _plug_in(module: str) -> Edit:
+def _standalone(module: str) -> str:
     """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose environment Jiyi is not installed."""
-    source = Path(__file__).parents[1] / "integrations" / f"{module}.py"
-    imports, function = "from jiyi.cli.hook import post\n", inspect.getsource(post)
+    folder = Path(__file__).parents[1] / "integrations"
+    source, common = ((folder / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins"))
+    common = common.partition(FUTURE)[2].replace("from jiyi.cli.hook import post\n", f"\n{inspect.getsource(post)}\n")
+    return re.sub(r"^from jiyi\.integrations\.plug_ins import .*\n", lambda _: common, source, flags=re.MULTILINE)
 
-    def edit(_text: str, wanted: Wanted | None) -> str:
-        return "" if wanted is None else source.read_text(encoding="utf-8").replace(imports, f"\n{function}\n")
 
-    return edit
+def _plug_in(module: str) -> Edit:
+    return lambda _text, wanted: "" if wanted is None else _standalone(module)
 
 
 def _hermes_manifest(_text: str, wanted: Wanted | None) -> str:
@@ -158,6 +172,7 @@ SEEN = {
     Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi nodes AGENT`",
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
+    Host.OPEN_WEBUI: "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one said",
     Host.HERMES: "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
 }
 
@@ -168,6 +183,8 @@ def connect(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
     agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
+    host_url: Annotated[str, typer.Option(envvar="OPEN_WEBUI_URL", help="Of Open WebUI.")] = "http://127.0.0.1:8080",
+    host_key: Annotated[str, typer.Option(envvar="OPEN_WEBUI_KEY", help="API key of an administrator of Open WebUI.")] = "",
 ) -> None:
     """Have an assistant remember: its hooks, its MCP server or its plug-in, with the key in JIYI_KEY."""
     settings = get_settings()
@@ -175,19 +192,79 @@ def connect(
     if not remove and not key:
         raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scope publish --scope read`)")
     wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent)
+    if host is Host.OPEN_WEBUI:
+        _open_webui(wanted, host_url, host_key, yes=yes)
+        return
     changes = {path: change for path, edit in _files(host).items() if (change := _change(path, edit, wanted)) is not None}
     if not changes:
         output.line("nothing to change")
         return
     for path, (before, after) in changes.items():
-        shown = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
-        for line in shown:
-            typer.echo(line.replace(key, "jiyi_…") if key else line)  # with its indentation
-    if not yes and not typer.confirm("Write this?"):
-        raise typer.Exit(1)
+        _show(str(path), before, after, key)
+    _ask(yes=yes)
     for path, (before, after) in changes.items():
         _write(path, before, after, removes=remove)
-    output.line("removed" if remove else f"connected; to see that it works: {SEEN[host].replace('AGENT', agent)}")
+    _tell(host, wanted)
+
+
+def _show(name: str, before: str, after: str, key: str) -> None:
+    for line in difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""):
+        typer.echo(line.replace(key, "jiyi_…") if key else line)  # with its indentation
+
+
+def _ask(*, yes: bool) -> None:
+    if not yes and not typer.confirm("Write this?"):
+        raise typer.Exit(1)
+
+
+def _tell(host: Host, wanted: Wanted | None) -> None:
+    output.line("removed" if wanted is None else f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}")
+
+
+def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None:
+    """Its functions are kept in its database: they are written by its API, and their valves hold the service's address and key."""
+    if not key:
+        raise SettingsError("OPEN_WEBUI_KEY: set it to an administrator's API key (Settings → Account → API keys in Open WebUI)")
+    try:
+        with httpx2.Client(
+            base_url=f"{url.rstrip('/')}/api/v1/functions", headers={"Authorization": f"Bearer {key}"}, timeout=HOST_SECONDS
+        ) as api:
+            _write_function(api, wanted, yes=yes)
+    except httpx2.HTTPStatusError as error:
+        said = error.response.text[:300]
+        raise SettingsError(f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {said}") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        raise SettingsError(f"--host-url: Open WebUI does not answer at {url}: {error}") from None
+
+
+def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> None:
+    def call(method: str, path: str, content: Json | None = None) -> Any:
+        response = api.request(method, path, json=content)
+        response.raise_for_status()
+        return response.json()
+
+    there = next((function for function in call("GET", "/export") if function["id"] == OURS), None)
+    before, after = (
+        "" if there is None else str(there["content"]),
+        "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2],
+    )
+    valves = {} if wanted is None else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent}
+    if wanted is None and there is None:
+        output.line("nothing to change")
+        return
+    if before != after:
+        _show("function jiyi", before, after, "")
+        _ask(yes=yes)
+    if wanted is None:
+        call("DELETE", f"/id/{OURS}/delete")
+    else:
+        form = {"id": OURS, "name": "Jiyi", "content": after, "meta": {"description": "Memory of your own", "manifest": {}}}
+        function = call("POST", "/create" if there is None else f"/id/{OURS}/update", form)
+        call("POST", f"/id/{OURS}/valves/update", {**(call("GET", f"/id/{OURS}/valves") or {}), **valves})
+        for field, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
+            if not function[field]:
+                call("POST", f"/id/{OURS}/{path}")
+    _tell(Host.OPEN_WEBUI, wanted)
 
 
 def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | None:

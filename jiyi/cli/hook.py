@@ -104,13 +104,14 @@ def _text(content: object) -> str:
 
 
 def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too.
+    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too, so that it imports all that it needs.
 
     Raises:
         OSError: the service is away.
         ValueError: it refuses; its arguments are the status and the answer's beginning.
     """
-    from http.client import HTTPConnection, HTTPSConnection
+    import json
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import urlsplit
 
     url = urlsplit(config["url"])
@@ -120,6 +121,8 @@ def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[
         connection.request("POST", f"{url.path.rstrip('/')}/api/v1{path}", json.dumps(body).encode(), headers)
         response = connection.getresponse()
         content = response.read()
+    except HTTPException as error:  # the answer broke off
+        raise OSError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
     if response.status >= 300:

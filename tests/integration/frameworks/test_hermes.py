@@ -125,11 +125,11 @@ def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(pr
     provider.sync_turn("I am allergic to hazelnuts.", "Noted.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
     assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str)
-    assert not provider._waiting
+    assert not provider._memory.waiting
 
 
 def test_sub_agents_are_not_recorded(provider: Any, client: Client) -> None:
     provider.initialize("s-1", agent_context="subagent")
     provider.sync_turn("Sort these files.", "Done.", session_id="s-1")
-    assert not provider._waiting
-    assert provider._thread is None
+    assert not provider._memory.waiting
+    assert provider._memory.thread is None

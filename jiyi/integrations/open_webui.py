@@ -1,0 +1,88 @@
+"""Open WebUI on Jiyi: a filter function (``jiyi connect open-webui``, ``docs/integrations.md``).
+
+``connect`` writes this module into Open WebUI, with what it imports of Jiyi in it: nothing has to be installed where Open WebUI runs.
+Which chat it is, and who writes, Open WebUI says with each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from pydantic import BaseModel, Field
+
+from jiyi.integrations.plug_ins import MAX_CHARS, Memory
+
+#: Chats that nobody keeps are not remembered; they get what is known.
+NOT_KEPT = ("temporary:", "local:", "channel:")
+
+
+class Filter:
+    """``inlet`` is called before the model, ``outlet`` after it. While the service is away answers go on without memory."""
+
+    class Valves(BaseModel):
+        """What an administrator of Open WebUI can change."""
+
+        url: str = Field("http://127.0.0.1:8765", description="Address of Jiyi")
+        key: str = Field("", description="API key of Jiyi with the scopes publish and read")
+        agent: str = Field("assistant", description="Whose memory it is")
+        in_message: bool = Field(False, description="Put memories into the message: for models that allow no system message before it")
+        priority: int = Field(0, description="Place among filters; lower ones come first")
+
+    def __init__(self) -> None:
+        self.valves = self.Valves()
+        self._memory = Memory(self._config)
+
+    def _config(self) -> dict[str, Any]:
+        return self.valves.model_dump()  # Open WebUI puts others in their place with each request
+
+    async def inlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What is recalled for the user's last message goes before it, so that the beginning stays the same for the model's cache."""
+        messages = body.get("messages") or []
+        place = next((at for at in reversed(range(len(messages))) if messages[at].get("role") == "user"), None)
+        if place is None:
+            return body
+        known = await asyncio.to_thread(self._memory.recall_or_nothing, _text(messages[place]), _user(__user__))
+        if known and self.valves.in_message:
+            content = messages[place].get("content")
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            messages[place] = {**messages[place], "content": [{"type": "text", "text": known}, *parts]}
+        elif known:
+            messages.insert(place, {"role": "system", "content": known})
+        return body
+
+    async def outlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Record the last message and its answer, each once: an answer that is made anew does not repeat the question."""
+        chat = str(body.get("chat_id") or "")
+        if not chat or chat.startswith(NOT_KEPT):
+            return body
+        for message in (body.get("messages") or [])[-2:]:
+            text = _text(message).strip()
+            if message.get("role") in ("user", "assistant") and message.get("id") and text:
+                self._memory.tell(
+                    "turn.recorded",
+                    {"role": message["role"], "text": text[:MAX_CHARS]},
+                    user_id=_user(__user__),
+                    event_id=str(uuid5(NAMESPACE_URL, f"open-webui:{chat}/{message['id']}")),
+                    occurred_at=_time(message.get("timestamp")),
+                    session_id=chat,
+                )
+        return body
+
+
+def _user(user: dict[str, Any] | None) -> str:
+    return str((user or {}).get("id") or "")
+
+
+def _text(message: dict[str, Any]) -> str:
+    """What a message says, without its pictures."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+
+
+def _time(timestamp: float | None) -> str:
+    """Open WebUI has seconds since 1970."""
+    return (datetime.fromtimestamp(timestamp, UTC) if timestamp else datetime.now(UTC)).isoformat()

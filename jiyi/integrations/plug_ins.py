@@ -1,0 +1,144 @@
+"""What plug-ins of assistants have in common: recall within a second, and what was said is published in the background.
+
+``jiyi connect`` writes this module into each plug-in (``docs/integrations.md``): where the assistant runs, Jiyi is not installed.
+Nothing outside the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from jiyi.cli.hook import post
+
+log = logging.getLogger("jiyi")
+
+#: Seconds that recall may take: later an answer goes on without. And that a publication may, which nobody waits for.
+RECALL_SECONDS, TELL_SECONDS = 1.0, 10.0
+#: Events that wait while the service is away; of more, the oldest go. In one publication are at most so many.
+MOST_WAITING, BATCH = 1_000, 50
+#: Seconds between two tries, at most; and that the assistant waits at its end for what is not published yet.
+LONGEST_PAUSE, END_SECONDS = 30.0, 3.0
+#: Statuses of what is wrong in itself: to send it again is of no use. Others, such as those of a key that expired, may pass.
+REFUSED = frozenset({400, 409, 413, 422})
+#: Characters of a question, and of what was said.
+MAX_QUERY, MAX_CHARS = 4_000, 20_000
+
+
+class Memory:
+    """An agent's memory in the service. Thread-safe.
+
+    Args:
+        config: gives ``url``, ``key`` and ``agent`` when they are needed, so that what is written anew counts at once. It may raise
+            ``OSError``, ``ValueError`` or ``KeyError``: then nothing is recalled, and nothing remembered.
+    """
+
+    def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
+        self._config = config
+        self.waiting: deque[dict[str, Any]] = deque(maxlen=MOST_WAITING)
+        self._there, self._ending = threading.Condition(), threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def recall(self, query: str, user_id: str = "") -> str:
+        """What belongs before the answer to a question; empty if nothing does.
+
+        Raises:
+            OSError, ValueError, KeyError: the service is away or refuses, or the configuration lacks something.
+        """
+        if not query.strip():
+            return ""
+        config = self._config()
+        asked = {"agent_id": config["agent"], "query": query[:MAX_QUERY], **_whose(user_id)}
+        return str(post({**config, "seconds": RECALL_SECONDS}, "/context", asked)["text"])
+
+    def recall_or_nothing(self, query: str, user_id: str = "") -> str:
+        """As :meth:`recall`; what goes wrong is a warning in the log."""
+        try:
+            return self.recall(query, user_id)
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("nothing is recalled: %s", error)
+            return ""
+
+    def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> dict[str, Any]:
+        """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say otherwise."""
+        return {
+            "type": kind,
+            "event_id": str(uuid4()),
+            "occurred_at": datetime.now(UTC).isoformat(),
+            "agent_id": self._config()["agent"],
+            "payload": {**payload, **_whose(user_id)},
+            **fields,
+        }
+
+    def tell(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> None:
+        """Publish an event in the background, and again until the service takes it."""
+        try:
+            event = self.event(kind, payload, user_id=user_id, **fields)
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("what was said is not remembered: %s", error)
+            return
+        with self._there:
+            if len(self.waiting) == MOST_WAITING:
+                log.warning("the service has been away for long: what was said %d turns ago is not remembered", MOST_WAITING)
+            self.waiting.append(event)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._publish_all, name="jiyi", daemon=True)
+                self.thread.start()
+            self._there.notify_all()
+
+    def publish(self, events: list[dict[str, Any]]) -> None:
+        """Each has an id: what is sent a second time is stored once. Raises as :meth:`recall`."""
+        post({**self._config(), "seconds": TELL_SECONDS}, "/events", {"events": events})
+
+    def begin(self) -> None:
+        """The assistant begins, perhaps again with a plug-in that it had ended."""
+        if self._ending.is_set():
+            self._ending.clear()
+            self.thread = None
+
+    def end(self) -> None:
+        """Publish what waits, for a few seconds at most."""
+        self._ending.set()
+        with self._there:
+            self._there.notify_all()
+        if self.thread is not None:
+            self.thread.join(END_SECONDS)
+        if self.waiting:
+            log.warning("%d events were not published: the memory service did not take them in time", len(self.waiting))
+
+    def _publish_all(self) -> None:
+        pause, size = 1.0, BATCH
+        while True:
+            with self._there:
+                self._there.wait_for(lambda: self.waiting or self._ending.is_set())
+                batch = [self.waiting[place] for place in range(min(size, len(self.waiting)))]
+            if not batch:
+                return
+            try:
+                self.publish(batch)
+            except (OSError, ValueError, KeyError) as error:
+                if not (error.args and error.args[0] in REFUSED):
+                    log.warning("%d events wait: %s", len(self.waiting), error)
+                    if self._ending.wait(pause):
+                        return
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    continue
+                if len(batch) > 1:  # events are stored together or not at all: one by one, the wrong one shows
+                    size = 1
+                    continue
+                log.warning("the memory service refuses an event, which is left out: %s", error)
+                size = BATCH
+            pause = 1.0
+            with self._there:
+                for event in batch:
+                    if self.waiting and self.waiting[0] is event:
+                        self.waiting.popleft()
+
+
+def _whose(user_id: str) -> dict[str, str]:
+    return {"user_id": user_id} if user_id else {}
