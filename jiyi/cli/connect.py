@@ -30,6 +30,7 @@ HOOK_SECONDS, OURS = 5, "jiyi"
 BACKUP = ".before-jiyi"
 #: Seconds that a host's own API may take.
 HOST_SECONDS = 30.0
+INTEGRATIONS = Path(__file__).parents[1] / "integrations"
 #: What a module of ours has before its other imports, and after its docstring.
 FUTURE = "from __future__ import annotations\n"
 #: What Open WebUI shows of a function, which it reads from the beginning of its text.
@@ -51,6 +52,7 @@ class Host(StrEnum):
     CODEX = "codex"
     CURSOR = "cursor"
     HERMES = "hermes"
+    OPENCLAW = "openclaw"
     OPEN_WEBUI = "open-webui"
 
 
@@ -137,14 +139,29 @@ def _hook_config(_text: str, wanted: Wanted | None) -> str:
 
 def _standalone(module: str) -> str:
     """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose environment Jiyi is not installed."""
-    folder = Path(__file__).parents[1] / "integrations"
-    source, common = ((folder / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins"))
+    source, common = ((INTEGRATIONS / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins"))
     common = common.partition(FUTURE)[2].replace("from jiyi.cli.hook import post\n", f"\n{inspect.getsource(post)}\n")
     return re.sub(r"^from jiyi\.integrations\.plug_ins import .*\n", lambda _: common, source, flags=re.MULTILINE)
 
 
 def _plug_in(module: str) -> Edit:
     return lambda _text, wanted: "" if wanted is None else _standalone(module)
+
+
+def _file(path: Path) -> Edit:
+    return lambda _text, wanted: "" if wanted is None else path.read_text(encoding="utf-8")
+
+
+def _openclaw_entry(content: Json, wanted: Wanted | None) -> None:
+    """A plug-in sees conversations only where its entry allows it."""
+    plugins = content.setdefault("plugins", {})
+    entries = plugins.setdefault("entries", {})
+    entries.pop(OURS, None)
+    if wanted is not None:
+        entries[OURS] = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+    for parent, name in ((plugins, "entries"), (content, "plugins")):
+        if not parent[name]:
+            del parent[name]
 
 
 def _hermes_manifest(_text: str, wanted: Wanted | None) -> str:
@@ -156,6 +173,14 @@ def _files(host: Host) -> dict[Path, Edit]:
     if host is Host.HERMES:
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
         return {folder / "__init__.py": _plug_in("hermes"), folder / "plugin.yaml": _hermes_manifest, folder / "jiyi.json": _hook_config}
+    if host is Host.OPENCLAW:
+        state, source = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw"), INTEGRATIONS / "openclaw"
+        folder = state / "extensions" / "jiyi"
+        return {
+            **{folder / path.name: _file(path) for path in sorted(source.iterdir())},
+            folder / "jiyi.json": _hook_config,
+            Path(os.environ.get("OPENCLAW_CONFIG_PATH") or state / "openclaw.json"): _json_edit(_openclaw_entry),
+        }
     if host is Host.CODEX:
         return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
     if host is Host.CURSOR:
@@ -172,6 +197,7 @@ SEEN = {
     Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi nodes AGENT`",
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
+    Host.OPENCLAW: "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was started anew",
     Host.OPEN_WEBUI: "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one said",
     Host.HERMES: "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
 }
