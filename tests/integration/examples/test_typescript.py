@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from jiyi import Client
+from jiyi.polling import poll
+from tests.integration.proxy.test_proxy import turns
+
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
 pytestmark = [
@@ -67,3 +71,21 @@ def test_the_document_passes_a_linter_without_a_warning(project: Path, address: 
     said = run(project, "npm", "run", "lint", JIYI_URL=address)
     assert "Your API description is valid" in said
     assert "warning" not in said.lower().replace("deprecation warning", ""), said
+
+
+def test_models_of_the_ai_sdk_know_what_another_session_said(project: Path, address: str, api_key: Callable[..., str], group: str) -> None:
+    env = {"JIYI_URL": address, "JIYI_KEY": api_key(group, "publish", "read")}
+    assert run(project, "node", "memory.test.mjs", "I am allergic to peanuts.", **env) == "Noted.\n"
+    assert sorted(turns(group, "ai-sdk", 2)) == ["I am allergic to peanuts.", "Noted."]
+    with Client(group) as client:
+        client.end_session("ai-sdk", "s-1")
+
+    def asked() -> str:
+        return run(project, "node", "memory.test.mjs", "", "What am I allergic to?", **env)
+
+    said = poll(asked, lambda said: "peanuts" in said, 60.0, str)
+    assert said.startswith("You said so. ")
+    assert said.index("peanuts") < said.index("What am I allergic to?")
+    away = run(project, "node", "memory.test.mjs", "Hello", **{**env, "JIYI_URL": "http://127.0.0.1:1"})
+    assert "Noted." in away
+    assert "not remembered" in away
