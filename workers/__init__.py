@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ from jiyi.errors import JiyiError
 # Read when numpy is loaded, so set before anything of ours loads it. One product of a matrix and a vector is bound by
 # memory, not by the processor: more threads only get into each other's way (a retrieval took three times as long).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# New objects between two looks for garbage while a process starts: more than all modules make, and they stay. To look through them
+# again and again took a quarter of the start. Processes that go on for long set their own (:mod:`workers.celery.gc_tuning`).
+gc.set_threshold(500_000)
 
 
 @contextmanager

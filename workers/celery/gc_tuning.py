@@ -51,9 +51,10 @@ def tune_malloc() -> None:
 
 
 def install() -> None:
-    """In every Celery worker: malloc when it begins, the rest when it is ready."""
+    """In every Celery worker, and in beat: malloc when it begins, the rest when it is ready."""
     signals.worker_init.connect(lambda **_: tune_malloc(), weak=False)
-    signals.worker_ready.connect(lambda **_: tune_gc(), weak=False)
+    for ready in (signals.worker_ready, signals.beat_init):
+        ready.connect(lambda **_: tune_gc(), weak=False)
 
 
 def _look_by_the_clock() -> None:

@@ -78,7 +78,7 @@ def serve(settings: Settings, sock: socket.socket) -> None:
         docs.make()
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
-    gc.freeze()  # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was answered
+    gc_tuning.tune_gc()  # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was answered
     server = Server(
         app,
         sock,
