@@ -143,6 +143,10 @@ class Settings(BaseSettings):
     web_proxies: int = Field(
         0, ge=0, le=10, description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
     )
+    oidc_file: str = Field(
+        "",
+        description="JSON file of a provider of OpenID Connect that people sign in by: `issuer`, `client_id`, `client_secret`, `roles`, `groups` ([tenants.md](tenants.md#single-sign-on)).",
+    )
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
         "1200/minute",

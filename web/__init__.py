@@ -8,6 +8,7 @@ from flask import Flask
 from werkzeug.routing import BaseConverter
 
 from engine import operations
+from jiyi.settings import get_settings
 from web import admin, api, errors, mem0, preferences, probes, requests, security, show, stream
 from web.accounts import api_keys, signin
 
@@ -46,4 +47,8 @@ def create_app() -> Flask:
     show.register(app)
     for part in (probes, signin, api_keys, api, mem0, stream, admin):
         part.register(app)
+    if get_settings().oidc_file:
+        from web.accounts import single_sign_on
+
+        single_sign_on.register(app)
     return app

@@ -25,7 +25,7 @@ import redis
 from sqlalchemy import Connection
 from werkzeug.security import check_password_hash
 
-from jiyi.protocol.accounts import MAX_PASSWORD
+from jiyi.protocol.accounts import MAX_PASSWORD, Role, hash_password, make_password
 from jiyi.text.translatable import Translatable
 from models.accounts import users
 from models.accounts.users import User
@@ -93,6 +93,30 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
         raise
     _undo(name, address, right=True)
     return Attempt(user)
+
+
+def from_provider(subject: str, name: str, role: Role, groups: list[str] | None, address: str) -> User | None:
+    """Somebody whom a provider of OpenID Connect has let in; audited. None if the name is another account's, or theirs is disabled.
+
+    Raises:
+        Unanswered: the database is away.
+    """
+    password = hash_password(make_password())  # which nobody knows: an operator can set one
+
+    def store() -> User | None:
+        with unit_of_work() as connection:
+            user = users.from_provider(connection, subject, name=name, password_hash=password, role=role, groups=groups)
+            welcome = user is not None and not user.disabled
+            action = "signed in" if welcome else "refused by name"
+            users.record(connection, user.name if user else None, action, address=address, provider=True)
+        return user if welcome else None
+
+    return _ask(store)
+
+
+def refuse_from_provider(name: str, address: str) -> None:
+    """Audit that somebody whom the provider knows has no role here. Raises :class:`Unanswered`."""
+    _change(lambda connection: users.record(connection, None, "no role", address=address, called=name, provider=True))
 
 
 def confirm(user: User, password: str, address: str) -> Attempt:

@@ -66,6 +66,8 @@ class User(Base):
     #: A session carries the epoch it began in and ends with it.
     epoch: Mapped[int] = mapped_column(server_default=text("0"))
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: Whose account it is at a provider of OpenID Connect: its issuer and ``sub``. None: somebody with a password.
+    subject: Mapped[str | None] = mapped_column(Text, unique=True)
     last_seen_at: Mapped[datetime | None] = mapped_column(Timestamp)
     disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Executable, select, text
+from sqlalchemy import Connection, Executable, select, text, update
 from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
@@ -88,6 +88,17 @@ def insert(connection: Connection, *, name: str, password_hash: str, role: Role,
     row = {"name": name, "password_hash": password_hash, "role": role, "groups": None if groups is None else list(groups)}
     stored = postgresql.insert(_U).values(user_id=uuid7(), **row).on_conflict_do_nothing(index_elements=["name"]).returning(_U.user_id)
     return connection.execute(stored).scalar_one_or_none() is not None
+
+
+def from_provider(
+    connection: Connection, subject: str, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None
+) -> User | None:
+    """Whoever has the account at the provider, with role and groups as it says now; stored if new. None if the name is another's."""
+    row = {"role": role, "groups": None if groups is None else list(groups)}
+    new = {"user_id": uuid7(), "subject": subject, "name": name, "password_hash": password_hash}
+    if not connection.execute(update(_U).where(_U.subject == subject).values(**row)).rowcount:
+        connection.execute(postgresql.insert(_U).values(**new, **row).on_conflict_do_nothing())
+    return _user(connection, _FULL.where(_U.subject == subject))
 
 
 def set_password(connection: Connection, name: str, password_hash: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, Flask, Response, abort, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import ngettext
@@ -24,7 +24,9 @@ from web.security import is_loopback
 blueprint = Blueprint("signin", __name__)
 
 #: Addresses that need no session, as Flask's rules write them. ``/metrics`` looks after itself (``web.accounts.api_keys``).
-OPEN = frozenset({"/sign-in", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"})
+OPEN = frozenset({"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"})
+#: Where the application keeps what the provider of single sign-on is called, if there is one (``web.accounts.single_sign_on``).
+PROVIDER = "jiyi.oidc.label"
 #: What lies below knows keys only: no session opens it, so that no other site can use one.
 PROGRAMS = "/api/"
 MAX_NAME = 200
@@ -71,36 +73,36 @@ def identity_of(user: User) -> Identity:
 def _turned_away() -> ResponseReturnValue:
     """To the sign-in page and back again; what is no page gets a plain 401."""
     if request.headers.get("HX-Request") == "true":
-        address = url_for("signin.page", next=_safe(_path_of(request.headers.get("HX-Current-URL", ""))))
+        address = url_for("signin.page", next=safe(_path_of(request.headers.get("HX-Current-URL", ""))))
         return Response("", 401, {"HX-Redirect": address})
     if wants_json() or request.accept_mimetypes.best == "text/event-stream":
         raise Unauthorized(_("Sign in first."))
     back = request.full_path.rstrip("?") if request.method == "GET" else "/"
-    return redirect(url_for("signin.page", next=_safe(back)), 303)
+    return redirect(url_for("signin.page", next=safe(back)), 303)
 
 
 @blueprint.get("/sign-in")
 def page() -> ResponseReturnValue:
-    _only_where_the_cookie_stays()
+    only_where_the_cookie_stays()
     if sessions.current() is not None:
-        return redirect(_safe(request.args.get("next", "")), 303)
-    return _page(200)
+        return redirect(safe(request.args.get("next", "")), 303)
+    return shown(200)
 
 
 @blueprint.post("/sign-in")
 def enter() -> ResponseReturnValue:
-    _only_where_the_cookie_stays()
+    only_where_the_cookie_stays()
     name, password = request.form.get("name", "").strip()[:MAX_NAME], request.form.get("password", "")
     with busy_told():
         attempt = signing_in.sign_in(name, password, request.remote_addr or "")
     if attempt.wait:
-        answer = _page(429, refusal(attempt.wait), name)
+        answer = shown(429, refusal(attempt.wait), name)
         answer.headers["Retry-After"] = str(attempt.wait)
         return answer
     if attempt.user is None:
-        return _page(403, _("The name or the password is wrong."), name)
+        return shown(403, _("The name or the password is wrong."), name)
     sessions.begin(attempt.user)
-    return redirect(_safe(request.form.get("next", "")), 303)
+    return redirect(safe(request.form.get("next", "")), 303)
 
 
 @blueprint.post("/sign-out")
@@ -129,17 +131,19 @@ def refusal(wait: int) -> str:
     return told
 
 
-def _page(status: int, problem: str = "", name: str = "") -> Response:
-    back = request.values.get("next", "")
-    return Response(render_template("signin.html", problem=problem, name=name, next=_safe(back)), status, mimetype="text/html")
+def shown(status: int, problem: str = "", name: str = "") -> Response:
+    """The sign-in page."""
+    back, provider = request.values.get("next", ""), current_app.extensions.get(PROVIDER, "")
+    page = render_template("signin.html", problem=problem, name=name, next=safe(back), provider=provider)
+    return Response(page, status, mimetype="text/html")
 
 
-def _only_where_the_cookie_stays() -> None:
+def only_where_the_cookie_stays() -> None:
     if not request.is_secure and not is_loopback(request.host):
         abort(403, _("Passwords are taken over https only, except on the machine itself. See docs/deployment.md."))
 
 
-def _safe(address: str) -> str:
+def safe(address: str) -> str:
     """An address within this site, or its first page."""
     odd = "\\" in address or any(character <= " " or character == "\x7f" for character in address)
     if odd or not address.startswith("/") or address.startswith("//"):

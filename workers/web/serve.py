@@ -107,7 +107,12 @@ def main() -> int:
         settings.need("database_url"), settings.need("broker_url"), settings.need("redis_url")
         logs.install("web", logging.WARNING)
         tracing.install("web")
-        require_login_on_public_bind(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
+        if settings.oidc_file:
+            from web.accounts import single_sign_on
+
+            single_sign_on.read(settings.oidc_file)
+        unasked = settings.web_host in LOOPBACK or bool(settings.oidc_file)
+        require_login_on_public_bind(settings, somebody_signs_in=unasked or somebody_signs_in())
         sock = listen(settings)
     except SettingsError as error:
         print(f"web: {error}", file=sys.stderr)  # noqa: T201
