@@ -111,26 +111,26 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     thread.join()
 
 
-def connect(*arguments: str, code: int = 0) -> str:
+def connect(*arguments: str, key: str = "jiyi_x", code: int = 0) -> str:
     get_settings.cache_clear()
-    result = CliRunner().invoke(app, ["connect", "open-webui", "--yes", *arguments])
+    result = CliRunner().invoke(app, ["connect", "open-webui", "--yes", *arguments], env={"JIYI_KEY": key})
+    get_settings.cache_clear()  # nobody else speaks with this key
     assert result.exit_code == code, result.output
-    get_settings.cache_clear()
     return result.output
 
 
 def test_a_new_chat_knows_what_an_earlier_one_said(
-    host: Any, service: str, client: Client, unlimited_web: int, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    host: Any, service: str, client: Client, unlimited_web: int, api_key: Callable[..., str]
 ) -> None:
-    monkeypatch.setenv("JIYI_KEY", key := api_key(service, "publish", "read"))
+    key = api_key(service, "publish", "read")
     url = f"http://127.0.0.1:{unlimited_web}"
-    assert key not in connect("--agent", "helper", "--url", url)
+    assert key not in connect("--agent", "helper", "--url", url, key=key)
     function = host.of.functions["jiyi"]
     assert function["is_active"]
     assert function["is_global"]
     assert host.of.valves == {"url": url, "key": key, "agent": "helper"}
     host.of.valves["priority"] = 3
-    connect("--agent", "helper", "--url", url)
+    connect("--agent", "helper", "--url", url, key=key)
     assert host.of.valves["priority"] == 3
     assert host.of.functions["jiyi"] == function
 
@@ -161,7 +161,6 @@ def test_a_new_chat_knows_what_an_earlier_one_said(
 
 
 def test_what_is_wrong_is_said_in_a_sentence(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JIYI_KEY", "jiyi_x")
     monkeypatch.setenv("OPEN_WEBUI_KEY", "sk-other")
     assert "401" in connect(code=1)
     monkeypatch.setenv("OPEN_WEBUI_KEY", "")

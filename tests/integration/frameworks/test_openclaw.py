@@ -46,12 +46,12 @@ for await (const line of createInterface({ input: process.stdin })) {
 def folder(service: str, unlimited_web: int, api_key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("OPENCLAW_CONFIG_PATH", raising=False)
-    monkeypatch.setenv("JIYI_KEY", api_key(service, "publish", "read"))
     get_settings.cache_clear()
     (tmp_path / "openclaw.json").write_text('{"agents": {}}')
-    done = CliRunner().invoke(app, ["connect", "openclaw", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"])
+    command = ["connect", "openclaw", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"]
+    done = CliRunner().invoke(app, command, env={"JIYI_KEY": api_key(service, "publish", "read")})
+    get_settings.cache_clear()  # nobody else speaks with this key
     assert done.exit_code == 0, done.output
-    get_settings.cache_clear()
     config = json.loads((tmp_path / "openclaw.json").read_text())
     assert config == {"agents": {}, "plugins": {"entries": {"jiyi": {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}
     (tmp_path / "host.mjs").write_text(HOST)
