@@ -17,6 +17,8 @@ from jiyi.settings import Settings
 from tools import helm
 from workers import procfile
 
+pytestmark = pytest.mark.xdist_group("chart")  # one Helm for all of them
+
 FILES = sorted(path.stem for path in helm.VALUES.glob("*.yaml"))
 #: Versions of Kubernetes, and of Helm, that manifests are held against.
 KUBERNETES, HELMS = ("1.29", "1.34"), ("v3", "v4")

@@ -358,8 +358,8 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         Client(service).observe("Ada", "Ada waits for the swifts")
-        until(lambda: state() == "unreachable", what="a stopped worker counts as alive")
-        assert of_queue()["state"] == "unreachable"
+        until(lambda: of_queue()["state"] == "unreachable", what="a stopped worker counts as alive")
+        assert state() == "unreachable"
         overview = browser.get("/", query_string={"group": service}).text
         assert re.search(r"nobody reads [^:]*\bembedding\b", overview)  # the worker of the tests has the other queues, too
         assert "All is well" not in overview
@@ -371,7 +371,7 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-    until(lambda: state() == "ok", what="it went on, and does not count as alive")
+    until(lambda: (of_queue()["state"], state()) == ("ok", "ok"), what="it went on, and does not count as alive")
     assert "It is read" in browser.get(f"/queues/{queue}", query_string={"group": service}).text
 
 

@@ -41,6 +41,8 @@ from tests.integration.actions.test_doors import audit_rows
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
+pytestmark = pytest.mark.xdist_group("reembedding")  # one database of their own for all of them
+
 SETTINGS = {
     "embedder": "compatible:vendor-model",
     "embedder_timeout": "30",  # a vendor that shares a busy machine with others may be late

@@ -21,6 +21,8 @@ from tests.shared import few_processes
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
+pytestmark = pytest.mark.xdist_group("traces")  # one traced service for all of them
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 Traces = dict[str, dict[str, str]]
 #: Seconds until a process has sent what it has.
