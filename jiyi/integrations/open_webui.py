@@ -47,7 +47,7 @@ class Filter:
         known = await asyncio.to_thread(self._memory.recall_or_nothing, _text(messages[place]), _user(__user__))
         if known and self.valves.in_message:
             content = messages[place].get("content")
-            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
             messages[place] = {**messages[place], "content": [{"type": "text", "text": known}, *parts]}
         elif known:
             messages.insert(place, {"role": "system", "content": known})

@@ -193,6 +193,14 @@ def test_nor_one_that_another_key_signed_nor_an_answer_that_nobody_asked_for(bro
     assert browser.get("/").status_code == 303
 
 
+def test_attempts_that_were_broken_off_keep_nobody_out(browser: FlaskClient, provider: Provider) -> None:
+    """A browser drops a cookie above 4,096 bytes."""
+    for _ in range(20):
+        answer = browser.get("/sign-in/oidc")
+    assert len(answer.headers["Set-Cookie"]) < 4_096
+    assert enter(browser, provider, sub=uuid4().hex, email=f"ida-{uuid4().hex[:8]}", groups=["staff"]).status_code == 303
+
+
 def test_a_provider_that_is_away_is_said(database: Any, file: Path) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "issuer": "http://127.0.0.1:1/"}))
     answer = create_app().test_client().get("/sign-in/oidc")
