@@ -91,10 +91,7 @@ class Settings(BaseSettings):
     broker_url: str = Field(
         "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
     )
-    redis_url: str = Field(
-        "",
-        description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`.",
-    )
+    redis_url: str = Field("", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`.")
     valkey_appendfsync: AppendFsync = Field(
         "everysec",
         description="When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what can be lost](deployment.md#what-can-be-lost)).",
@@ -105,9 +102,7 @@ class Settings(BaseSettings):
         "127.0.0.1",
         description="Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can sign in only.",
     )
-    web_port: int = Field(
-        8765, ge=1, le=65535, description="Port of the web. An embedded copy takes the next free one unless this is set."
-    )
+    web_port: int = Field(8765, ge=1, le=65535, description="Port of the web. An embedded copy takes the next free one unless this is set.")
 
     # Use it from a program
     group: str = Field(
@@ -129,8 +124,7 @@ class Settings(BaseSettings):
         description="Signs sessions and the service's own events and calls; at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
     )
     allow_unsigned_calls: bool = Field(
-        False,
-        description="Whether workers answer unsigned calls over the broker, operators' actions excepted.",
+        False, description="Whether workers answer unsigned calls over the broker, operators' actions excepted."
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."
@@ -144,8 +138,7 @@ class Settings(BaseSettings):
         0, ge=0, le=10, description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
     )
     oidc_file: str = Field(
-        "",
-        description="JSON file of a provider of OpenID Connect that people sign in by ([tenants.md](tenants.md#single-sign-on)).",
+        "", description="JSON file of a provider of OpenID Connect that people sign in by ([tenants.md](tenants.md#single-sign-on))."
     )
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
@@ -153,9 +146,7 @@ class Settings(BaseSettings):
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
-    memory_queries_per_minute: int = Field(
-        0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute; 0: no limit."
-    )
+    memory_queries_per_minute: int = Field(0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute; 0: no limit.")
 
     # Choose an embedder
     embedder: str = Field(
@@ -238,21 +229,11 @@ class Settings(BaseSettings):
     web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
 
     # Change what is found, and when agents reflect
-    mode: Mode = Field(
-        "recent",
-        description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).",
-    )
-    relevance: RelevanceMode = Field(
-        "hybrid",
-        description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25).",
-    )
-    recency_w: Weight = Field(
-        1.0, description="Weight of recency."
-    )
+    mode: Mode = Field("recent", description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).")
+    relevance: RelevanceMode = Field("hybrid", description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25).")
+    recency_w: Weight = Field(1.0, description="Weight of recency.")
     relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
-    importance_w: Weight = Field(
-        1.0, description="Weight of importance."
-    )
+    importance_w: Weight = Field(1.0, description="Weight of importance.")
     recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
     min_probability: float = Field(
         0.04,
@@ -265,10 +246,7 @@ class Settings(BaseSettings):
         150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
     reflect_minutes: int = Field(
-        0,
-        ge=0,
-        le=525_600,
-        description="How often the job `reflect` has quiet agents with new events reflect; 0: never.",
+        0, ge=0, le=525_600, description="How often the job `reflect` has quiet agents with new events reflect; 0: never."
     )
 
     # Change what is taken from conversations
@@ -361,10 +339,7 @@ class Settings(BaseSettings):
         le=100_000_000,
         description="Memories beyond which an agent is searched in PostgreSQL instead of a worker's memory. An agent that has become large stays so.",
     )
-    log_format: LogFormat = Field(
-        "text",
-        description="What the processes log: lines for people, or one JSON object a line.",
-    )
+    log_format: LogFormat = Field("text", description="What the processes log: lines for people, or one JSON object a line.")
     work_lease_seconds: float = Field(
         15.0,
         ge=1,
