@@ -495,7 +495,7 @@ def _name_variable(problem: str) -> str:
 
 
 def accepted_form(annotation: Any, metadata: list[Any]) -> str:
-    """What a setting accepts, in words: ``integer, 1 … 65535``."""
+    """What a setting accepts, in words: ``integer 1–65,535``; ``>`` before the lower bound excludes it."""
     if get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         metadata = [*metadata, *more]
@@ -504,9 +504,9 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
         annotation, str(annotation)
     )
-    low = next((f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
-    high = next((f"≤ {m.le:,}" for m in metadata if hasattr(m, "le")), "")
-    return ", ".join(part for part in (kind, low, high) if part)
+    low = next((f"{m.ge:,}" if hasattr(m, "ge") else f">{m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
+    high = next((f"{m.le:,}" for m in metadata if hasattr(m, "le")), "")
+    return f"{kind} {low}–{high}" if low else kind
 
 
 #: What decides most, before anything else.
