@@ -149,15 +149,16 @@ def of(user: User) -> list[Listed]:
     return _ask(lambda connection: listed(connection, user.user_id))
 
 
-def remove(user: User, connection_id: UUID) -> None:
-    """End a connection of one's own; nothing if there is none. Raises :class:`Unanswered`."""
+def remove(user: User, connection_id: UUID) -> bool:
+    """End a connection of one's own; False if there is none. Raises :class:`Unanswered`."""
 
-    def end(connection: Connection) -> None:
+    def end(connection: Connection) -> bool:
         row = connection.execute(_OWN, {"id": connection_id, "user": user.user_id}).mappings().one_or_none()
         if row is not None:
             _end(connection, row, "by the person")
+        return row is not None
 
-    _ask(end)
+    return _ask(end)
 
 
 def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, bool] | None:

@@ -134,8 +134,9 @@ def own_account() -> Context:
 
 @account_pages.post("/account/connections/<uuid:connection_id>/end")
 def end_connection(connection_id: UUID) -> ResponseReturnValue:
-    """Its tokens work no more. Safe to repeat because one that is over is left alone."""
-    connections.remove(_user(), connection_id)
+    """Its tokens work no more."""
+    if not connections.remove(_user(), connection_id):
+        abort(404, _("This connection is over, or is not yours."))
     return redirect_to(url_for("account.page"))
 
 

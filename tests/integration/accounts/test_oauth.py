@@ -184,7 +184,7 @@ def test_a_connection_has_the_rights_that_were_given_in_its_group(
     assert "Claude" in account
     found = re.search(r'action="(/account/connections/[^"]+)"', account)
     assert found is not None
-    assert sign_in("admin", [group]).post(found[1]).status_code == 303  # of somebody else: nothing
+    assert sign_in("admin", [group]).post(found[1]).status_code == 404  # of somebody else
     assert works(program, told) == 200
     assert browser.post(found[1]).status_code == 303
     assert works(program, told) == 401
