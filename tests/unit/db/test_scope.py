@@ -47,6 +47,7 @@ WHOLE_SERVICE_ACTIONS = {
     "people.enable": "people belong to no group",
     "people.list": "people belong to no group",
     "people.set_password": "people belong to no group",
+    **{f"workers.{verb}": "workers are the whole service's" for verb in ("list", "pause", "resume", "drain", "stop")},
 }
 ACTIONS_ACROSS_GROUPS = {
     "dead_letters.get": "operators see letters of no known group",
