@@ -140,6 +140,11 @@ class Settings(BaseSettings):
     oidc_file: str = Field(
         "", description="JSON file of a provider of OpenID Connect that people sign in by ([tenants.md](tenants.md#single-sign-on))."
     )
+    mcp_url: str = Field(
+        "",
+        pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
+        description="Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by OAuth then ([integrations.md](integrations.md#oauth)).",
+    )
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
         "1200/minute",
