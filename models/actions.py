@@ -18,13 +18,14 @@ from models.erasure import actions as erasure
 from models.memory import archive
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
+from models.operations import worker_actions as workers
 from models.queue import actions as queue
 from models.reflection import actions as reflection
 from models.retrieval import records
 
 #: The modules whose import registers the actions: one a subject, and those of the optional subjects that are on.
 MODULES = (
-    *(accounts, conversations, experiences, erasure, archive, memory_questions, operations, queue, reflection, records),
+    *(accounts, conversations, experiences, erasure, archive, memory_questions, operations, queue, reflection, records, workers),
     *(import_module(module) for subject in subjects.on() for module in subject.models),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

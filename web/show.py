@@ -40,6 +40,11 @@ def since(then: datetime) -> str:
     return age(seconds_since(then))
 
 
+def until(then: datetime) -> str:
+    seconds = (then - datetime.now(UTC)).total_seconds()
+    return str(_("in %(age)s", age=age(seconds)) if seconds > 0 else _("due"))
+
+
 def duration(seconds: float | None) -> str:
     """Short times too: ``4 ms``, ``1.2 s``, ``5 min``."""
     if seconds is None:
@@ -116,6 +121,9 @@ _WORDS = {
     "person": lazy_gettext("person"),
     "nodes": lazy_gettext("memories"),
     "waiting": lazy_gettext("waiting"),
+    "paused": lazy_gettext("paused"),
+    "draining": lazy_gettext("draining"),
+    "stopped": lazy_gettext("stopped"),
     "dry run": lazy_gettext("dry run"),
     "turn.recorded": lazy_gettext("turn"),
     "turn.step": lazy_gettext("step"),
@@ -204,6 +212,7 @@ def register(app: Flask) -> None:
         pretty_json=pretty_json,
         readable_body=readable_body,
         since=since,
+        until=until,
         duration=duration,
         summary=summary,
         translated=translated,

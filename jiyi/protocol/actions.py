@@ -412,6 +412,11 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
 
 It runs in transactions that cannot write. Changes nothing.""",
     ),
+    read("workers.list", operations.WorkersRequest, operations.WorkersReport, scope="operator", whole_service=True),
+    *(
+        change(f"workers.{verb}", operations.WorkerRequest, operations.WorkerWished, scope="operator", whole_service=True)
+        for verb in ("pause", "resume", "drain", "stop")
+    ),
     read("stats.show", operations.StatsRequest, operations.ServiceStats, across_groups=True),
     read(
         "embedders.embed",

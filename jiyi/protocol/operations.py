@@ -25,13 +25,16 @@ Ids = Annotated[list[UUID], Field(max_length=1_000)]
 
 
 class WorkOwed(BaseModel):
-    """Pending work of one kind: rows, those that are due, those that failed before, and since when the oldest is pending."""
+    """Pending work of one kind: rows, those that are due, those that failed before, since when the oldest is pending, and the
+    next attempt of what failed.
+    """
 
     kind: str
     owed: int
     overdue: int
     retried: int
     oldest: datetime
+    next_retry: datetime | None = None
 
 
 class PendingRow(BaseModel):
@@ -168,6 +171,68 @@ class JobState(BaseModel):
     last: Tick | None
     next: datetime | None
     lag_seconds: float | None
+
+
+# Workers
+
+#: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was started anew and takes nothing.
+WorkerMode = Literal["running", "paused", "draining", "stopped"]
+
+
+class WorkersRequest(Request):
+    """All workers. They are the whole service's, whatever the group."""
+
+
+class WorkerRequest(Request):
+    """A worker by its name."""
+
+    worker: Annotated[str, Field(max_length=300, examples=["upkeep@host"])]
+
+
+class TaskInHand(BaseModel):
+    task: str
+    since: datetime
+
+
+class WorkerState(BaseModel):
+    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of for too long."""
+
+    worker_id: str
+    worker: str
+    host: str
+    version: str
+    queues: list[str]
+    mode: WorkerMode
+    wished: WorkerMode
+    seen_seconds_ago: float
+    silent: bool
+    in_hand: list[TaskInHand]
+    tasks_a_minute: int
+    rss_bytes: int | None
+
+
+class TaskFigures(BaseModel):
+    """Runs of a task in the last hour, and how long they take: estimated from all runs since the counters began."""
+
+    task: str
+    runs: int
+    failed: int
+    retried: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+
+
+class WorkersReport(BaseModel):
+    """``retries``: pending work that failed before, with the time of its next attempt."""
+
+    workers: list[WorkerState]
+    tasks: list[TaskFigures]
+    retries: list[WorkOwed]
+
+
+class WorkerWished(BaseModel):
+    worker: str
+    wished: WorkerMode
 
 
 # Counts, models, checks

@@ -10,6 +10,8 @@
 | ``jiyi:access:flush:<uuid>``, ``…:each`` | the above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intake:order:<queue>`` | sorted set, the lists above in the order in which they were taken | intake | until stored |
+| ``jiyi:intake:stored:<queue>`` | hash, list in hand → how many shards of it are stored | intake | until stored |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | twice ``JIYI_WORK_LEASE_SECONDS`` |
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
@@ -35,6 +37,7 @@
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``jiyi:call:<signature>`` | string | workers (``tasks.framework.answering``): a changing call that was accepted | 6 minutes |
 | ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.signs_of_life``) | Celery workers | for good; what is silent goes |
+| ``jiyi:workers:wish:<name>`` | string, JSON: signed (``models.operations.worker_wishes``) | web | 30 days |
 | ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``jiyi:probe`` | string: whether anything can be written | web | a minute |
@@ -102,6 +105,11 @@ def intake_holds(queue: str, intake: str) -> tuple[str, str]:
     return f"jiyi:intake:hold:{queue}:{intake}:0", f"jiyi:intake:hold:{queue}:{intake}:1"
 
 
+def intake_order(queue: str) -> tuple[str, str]:
+    """In which order its intakes took what they have in hand, and how much of each is stored."""
+    return f"jiyi:intake:order:{queue}", f"jiyi:intake:stored:{queue}"
+
+
 def intake_alive(intake: str) -> str:
     return f"jiyi:intake:alive:{intake}"
 
@@ -114,6 +122,10 @@ BEAT = "jiyi:canary:beat"
 WORKERS = "jiyi:workers"
 PROBE = "jiyi:probe"
 ORDERS = "jiyi:orders"
+
+
+def worker_wish(name: str) -> str:
+    return f"{WORKERS}:wish:{name}"
 
 
 def order_answers(order_id: str) -> str:

@@ -62,6 +62,8 @@ class Reader:
     queue: str
     state: State
     silent_seconds: float | None
+    #: Its workers live, and take nothing new because an operator wants it so.
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +119,17 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also be at a long task. What
     nobody was ever seen to read is unknown: its worker may just be starting. ``workers`` None: heartbeats are not known.
     """
-    mine = [worker.seen_seconds_ago for worker in workers or [] if queue in worker.queues]
+    known = [worker for worker in workers or [] if queue in worker.queues]
+    mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
     sung = [] if canary is None or canary.age is None else [canary.age]
-    silent = min([*mine, *sung], default=None)
+    silent = min([*(worker.seen_seconds_ago for worker in known), *sung], default=None)
+    held = {worker.told.mode for worker in known if worker.seen_seconds_ago <= STOPPED_SECONDS} - {"running"}
     deaf = canary is not None and _is_silent(canary)
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
+    if held:  # said by themselves, so that nobody has to wait
+        since = min(sung, default=0.0)
+        return Reader(queue, "unreachable", since) if held == {"stopped"} else Reader(queue, "attention", since, paused=True)
     if silent is None:
         return Reader(queue, "unknown", None)
     if silent <= STOPPED_SECONDS:
@@ -157,14 +164,16 @@ def workers(
         return Check(name, "unreachable", _stopped(stopped, oldest or {}))
     if deaf := those("attention"):
         named, since = _named(deaf), age(min(reader.silent_seconds or 0 for reader in deaf))
-        return Check(name, "attention", Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
+        silence = Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since)
+        paused = [reader for reader in deaf if reader.paused]
+        return Check(name, "attention", Translatable("paused by an operator: %(queues)s", queues=_named(paused)) if paused else silence)
     if unseen := those("unknown"):
         if found.value is None:
             return Check(name, "unknown", found.reason)
         return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)))
-    if not (alive := [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]):
-        return Check(name, "ok", Translatable("every queue is read"))
-    return Check(name, "ok", Translatable("%(count)s live, every queue is read", count=len(alive)))
+    alive = [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]
+    living = Translatable("%(count)s live, every queue is read", count=len(alive)) if alive else Translatable("every queue is read")
+    return Check(name, "ok", living)
 
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:

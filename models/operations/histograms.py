@@ -10,7 +10,7 @@ from uuid import UUID
 
 from engine.providers.calls import ModelCall
 from jiyi import tracing
-from models.operations.meters import SEPARATOR, lasting
+from models.operations.meters import SEPARATOR, lasting, quantile, totals
 
 #: Seconds: upper bounds of the classes of what somebody waits for, and of what is done in the background.
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -59,6 +59,16 @@ RETRIEVABLE = Histogram(
 )
 MODEL = Histogram("model", "jiyi_model_call_seconds", "Calls of LLMs, embedders and rerankers.", SLOW, ("operation", "provider", "model"))
 ALL = (HTTP, RUN, QUEUED, RETRIEVABLE, MODEL)
+
+
+def quantiles(histogram: Histogram, shares: tuple[float, ...]) -> dict[str, tuple[float | None, ...]]:
+    """First label → for each share the seconds that so many of its durations stay below, since the counters began."""
+    classes: dict[str, list[float]] = {}
+    for name, number in totals().items():
+        kind, key, place, *labels = [*name.split(SEPARATOR), "", "", ""]
+        if (kind, key) == (HISTOGRAM, histogram.key) and place.isdigit():
+            classes.setdefault(labels[0], [0.0] * (len(histogram.bounds) + 1))[int(place)] += number
+    return {label: tuple(quantile(counts, share, histogram.bounds) for share in shares) for label, counts in classes.items()}
 
 
 def retrievable(node_ids: Iterable[UUID]) -> None:

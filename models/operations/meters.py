@@ -13,7 +13,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TypedDict, cast
 
@@ -261,18 +261,18 @@ def counted(minutes: int, step: int) -> Series:
     }
 
 
-def quantile(counts: list[float], share: float) -> float | None:
-    """The duration in milliseconds below which that share of the durations is, taken as spread evenly over its class."""
+def quantile(counts: list[float], share: float, bounds: Sequence[float] = BOUNDS_MS) -> float | None:
+    """The duration, in the unit of the bounds, below which that share of the durations is, taken as spread evenly over its class."""
     total = sum(counts)
     if not total:
         return None
     below = 0.0
-    for place, count in enumerate(counts[: len(BOUNDS_MS)]):
+    for place, count in enumerate(counts[: len(bounds)]):
         if below + count >= share * total and count:
-            low = BOUNDS_MS[place - 1] if place else 0
-            return low + (BOUNDS_MS[place] - low) * (share * total - below) / count
+            low = bounds[place - 1] if place else 0
+            return low + (bounds[place] - low) * (share * total - below) / count
         below += count
-    return float(BOUNDS_MS[-1])
+    return float(bounds[-1])
 
 
 def _steps(first: int, last: int, step: int) -> list[dict[str, float]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import redis
 
+from jiyi.protocol.operations import WorkerMode
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.queue.broker_queues import broker_client
@@ -108,6 +109,20 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a worker tells of itself."""
+
+    version: str = ""
+    mode: WorkerMode = "running"
+    #: Its process ended because an operator wanted it.
+    ended: bool = False
+    #: Tasks in hand with the epoch seconds at which they began, the longest first; and runs that ended within the last minute.
+    in_hand: tuple[tuple[str, float], ...] = ()
+    tasks_a_minute: int = 0
+    rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Worker:
     """One process. ``worker_id`` is its host and process id, ``name`` what Celery calls it."""
 
@@ -115,17 +130,23 @@ class Worker:
     name: str
     queues: tuple[str, ...]
     seen_seconds_ago: float
+    told: Told = Told()
+
+    @property
+    def ended(self) -> bool:
+        """Whether this was its last word."""
+        return self.told.ended
 
     @property
     def counts(self) -> bool:
         """Whether it counts as alive."""
-        return self.seen_seconds_ago <= COUNTS_SECONDS
+        return self.seen_seconds_ago <= COUNTS_SECONDS and not self.ended
 
 
-def record_heartbeat(worker_id: str, name: str, queues: Sequence[str]) -> None:
+def record_heartbeat(worker_id: str, name: str, queues: Sequence[str], told: Told | None = None) -> None:
     """This worker lives now. Raises what Valkey raises."""
-    told = {"name": name, "queues": list(queues), "at": time.time()}
-    valkey().hset(valkey_keys.WORKERS, worker_id, json.dumps(told))
+    fields = {"name": name, "queues": list(queues), "at": time.time(), **asdict(told or Told())}
+    valkey().hset(valkey_keys.WORKERS, worker_id, json.dumps(fields))
 
 
 def forget(worker_id: str) -> None:
@@ -144,13 +165,16 @@ def workers() -> list[Worker]:
             alive.append(worker)
     if gone:
         valkey().hdel(valkey_keys.WORKERS, *gone)
+    running = {worker.name for worker in alive if worker.counts}
+    alive = [worker for worker in alive if not worker.ended or worker.name not in running]
     return sorted(alive, key=lambda worker: (worker.name, worker.worker_id))
 
 
 def _worker(worker_id: str, told: bytes) -> Worker | None:
     try:
         fields = json.loads(told)
-        return Worker(worker_id, fields["name"], tuple(fields["queues"]), max(0.0, time.time() - fields["at"]))
+        name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
+        return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**fields))
     except (ValueError, KeyError, TypeError):  # of another version
         return None
 

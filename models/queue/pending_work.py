@@ -317,6 +317,7 @@ _BRING_FORWARD = text("""
 _DUE = text("SELECT kind, count(*) AS due FROM pending_work WHERE due_at <= clock_timestamp() GROUP BY kind")
 _BY_KIND = text("""
     SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS overdue,
-        count(*) FILTER (WHERE attempts > 1) AS retried, min(created_at) AS oldest
+        count(*) FILTER (WHERE attempts > 1) AS retried, min(created_at) AS oldest,
+        min(due_at) FILTER (WHERE last_error IS NOT NULL) AS next_retry
     FROM pending_work WHERE CAST(:group AS text) IS NULL OR group_id = :group GROUP BY kind ORDER BY kind
 """)

@@ -25,7 +25,8 @@ BLUEPRINTS: tuple[Pages, ...] = (
     *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
     *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
     *(pages for subject in subjects.on() for module in subject.admin for pages in import_module(module).BLUEPRINTS),
-    *(operations.queue_pages, operations.work_pages, operations.letter_pages, operations.job_pages, operations.llm_pages),
+    *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
+    *(operations.job_pages, operations.llm_pages),
     *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages, accounts.account_pages),
     finder.finder_pages,
 )

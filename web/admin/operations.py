@@ -12,10 +12,10 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.operations import JOBS
-from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest
+from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
-from models.operations import actions, numbers
+from models.operations import actions, numbers, worker_actions
 from models.operations import overview as overview_reads
 from models.operations.overview import overview
 from models.queue import actions as queue_actions
@@ -117,6 +117,23 @@ def queue(queue: str) -> Context | None:
     state = next(candidate for candidate in states if candidate.queue == queue)
     return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}
 
+
+worker_pages = Pages("workers", __name__, Page("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True))
+
+
+@page(worker_pages, "/workers", "workers.html", live="_workers.html")
+def workers() -> Context:
+    report: WorkersReport = perform(worker_actions.list_workers)
+    return dict(report)
+
+
+VERBS = {
+    "pause": worker_actions.pause_worker,
+    "resume": worker_actions.resume_worker,
+    "drain": worker_actions.drain_worker,
+    "stop": worker_actions.stop_worker,
+}
+action_form_route(worker_pages, "/workers/<name:worker>/<any(pause, resume, drain, stop):verb>", VERBS, "workers.page", name="change")
 
 work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work"), "work.page"))
 

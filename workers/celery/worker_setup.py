@@ -7,17 +7,20 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import kombu
+import psutil
 import redis
 from celery import signals
 from celery.app.amqp import AMQP
 
 from engine import subjects
 from engine.providers import calls
+from jiyi import __version__
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
@@ -25,9 +28,12 @@ from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
 from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
+from models.operations.signs_of_life import Told
 from models.queue.broker_queues import messages_ready
 from tasks.erasure.outside import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
+from workers.celery import modes
+from workers.celery.modes import Modes
 from workers.supervision.processes import lower_priority
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
@@ -41,6 +47,10 @@ NICENESS = 5
 LISTING = ("celery.worker.strategy", "celery.app.trace")
 #: Workers that answer, by the beginning of their names (``workers.procfile``).
 ANSWERING = "retrieval"
+#: Ends of runs that are kept, to count those of a minute.
+MOST_ENDS = 10_000
+#: Tasks in hand that a heartbeat names.
+MOST_TOLD = 20
 #: Ends of a run by Celery's name of its state; others are not ends.
 OUTCOMES = {"SUCCESS": "done", "FAILURE": "failed", "RETRY": "retried", "REVOKED": "failed", "REJECTED": "failed"}
 heartbeat_log = logging.getLogger("jiyi.heartbeat")
@@ -116,25 +126,44 @@ def install_logging() -> None:
 
 
 class Watch:
-    """Keeps when each running task began."""
+    """Keeps when each running task began, and when the last ones ended."""
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[float, float | None]] = {}
+        self._in_hand: dict[str, tuple[str, float]] = {}
+        self._ends: deque[float] = deque(maxlen=MOST_ENDS)
+
+    @property
+    def in_hand(self) -> tuple[tuple[str, float], ...]:
+        """Tasks and the epoch seconds at which they began, the longest first."""
+        return tuple(sorted(self._in_hand.copy().values(), key=lambda begun: begun[1]))
+
+    def ended_lately(self) -> int:
+        """Runs that ended within the last minute."""
+        since = time.monotonic() - 60
+        return sum(end >= since for end in self._ends.copy())
 
     def begun(self, task_id: str, task: Any, **_: Any) -> None:
         meters.began()
         self._begun[task_id] = (time.monotonic(), waited(task.request))
+        if task.name != CANARY:
+            self._in_hand[task_id] = (task.name, time.time())
 
     def ended(self, task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
         began, wait = self._begun.pop(task_id, (None, None))
+        self._in_hand.pop(task_id, None)
         if began is None or task.name == CANARY:  # it has numbers of its own
             return
+        self._ends.append(time.monotonic())
         outcome = "failed" if meters.has_failed() else OUTCOMES.get(state or "", "done")
         seconds = time.monotonic() - began
         meters.task(task.name, outcome, seconds, wait)
         histograms.RUN.observe([seconds], task.name)
         if wait is not None:
             histograms.QUEUED.observe([wait], task.name)
+
+
+WATCH = Watch()
 
 
 def waited(request: Any) -> float | None:
@@ -154,11 +183,10 @@ def stamp(headers: JsonObject | None = None, **_: Any) -> None:
 
 def install_meters() -> None:
     """In every process with the Celery app."""
-    watch = Watch()
     calls.on_call(histograms.called)
     # Kept by us: Celery's signals hold weak references.
-    signals.task_prerun.connect(watch.begun, weak=False)
-    signals.task_postrun.connect(watch.ended, weak=False)
+    signals.task_prerun.connect(WATCH.begun, weak=False)
+    signals.task_postrun.connect(WATCH.ended, weak=False)
     signals.before_task_publish.connect(stamp, weak=False)
 
 
@@ -169,8 +197,9 @@ class Heartbeat:
     workers down; so it is off, and what workers have to say or to be told goes through Valkey.
     """
 
-    def __init__(self, name: str, queues: Sequence[str]) -> None:
-        self._name, self._queues = name, list(queues)
+    def __init__(self, name: str, queues: Sequence[str], modes: Modes | None = None) -> None:
+        self._name, self._queues, self._modes = name, list(queues), modes
+        self._process = psutil.Process()
         self._stop = threading.Event()
         self._carried_out: set[str] = set()
         self._heard = time.monotonic()
@@ -185,7 +214,10 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
         try:
-            signs_of_life.forget(worker_id())
+            if self._modes is not None and self._modes.ending:  # stays to be seen
+                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, Told(__version__, "stopped", ended=True))
+            else:
+                signs_of_life.forget(worker_id())
         except redis.RedisError as error:
             heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
 
@@ -195,7 +227,9 @@ class Heartbeat:
             # After half of the time others may count it as dead, and erasures go on without it.
             if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
                 forget_everything()
-            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues)
+            in_hand, mode = WATCH.in_hand, "running" if self._modes is None else self._modes.follow(bool(WATCH.in_hand))
+            told = Told(__version__, mode, False, in_hand[:MOST_TOLD], WATCH.ended_lately(), self._process.memory_info().rss)
+            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, told)
             self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
             self._silent = False
             self._heard = time.monotonic()
@@ -214,7 +248,7 @@ def install_heartbeat() -> None:
     begun: list[Heartbeat] = []
 
     def start(sender: Any, **_: Any) -> None:
-        heartbeat = Heartbeat(sender.hostname, list(sender.app.amqp.queues.consume_from))
+        heartbeat = Heartbeat(sender.hostname, list(sender.app.amqp.queues.consume_from), Modes(sender))
         begun.append(heartbeat)
         heartbeat.start()
 
@@ -263,7 +297,7 @@ class Watchdog:
             except BROKER_ERRORS:
                 waiting = False  # away, not silent
             now = time.monotonic()
-            if not waiting or self._running:
+            if not waiting or self._running or modes.HELD.is_set():
                 waiting_since = None
             elif waiting_since is None:
                 waiting_since = now

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.operations import RunJob
-from models.operations import actions
+from jiyi.protocol.operations import RunJob, WorkerRequest
+from models.operations import actions, signs_of_life, worker_actions
 from tests.integration.actions.cases import Case
 
 #: A job that does no harm, however often it is run.
 JOB = "snapshot"
 
 
-CASES = (Case(action=actions.run_job, prepare=lambda _group: None, request=lambda _made: RunJob(job=JOB)),)
+def _worker(group: str) -> str:
+    """One that reads nothing, and follows nobody."""
+    name = f"{group}@elsewhere"
+    signs_of_life.record_heartbeat(f"elsewhere:{group}", name, [])
+    return name
+
+
+def _of_worker(verb: str) -> Case:
+    return Case(action=getattr(worker_actions, f"{verb}_worker"), prepare=_worker, request=lambda name: WorkerRequest(worker=name))
+
+
+CASES = (
+    Case(action=actions.run_job, prepare=lambda _group: None, request=lambda _made: RunJob(job=JOB)),
+    *map(_of_worker, ("pause", "resume", "drain", "stop")),
+)

@@ -36,6 +36,7 @@ WHOLE_SERVICE = {
     "workers/fast_clock.py": "counts in a database of its own",
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
+    "models/accounts/connections.py": "whose a code or a token is is not known yet, and people belong to no group",
     "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
@@ -46,6 +47,7 @@ WHOLE_SERVICE_ACTIONS = {
     "people.enable": "people belong to no group",
     "people.list": "people belong to no group",
     "people.set_password": "people belong to no group",
+    **{f"workers.{verb}": "workers are the whole service's" for verb in ("list", "pause", "resume", "drain", "stop")},
 }
 ACTIONS_ACROSS_GROUPS = {
     "dead_letters.get": "operators see letters of no known group",

@@ -1,0 +1,95 @@
+"""Workers for operators: what each does, how tasks fare, and pause, resume, drain, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from jiyi.errors import NotFound
+from jiyi.protocol.operations import (
+    TaskFigures,
+    TaskInHand,
+    WorkerMode,
+    WorkerRequest,
+    WorkersReport,
+    WorkersRequest,
+    WorkerState,
+    WorkerWished,
+)
+from models.db.actions import Action, Context, action
+from models.operations import histograms, meters, signs_of_life, worker_wishes
+from models.operations.health_checks import STOPPED_SECONDS
+from models.operations.signs_of_life import Worker
+from models.queue import pending_work
+
+#: Minutes of which runs are counted.
+MINUTES = 60
+
+
+@action("workers.list")
+def list_workers(context: Context, request: WorkersRequest) -> WorkersReport:
+    """List workers.
+
+    Each process with what it has in hand and how it goes about; each task's runs, failures and durations; and what is tried again, when.
+    """
+    retries = [row for row in pending_work.by_kind(context.connection) if row.next_retry is not None]
+    return WorkersReport(workers=[_state(worker) for worker in signs_of_life.workers()], tasks=_figures(), retries=retries)
+
+
+def _state(worker: Worker) -> WorkerState:
+    told = worker.told
+    return WorkerState(
+        worker_id=worker.worker_id,
+        worker=worker.name,
+        host=worker.worker_id.rpartition(":")[0],
+        version=told.version,
+        queues=list(worker.queues),
+        mode=told.mode,
+        wished=worker_wishes.find(worker.name).mode,
+        seen_seconds_ago=worker.seen_seconds_ago,
+        silent=worker.ended or worker.seen_seconds_ago > STOPPED_SECONDS,
+        in_hand=[TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand],
+        tasks_a_minute=told.tasks_a_minute,
+        rss_bytes=told.rss_bytes,
+    )
+
+
+def _figures() -> list[TaskFigures]:
+    counted, quantiles = meters.series(MINUTES, MINUTES)["tasks"], histograms.quantiles(histograms.RUN, (0.5, 0.95))
+    return [
+        TaskFigures(
+            task=task,
+            runs=int(sum(ends["done"]) + sum(ends["failed"]) + sum(ends["retried"])),
+            failed=int(sum(ends["failed"])),
+            retried=int(sum(ends["retried"])),
+            p50_seconds=quantiles.get(task, (None, None))[0],
+            p95_seconds=quantiles.get(task, (None, None))[1],
+        )
+        for task, ends in counted.items()
+    ]
+
+
+def _wishing(verb: str, mode: WorkerMode, doc: str) -> Action[WorkerRequest, WorkerWished]:
+    def wish(context: Context, request: WorkerRequest) -> WorkerWished:
+        if request.worker not in {worker.name for worker in signs_of_life.workers()}:
+            raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
+        context.audit(f"worker:{request.worker}", group_id=None, mode=mode)
+        worker_wishes.write(request.worker, mode)  # before the commit: what cannot be written leaves no audit row
+        return WorkerWished(worker=request.worker, wished=mode)
+
+    decorate: Callable[..., Action[WorkerRequest, WorkerWished]] = action(f"workers.{verb}", doc=doc)
+    return decorate(wish)
+
+
+pause_worker = _wishing("pause", "paused", "Pause a worker.\n\nIt finishes what it has in hand, and takes nothing new until it is resumed.")
+resume_worker = _wishing("resume", "running", "Resume a worker.\n\nOne that was paused, drained or stopped takes messages again.")
+drain_worker = _wishing(
+    "drain",
+    "draining",
+    "Drain a worker.\n\nIt finishes what it has in hand, then ends, and takes nothing new. Started anew, it waits to be resumed.",
+)
+stop_worker = _wishing(
+    "stop",
+    "stopped",
+    "Stop a worker.\n\nIt ends within ten seconds; what it had in hand is begun anew by another. Started anew, it waits to be resumed.",
+)

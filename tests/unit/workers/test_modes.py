@@ -1,0 +1,97 @@
+"""A worker that is paused takes nothing, one that is stopped ends once, and a wish that nobody signed is no wish."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from models.operations import worker_wishes
+from models.operations.worker_wishes import Wish
+from workers.celery import modes
+from workers.celery.modes import Modes
+
+
+class Consumer:
+    """Celery's, as far as it is used."""
+
+    hostname = "upkeep@here"
+
+    def __init__(self) -> None:
+        self.reads = {"upkeep"}
+        self.app = SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=["upkeep"], select=lambda _names: None)))
+
+    def call_soon(self, change: Any, queue: str) -> None:
+        change(queue)
+
+    def add_task_queue(self, queue: str) -> None:
+        self.reads.add(queue)
+
+    def cancel_task_queue(self, queue: str) -> None:
+        self.reads.discard(queue)
+
+
+@pytest.fixture
+def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Wish]:
+    wishes = [Wish()]
+    monkeypatch.setattr(worker_wishes, "find", lambda _name: wishes[-1])
+    monkeypatch.setattr(modes, "HELD", threading.Event())
+    return wishes
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[Modes]:
+    ended: list[Modes] = []
+    monkeypatch.setattr(Modes, "_end", lambda self: (ended.append(self), setattr(self, "ending", True)))
+    return ended
+
+
+def test_a_paused_worker_takes_nothing_until_it_is_resumed(wanted: list[Wish], ends: list[Modes]) -> None:
+    consumer = Consumer()
+    followed = Modes(consumer)
+    assert followed.follow(busy=True) == "running"
+    wanted.append(Wish("paused", time.time()))
+    assert followed.follow(busy=False) == "paused"
+    assert not consumer.reads
+    wanted.append(Wish("running", time.time()))
+    assert followed.follow(busy=False) == "running"
+    assert consumer.reads == {"upkeep"}
+    assert not ends
+
+
+def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
+    wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = Modes(Consumer())
+    wanted.append(Wish("draining", time.time()))
+    assert followed.follow(busy=True) == "draining"
+    assert not ends
+    followed.follow(busy=False)
+    followed.follow(busy=False)
+    assert ends == [followed]
+    consumer = Consumer()
+    monkeypatch.setattr(modes, "HELD", threading.Event())  # another process
+    anew = Modes(consumer)
+    anew._started += 1
+    assert anew.follow(busy=False) == "stopped"
+    assert not consumer.reads
+    assert ends == [followed]
+
+
+def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(worker_wishes, "need_secret_key", lambda _settings: "s" * 32)
+    store = SimpleNamespace(set=lambda key, told, ex: kept.update({key: told.encode()}), get=kept.get)
+    monkeypatch.setattr(worker_wishes, "valkey", lambda: store)
+    worker_wishes.write("upkeep@here", "stopped")
+    assert worker_wishes.find("upkeep@here").mode == "stopped"
+    (key,) = kept
+    for forged in ({"mode": "paused"}, {"signature": "0"}, {"at": "1"}):
+        kept[key] = json.dumps({**json.loads(kept[key]), **forged}).encode()
+        assert worker_wishes.find("upkeep@here").mode == "running"
+    kept[key] = b"["
+    assert worker_wishes.find("upkeep@here").mode == "running"
