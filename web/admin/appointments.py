@@ -117,7 +117,7 @@ action_form_route(
     heartbeat_pages,
     "/growth/heartbeats",
     heartbeat_actions.configure_heartbeat,
-    "heartbeats.one",
+    lambda known: url_for("heartbeats.one", group=group(), agent=known["agent"]),
     name="configure",
     field_names={"agent_id": "agent"},
     make_fields=lambda fields, _parts: {**fields, "quiet_hours": _quiet_hours()},
