@@ -122,15 +122,15 @@ def run(console: Console, count: int, memories: int) -> dict[str, Any]:
     return found | {"machine": machine()}
 
 
-def await_large(tenants: int, console: Console) -> None:
+def await_large(tenants: int, console: Console, patience: int = PATIENCE) -> None:
     """Return when all agents are served from the database's own indexes."""
     with console.status("making the indexes"):
-        for _ in range(PATIENCE):
+        for _ in range(patience):
             with unit_of_work() as connection:
                 if connection.execute(_READY).scalar_one() == tenants:
                     return
             time.sleep(1)
-    raise RuntimeError(f"after {PATIENCE} s not all agents are large")
+    raise RuntimeError(f"after {patience} s not all agents are large")
 
 
 def main() -> None:

@@ -10,6 +10,8 @@
 | ``jiyi:access:flush:<uuid>``, ``…:each`` | the above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intake:order:<queue>`` | sorted set, the lists above in the order in which they were taken | intake | until stored |
+| ``jiyi:intake:stored:<queue>`` | hash, list in hand → how many shards of it are stored | intake | until stored |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | twice ``JIYI_WORK_LEASE_SECONDS`` |
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
@@ -101,6 +103,11 @@ def intakes(queue: str) -> str:
 def intake_holds(queue: str, intake: str) -> tuple[str, str]:
     """Where an intake keeps what it has in hand: one batch being stored, one being taken."""
     return f"jiyi:intake:hold:{queue}:{intake}:0", f"jiyi:intake:hold:{queue}:{intake}:1"
+
+
+def intake_order(queue: str) -> tuple[str, str]:
+    """In which order its intakes took what they have in hand, and how much of each is stored."""
+    return f"jiyi:intake:order:{queue}", f"jiyi:intake:stored:{queue}"
 
 
 def intake_alive(intake: str) -> str:

@@ -1,6 +1,7 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge.
+Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge. Several intakes open batches at the same
+time; they store them in the order in which they were taken, each shard of agents for itself (``workers.intake.sources``).
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from jiyi import tracing
 from jiyi.protocol.events import Event, EventKey
 from jiyi.protocol.wire.broker import BROKER_ERRORS
+from jiyi.protocol.wire.calls import retrieval_queue, retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
@@ -41,6 +44,8 @@ FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
 IDLE_WAIT = 1.0
 #: … and, while a batch is being stored, before it looks whether that is done.
 STORING_WAIT = 0.01
+#: Seconds between two looks whether earlier batches of other intakes are stored: at first, and at most.
+FIRST_LOOK, LAST_LOOK = 0.001, 0.05
 
 INGESTOR = Ingestor(redelivers=True)
 NO_TRACES: Mapping[EventKey, str] = {}
@@ -94,7 +99,7 @@ class Intake:
                 self._finish(source, storing)
                 storing = None
             if batch is not None and opened is not None:
-                storing = Storing(batch, self._storer.submit(self._store, opened))
+                storing = Storing(batch, self._storer.submit(self._store, source, batch, opened))
         if storing is not None:
             self._finish(source, storing)
 
@@ -109,9 +114,32 @@ class Intake:
             return None
         return open_messages(batch.messages, self._signatures)
 
-    def _store(self, opened: Opened) -> bool:
-        """In the other thread. False: not stored, because the intake is to stop."""
-        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.ready, opened.traces))
+    def _store(self, source: Source, batch: Batch, opened: Opened) -> bool:
+        """In the other thread, shard by shard, each in its turn. False: not stored, because the intake is to stop."""
+        for shard, events in enumerate(by_shard(opened.events, self.settings.retrieval_shards)):
+            step = partial(store_part, opened, events, shard)
+            if not (self._await_turn(source, batch, shard) and self._until_done("nothing is acknowledged", step)):
+                return False
+        return True
+
+    def _await_turn(self, source: Source, batch: Batch, shard: int) -> bool:
+        pause = FIRST_LOOK
+        while not self.stopping:
+            turn = source.turn(batch, shard)
+            if turn is True:
+                return True
+            if turn is False:
+                time.sleep(pause)
+                pause = min(pause * 2, LAST_LOOK)
+            elif self._store_orphan(source, turn):
+                source.acknowledge(turn)
+        return False
+
+    def _store_orphan(self, source: Source, batch: Batch) -> bool:
+        signatures = Signatures(self.settings)  # the other thread is using its own
+        if not self._until_done("signatures wait", lambda: signatures.look_up(batch.messages)):
+            return False
+        return self._store(source, batch, open_messages(batch.messages, signatures))
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
         """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""
@@ -150,6 +178,24 @@ def store(
     """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
     with tracing.batch("process events", traces, "stored"):
         return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
+
+
+def by_shard(events: Sequence[Event], shards: int) -> list[list[Event]]:
+    """The events, in their order, by the shard of their agent."""
+    if shards == 1:
+        return [list(events)]
+    places = {queue: shard for shard, queue in enumerate(retrieval_queues(shards))}
+    parts: list[list[Event]] = [[] for _ in places]
+    for event in events:
+        parts[places[retrieval_queue(event.group_id, event.agent_id or "", shards)]].append(event)
+    return parts
+
+
+def store_part(opened: Opened, events: Sequence[Event], shard: int) -> None:
+    """One shard's events of a batch; what was rejected goes with the first."""
+    rejected = opened.rejected if shard == 0 else ()
+    if events or rejected:
+        store(events, rejected, opened.ready, opened.traces)
 
 
 def main() -> None:

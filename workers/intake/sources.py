@@ -17,17 +17,21 @@ import json
 import logging
 import lzma
 import math
+import os
+import platform
 import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 from uuid import uuid4
 
 import kombu
+import psutil
 import redis
+from amqp.exceptions import ResourceLocked
 from kombu import compression
 from kombu.transport.redis import Channel
 
@@ -100,6 +104,13 @@ class Source(Protocol):
         """The oldest messages, at most ``limit``; None if there is none within ``wait`` seconds."""
         ...
 
+    def turn(self, batch: Batch, shard: int) -> bool | Batch:
+        """Whether the batch's events of this shard may be stored: those of earlier batches are. The shards before it are stored.
+
+        A batch instead, where the one that all wait for was a dead intake's: it is to be stored first, and acknowledged.
+        """
+        ...
+
     def acknowledge(self, batch: Batch) -> None:
         """The batch is stored."""
         ...
@@ -120,90 +131,165 @@ def open_source(settings: Settings) -> Source:
 class RedisSource:
     """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own.
 
-    It has two lists, for a batch being stored and one being taken.
+    It has two lists, for a batch being stored and one being taken. Batches are numbered as they are taken, and stored in that order, shard
+    by shard, whoever took them. What a dead intake held keeps its place: the next one stores it. To take a living one for dead does
+    no harm: a batch is stored to its end before the next one's turn comes, and the database stores each event once.
     """
+
+    #: Names of those of this process that are open.
+    _open: ClassVar[set[str]] = set()
 
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
         self._queue = settings.intake_queue
         self._lists = lists_of(settings.intake_queue)
         self._binding = member_of(intake_queue(settings), Channel.sep)
-        self._name = uuid4().hex
-        self._free = list(valkey_keys.intake_holds(self._queue, self._name))
+        self._host = platform.node().replace(":", ".")
+        self._name = f"{self._host}/{os.getpid()}/{uuid4().hex}"
+        self._open.add(self._name)
+        self._own = valkey_keys.intake_holds(self._queue, self._name)
+        self._free = list(self._own)
+        self._order = valkey_keys.intake_order(self._queue)
         self._redis = redis.Redis.from_url(
             address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
         )
         self._live = self._redis.register_script(_LIVE)
         self._take = self._redis.register_script(_TAKE)
-        self._return = self._redis.register_script(_RETURN)
+        self._turn = self._redis.register_script(_TURN)
         self._looked = -math.inf
+        #: The list of a dead intake that is being stored instead of a batch of its own.
+        self._adopted = ""
 
     def take(self, limit: int, wait: float) -> Batch | None:
-        self._stay_alive()
+        first = self._stay_alive()
+        if first and not self._adopted and len(self._free) == len(self._own) and self._is_orphan(first):
+            self._adopted = first
+            return self._adopt(first)
         hold = self._free[-1]
-        taken = self._move(hold, limit, BATCH_BYTES) or self._wait(hold, limit, wait)
+        taken = self._move(hold, limit) or (self._wait(wait) and self._move(hold, limit))
         if not taken:
             return None
         self._free.remove(hold)
         return Batch([_opened(raw) for raw in taken], hold)
 
-    def _move(self, hold: str, limit: int, most_bytes: int) -> list[bytes]:
-        """What is there, of all priorities; as a script, which may move it also where Valkey is full."""
-        return cast("list[bytes]", self._take(keys=[hold, *self._lists], args=[limit, most_bytes, COMPRESSED_BYTES]))
+    def turn(self, batch: Batch, shard: int) -> bool | Batch:
+        first = cast("bytes | None", self._turn(keys=[*self._order], args=[batch.receipt, shard]))
+        if first is None:
+            return True
+        self._stay_alive()
+        return self._adopt(first.decode()) if self._is_orphan(first.decode()) else False
 
-    def _wait(self, hold: str, limit: int, wait: float) -> list[bytes]:
-        """For a message of the usual priority, and then what has come with it; one of another priority is seen when the time is up."""
+    def _move(self, hold: str, limit: int) -> list[bytes]:
+        """What is there, of all priorities; as a script, which may move it also where Valkey is full."""
+        keys = [hold, self._order[0], *self._lists]
+        return cast("list[bytes]", self._take(keys=keys, args=[limit, BATCH_BYTES, COMPRESSED_BYTES]))
+
+    def _wait(self, wait: float) -> bool:
+        """For a message of the usual priority, which stays where it is; one of another priority is seen when the time is up."""
         try:
-            first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
+            return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]  # BLMOVE takes fractions
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
             time.sleep(wait)
-            return []
-        return [] if first is None else [cast("bytes", first), *self._move(hold, limit - 1, BATCH_BYTES - len(first))]
+            return False
 
     def acknowledge(self, batch: Batch) -> None:
-        self._redis.delete(batch.receipt)
-        self._free.append(batch.receipt)
+        with self._redis.pipeline() as pipe:
+            pipe.delete(batch.receipt)
+            pipe.zrem(self._order[0], batch.receipt)
+            pipe.hdel(self._order[1], batch.receipt)
+            pipe.execute()
+        if batch.receipt in self._own:
+            self._free.append(batch.receipt)
+        elif batch.receipt == self._adopted:
+            self._adopted = ""
 
     def close(self) -> None:
+        self._open.discard(self._name)
+        with suppress(redis.RedisError):  # what it holds still, which is not stored, is another one's at once
+            self._redis.delete(valkey_keys.intake_alive(self._name))
         self._redis.close()
 
-    def _stay_alive(self) -> None:
-        """Say that this intake lives, and which queue it reads; and now and then return what dead ones held."""
+    def _stay_alive(self) -> str:
+        """Say that this intake lives, and which queue it reads; now and then look after dead ones. Returns the first list in hand."""
         seconds = self._settings.intake_redelivery_seconds
         keys = [bindings % self._settings.exchange for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)]
-        keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name)]
-        self._live(keys=keys, args=[self._binding, self._name, seconds])
-        if time.monotonic() - self._looked < seconds / 2:
-            return
-        self._looked = time.monotonic()
+        keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name), self._order[0]]
+        first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self._name, seconds]))
+        if time.monotonic() - self._looked >= seconds / 2:
+            self._looked = time.monotonic()
+            self._look_after_dead()
+        return (first or b"").decode()
+
+    def _look_after_dead(self) -> None:
+        """Forget the names of those that held nothing, and give a place to what has none: a version that knew no order held it."""
         for name in list(self._redis.sscan_iter(valkey_keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
             intake = name.decode()
-            if not self._redis.exists(valkey_keys.intake_alive(intake)):
-                # The batch being stored was taken first, but which of the two it is died with the intake: events
-                # have their own times, and the database each event once, so the order is a courtesy.
-                returned = sum(self._return(keys=[self._queue, hold]) for hold in valkey_keys.intake_holds(self._queue, intake))
+            if self._redis.exists(valkey_keys.intake_alive(intake)):
+                continue
+            held = [hold for hold in valkey_keys.intake_holds(self._queue, intake) if self._redis.exists(hold)]
+            if held:
+                self._redis.zadd(self._order[0], dict.fromkeys(held, 0), nx=True)
+            else:
                 self._redis.srem(valkey_keys.intakes(self._queue), intake)
-                log.warning("returned %d messages that a dead intake held", returned)
+
+    def _is_orphan(self, hold: str) -> bool:
+        """Whether the intake that holds it is dead. One of this machine need not be waited for until its sign of life is gone."""
+        intake = hold.split(":")[-2]
+        host, _, rest = intake.partition("/")
+        pid = int(rest.partition("/")[0] or 0)
+        if host == self._host and pid:
+            gone = intake not in self._open if pid == os.getpid() else not psutil.pid_exists(pid)
+            if gone:
+                return True
+        return not self._redis.exists(valkey_keys.intake_alive(intake))
+
+    def _adopt(self, hold: str) -> Batch:
+        held = cast("list[bytes]", self._redis.lrange(hold, 0, -1))
+        log.warning("storing %d messages that a dead intake held", len(held))
+        return Batch([_opened(raw) for raw in reversed(held)], hold)
 
 
 class KombuSource:
-    """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ)."""
+    """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ).
+
+    One intake reads at a time, which keeps the order; others stand by. Who reads owns an exclusive queue, which goes with its connection.
+    (A queue's own ``x-single-active-consumer`` would have to be declared by all publishers, too.)
+    """
 
     def __init__(self, settings: Settings) -> None:
         leave_to_intake()
         self._settings = settings
         self._connection = kombu.Connection(settings.need("broker_url"), heartbeat=AMQP_HEARTBEAT, transport_options=AMQP_TIMEOUTS)
         self._taken: list[kombu.Message] = []
+        self._consumer: kombu.Consumer | None = None
+
+    def _may_read(self) -> bool:
+        """Whether this intake is the one that reads, or has become it now."""
+        if self._consumer is not None:
+            return True
+        lock = kombu.Queue(f"{self._settings.intake_queue}.reader", exclusive=True, durable=False, auto_delete=True)
+        try:
+            with self._connection.channel() as channel:
+                lock(channel).queue_declare()
+        except ResourceLocked:
+            return False
         self._consumer = self._connection.Consumer(
-            [intake_queue(settings)],
+            [intake_queue(self._settings)],
             on_message=self._taken.append,
             accept=["json"],
             prefetch_count=BATCH * 2,  # one batch being stored, one being taken
         )
         self._consumer.consume()
+        return True
+
+    def turn(self, batch: Batch, shard: int) -> bool | Batch:  # noqa: ARG002 – the protocol's
+        return True  # nobody else reads
 
     def take(self, limit: int, wait: float) -> Batch | None:
         self._connection.heartbeat_check()  # an intake that is idle, and lives
+        if not self._may_read():
+            time.sleep(wait)
+            return None
         deadline = time.monotonic() + wait
         while len(self._taken) < limit and (left := deadline - time.monotonic()) > 0:
             try:
@@ -319,11 +405,12 @@ redis.call('SADD', KEYS[1], ARGV[1])
 redis.call('SADD', KEYS[2], ARGV[1])
 redis.call('SADD', KEYS[3], ARGV[2])
 redis.call('SET', KEYS[4], 1, 'EX', ARGV[3])
+return redis.call('ZRANGE', KEYS[5], 0, 0)[1]
 """
 # Kombu publishes at the left end of a list, so the oldest message is at the right; in a hold, too. Each list, which is a priority, first
 # gets its share, and then the most urgent what is left: so none waits for ever behind another one that is never empty.
 _TAKE = f"""{_ALLOW_OOM}
-local taken, bytes, limit, most, lists = {{}}, 0, tonumber(ARGV[1]), tonumber(ARGV[2]), #KEYS - 1
+local taken, bytes, limit, most, lists = {{}}, 0, tonumber(ARGV[1]), tonumber(ARGV[2]), #KEYS - 2
 local function move(list, count, most)
     while count > 0 and bytes < most do
         local message = redis.call('LMOVE', list, KEYS[1], 'RIGHT', 'LEFT')
@@ -335,15 +422,24 @@ local function move(list, count, most)
         count = count - 1
     end
 end
-for i = 1, lists do move(KEYS[i + 1], math.ceil((limit - #taken) / lists), most * i / lists) end
-for i = 1, lists do move(KEYS[i + 1], limit - #taken, most) end
+for i = 1, lists do move(KEYS[i + 2], math.ceil((limit - #taken) / lists), most * i / lists) end
+for i = 1, lists do move(KEYS[i + 2], limit - #taken, most) end
+if #taken > 0 then
+    local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
+    redis.call('ZADD', KEYS[2], (last or 0) + 1, KEYS[1])
+end
 return taken
 """
-_RETURN = f"""{_ALLOW_OOM}
-local held = redis.call('LRANGE', KEYS[2], 0, -1)
-for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
-redis.call('DEL', KEYS[2])
-return #held
+# Nothing: the turn has come, or it is no longer in hand (somebody stored it, or Valkey lost it: then it is stored all the same). Else the
+# list that all wait for. It is enough to look at the batch before: it did not go on either before its own turn.
+_TURN = f"""{_ALLOW_OOM}
+local place = redis.call('ZRANK', KEYS[1], ARGV[1])
+if not place then return false end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+if place == 0 then return false end
+local before = redis.call('ZRANGE', KEYS[1], place - 1, place - 1)[1]
+if tonumber(redis.call('HGET', KEYS[2], before) or 0) > tonumber(ARGV[2]) then return false end
+return redis.call('ZRANGE', KEYS[1], 0, 0)[1]
 """
 #: kombu's names of the compressions that are read: those that every Python has. All else is refused by its name.
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {

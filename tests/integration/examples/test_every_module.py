@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.peers": [LOCOMO, "--limit", "1", "--only", "jiyi"],
     "bench.proxy": ["--memories", "50", "--requests", "3", "--streams", "3"],
     "bench.reembed": ["--nodes", "50", "--kills", "0", "--to", "hashing:256"],
+    "bench.scale": ["--tenants", "3", "--memories", "60", "--large", "60"],
     "bench.sets": [SET],
     "bench.soak": ["--minutes", "0.1", "--rate", "5"],
     "bench.stores": ["simple", MEMDAILY, "--limit", "1"],

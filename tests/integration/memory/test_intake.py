@@ -226,13 +226,43 @@ def test_what_a_dead_intake_held_comes_back_in_order_once_its_sign_of_life_is_go
     assert 0 < valkey.ttl(alive) <= settings.intake_redelivery_seconds
     publish(settings, *numbered(3, 4))
     valkey.delete(alive)
-    batch = source().take(10, SOON)
-    assert sorted(bodies(batch)) == numbered(0, 4)
-    assert bodies(batch)[-1:] == numbered(3, 4)  # the older ones first
+    heir, come = source(), []
+    for _ in range(3):
+        batch = heir.take(10, SOON)
+        assert batch is not None
+        assert heir.turn(batch, 0) is True
+        come.append(bodies(batch))
+        if len(come) == 1:
+            assert lost is not None
+            dead.acknowledge(lost)  # it was only slow: its late acknowledgement takes nothing from the other
+        heir.acknowledge(batch)
+    assert come == [numbered(0, 2), numbered(2, 3), numbered(3, 4)]  # the older ones first
+    assert held(valkey) == 0
+    source().take(1, SOON)  # looks after the dead
     assert dead._name.encode() not in valkey.smembers(valkey_keys.intakes(dead._queue))
-    assert lost is not None
-    dead.acknowledge(lost)  # it was only slow: its late acknowledgement takes nothing from the other
-    assert held(valkey) == 4
+
+
+def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(
+    settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis
+) -> None:
+    publish(settings, *numbered(0, 3))
+    one, two = source(), source()
+    first, second, third = one.take(1, SOON), two.take(1, SOON), one.take(1, SOON)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert (one.turn(first, 0), two.turn(second, 0), one.turn(third, 0)) == (True, False, False)
+    assert (one.turn(first, 1), two.turn(second, 0), two.turn(second, 1), one.turn(third, 0)) == (True, True, False, True)
+    one.acknowledge(first)
+    assert two.turn(second, 1) is True
+    two.close()  # with what it did not store: what waits for it gets it
+    orphan = one.turn(third, 1)
+    assert isinstance(orphan, Batch)
+    assert bodies(orphan) == bodies(second)
+    one.acknowledge(orphan)
+    assert one.turn(third, 1) is True
+    valkey.flushdb()
+    assert one.turn(third, 2) is True  # a broker that forgot everything keeps nothing from being stored
 
 
 def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, source: Callable[[], RedisSource]) -> None:

@@ -37,6 +37,7 @@ WHOLE_SERVICE = {
     "workers/fast_clock.py": "counts in a database of its own",
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
+    "models/accounts/connections.py": "whose a code or a token is is not known yet, and people belong to no group",
     "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
