@@ -560,7 +560,7 @@ def documentation() -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+TABLE = ("| variable | default | accepts | effect |", "|---|---|---|---|")
 
 
 def _table_row(name: str) -> str:
