@@ -70,9 +70,9 @@ class Told:
     retrievable: int = 0
 
 
-def ask(client: Client, questions: list[str], told: Told, stop: threading.Event, seen: Asked) -> None:
+def ask(client: Client, questions: list[str], told: Told, stop: threading.Event, seen: Asked, every: float) -> None:
     number = 0
-    while not stop.is_set():
+    while not stop.wait(every):
         mode, number = MODES[number % 2], number + 1
         settled = told.retrievable
         begun = time.perf_counter()
@@ -138,7 +138,8 @@ def wrong(client: Client, engine: Embedder, questions: list[str]) -> list[str]:
     return found
 
 
-def run(nodes: int, to: str, kills: int, console: Console) -> dict[str, Any]:
+def run(nodes: int, to: str, kills: int, console: Console, ask_every: float = 0.0) -> dict[str, Any]:
+    """``ask_every``: seconds between an answer and the next question."""
     random = np.random.default_rng(SEED)
     engine = embedder_of(FROM)
     descriptions = sentences(random, nodes, WORDS_A_TEXT)
@@ -149,7 +150,7 @@ def run(nodes: int, to: str, kills: int, console: Console) -> dict[str, Any]:
         fill(made_up(np.random.default_rng(SEED), AGENT, vectors, engine.model))
         client.observe(AGENT, "the first one that the service embeds itself", wait=True, timeout=60)
         threads = [
-            threading.Thread(target=ask, args=(client, questions, told, stop, seen)),
+            threading.Thread(target=ask, args=(client, questions, told, stop, seen, ask_every)),
             threading.Thread(target=tell, args=(client, sentences(random, 10_000, WORDS_A_TEXT), stop, told)),
         ]
         for thread in threads:

@@ -140,6 +140,11 @@ class Settings(BaseSettings):
     oidc_file: str = Field(
         "", description="JSON file of a provider of OpenID Connect that people sign in by ([tenants.md](tenants.md#single-sign-on))."
     )
+    mcp_url: str = Field(
+        "",
+        pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
+        description="Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by OAuth then ([integrations.md](integrations.md#oauth)).",
+    )
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
         "1200/minute",
@@ -198,6 +203,13 @@ class Settings(BaseSettings):
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
+    llm_budget: float = Field(
+        0.0,
+        ge=0,
+        le=1_000_000_000,
+        description="What the deployment may spend on the LLM in a calendar month (UTC), in the currency of the prices; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. 0: no limit.",
+    )
+    llm_group_budget: float = Field(0.0, ge=0, le=1_000_000_000, description="The same for each group.")
     derive: str = Field(
         "poignancy",
         pattern=r"^(poignancy|triple|keywords|[, ])*$",
@@ -495,7 +507,7 @@ def _name_variable(problem: str) -> str:
 
 
 def accepted_form(annotation: Any, metadata: list[Any]) -> str:
-    """What a setting accepts, in words: ``integer, 1 … 65535``."""
+    """What a setting accepts, in words: ``integer 1–65,535``; ``>`` before the lower bound excludes it."""
     if get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         metadata = [*metadata, *more]
@@ -504,9 +516,9 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
         annotation, str(annotation)
     )
-    low = next((f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
-    high = next((f"≤ {m.le:,}" for m in metadata if hasattr(m, "le")), "")
-    return ", ".join(part for part in (kind, low, high) if part)
+    low = next((f"{m.ge:,}" if hasattr(m, "ge") else f">{m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
+    high = next((f"{m.le:,}" for m in metadata if hasattr(m, "le")), "")
+    return f"{kind} {low}–{high}" if low else kind
 
 
 #: What decides most, before anything else.
@@ -555,7 +567,7 @@ def documentation() -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+TABLE = ("| variable | default | accepts | effect |", "|---|---|---|---|")
 
 
 def _table_row(name: str) -> str:

@@ -14,7 +14,7 @@ from jiyi.polling import poll
 from jiyi.settings import get_settings
 from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
-from tests import pgbouncer
+from tests import forking, pgbouncer
 from tests.integration.quick_web import urls_built_late
 from workers import ephemeral, procfile
 from workers.embedded import postgres
@@ -39,9 +39,17 @@ def share(config: pytest.Config) -> None:
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An embedded, migrated database and Valkey; ``JIYI_…`` point to them. Nor do servers that a test starts by itself wait for disks."""
     folder = tmp_path_factory.mktemp("stack")
-    with without_fsync(), ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
+    with begun_by_forking(), without_fsync(), ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
+
+
+@contextmanager
+def begun_by_forking() -> Iterator[None]:
+    """The processes that are started here are copies of one: :mod:`tests.forking`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ephemeral, "begin", forking.begin)
+        yield
 
 
 @contextmanager

@@ -51,4 +51,8 @@ def create_app() -> Flask:
         from web.accounts import single_sign_on
 
         single_sign_on.register(app)
+    if get_settings().mcp_url:
+        from web.accounts import oauth
+
+        oauth.register(app)
     return app

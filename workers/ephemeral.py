@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sqlalchemy import event
 
@@ -176,7 +176,11 @@ def answers(port: int) -> bool:
 
 def start(name: str, logs: Path) -> subprocess.Popen[bytes]:
     with (logs / f"{name}.log").open("ab") as output:
-        return subprocess.Popen(commands()[name], cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT)
+        return begin(commands()[name], output)
+
+
+def begin(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT)
 
 
 def await_answers(seconds: float = START_SECONDS) -> None:

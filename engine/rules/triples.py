@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-import rjieba
-
 from engine.providers.questions import Facts, Poignancy, Triple
 from jiyi.text.words import CJK, beginning, is_filler, language_of, normalise, stem, telling
 
@@ -335,6 +333,8 @@ def chinese_parts(clause: str) -> tuple[str, str, str] | None:
 
 def tagged_words(text: str) -> Tagged:
     """The words of a text with their chinese_parts of speech, in the tags of jieba."""
+    import rjieba  # late: its dictionary is loaded with it
+
     return [(word, _tag(word, tag)) for word, tag in rjieba.tag(text) if word.strip()]
 
 

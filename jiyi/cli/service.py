@@ -114,7 +114,7 @@ def mcp(
         except MCPError as error:  # a wrong address or key
             raise SettingsError(f"JIYI_URL, JIYI_KEY: {error.message}") from None
         return
-    _serve(serving.http_app(address, host), "mcp", host, port, "/mcp")
+    _serve(serving.http_app(address, host, settings.mcp_url), "mcp", host, port, "/mcp")
 
 
 def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:

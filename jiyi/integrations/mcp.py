@@ -11,12 +11,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx2
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic_core import from_json, to_json
 from starlette.requests import Request
@@ -36,6 +37,9 @@ TIMEOUT = 40.0
 REMEMBERED_SECONDS, REMEMBERED_KEYS = 60.0, 1_000
 #: Codes of errors in JSON-RPC: what was asked for is wrong; the service could not be reached or would not answer.
 INVALID, REFUSED = -32602, -32000
+#: Of no key that the service knows, so that a host gets another one.
+UNKNOWN = -32001
+UNAUTHORIZED = 401
 INSTRUCTIONS = (
     "Long-term memory. Call `memory_retrieve` before answering when something from earlier may matter, with the user's words or what is "
     "going on; call `memory_observe` when something worth remembering happens, one statement each, in the language of the conversation. "
@@ -58,7 +62,7 @@ class Gateway:
         if time.monotonic() > until:
             response = await self._send("GET", f"{API}/tools", key)
             if not response.is_success:
-                raise MCPError(REFUSED, _problem(response))
+                raise MCPError(UNKNOWN if response.status_code == UNAUTHORIZED else REFUSED, _problem(response))
             tools = {tool.name: tool for tool in Tools.model_validate_json(response.content).tools}
             self._known[key] = (time.monotonic() + REMEMBERED_SECONDS, tools)
             while len(self._known) > REMEMBERED_KEYS:
@@ -81,7 +85,7 @@ class Gateway:
         content = None if request.body is None else to_json(request.body)
         response = await self._send(tool.method, path, key, params=request.query, content=content)
         if not response.is_success:
-            return _told(_problem(response), is_error=True)
+            return _told(tool_calls.in_its_words(tool, _problem(response)), is_error=True)
         answer = tool_calls.told(tool, arguments, from_json(response.content))
         return _told(to_json(answer).decode(), structured=answer)
 
@@ -120,9 +124,12 @@ class Gateway:
     async def _send(self, method: str, path: str, key: str, **more: Any) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "User-Agent": f"jiyi-mcp/{__version__}"}
         try:
-            return await self._http.request(method, f"{self.url}{path}", headers=headers, **more)
+            response = await self._http.request(method, f"{self.url}{path}", headers=headers, **more)
         except httpx2.HTTPError as error:
             raise MCPError(REFUSED, f"cannot reach {self.url}: {error}; is the service running, and this its address?") from None
+        if response.status_code == UNAUTHORIZED:
+            self._known.pop(key, None)  # it has ended: the next request is refused, and a host gets another one
+        return response
 
 
 def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
@@ -211,18 +218,28 @@ async def serve_stdio(url: str, key: str) -> None:
         await gateway.close()
 
 
-def http_app(url: str, host: str = "127.0.0.1") -> ASGIApp:
-    """The ASGI application of streamable HTTP at ``/mcp``. Every request has an API key; without state, so any number of copies serve."""
-    gateway = Gateway(url)
-    app = server(gateway).streamable_http_app(stateless_http=True, json_response=True, host=host)
-    return _KeyRequired(app, gateway)
+def http_app(url: str, host: str = "127.0.0.1", public: str = "") -> ASGIApp:
+    """The ASGI application of streamable HTTP at ``/mcp``. Every request has an API key; without state, so any number of copies serve.
+
+    ``public``: where hosts reach it; whoever has no key is told there how to get a token (RFC 9728).
+    """
+    gateway, parts, security = Gateway(url), urlsplit(public), None
+    if public and host in ("127.0.0.1", "localhost", "::1"):  # as the SDK has it for itself, and the name that a proxy passes on
+        own = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
+        origins = [f"http://{name}" for name in own]
+        security = TransportSecuritySettings(
+            allowed_hosts=[*own, parts.netloc], allowed_origins=[*origins, f"{parts.scheme}://{parts.netloc}"]
+        )
+    app = server(gateway).streamable_http_app(stateless_http=True, json_response=True, host=host, transport_security=security)
+    where = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    return _KeyRequired(app, gateway, f'Bearer resource_metadata="{where}"' if public else "Bearer")
 
 
 class _KeyRequired:
     """401 for whoever has no key that the service knows."""
 
-    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
-        self._app, self._gateway = app, gateway
+    def __init__(self, app: ASGIApp, gateway: Gateway, challenge: str) -> None:
+        self._app, self._gateway, self._challenge = app, gateway, challenge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -235,16 +252,21 @@ class _KeyRequired:
             try:
                 await self._gateway.tools(_bearer(Request(scope)))
             except MCPError as error:
-                refused = JSONResponse({"error": error.message}, 401, {"WWW-Authenticate": "Bearer"})
+                headers = {"WWW-Authenticate": self._challenge}
+                refused = JSONResponse({"error": error.message}, 401, headers) if error.code == UNKNOWN else _unavailable(error)
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
+def _unavailable(error: MCPError) -> JSONResponse:
+    return JSONResponse({"error": error.message}, 503, {"Retry-After": "1"})
+
+
 def _bearer(request: Request) -> str:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not key.strip():
-        raise MCPError(REFUSED, "send the header Authorization: Bearer jiyi_… with an API key")
+        raise MCPError(UNKNOWN, "send the header Authorization: Bearer jiyi_… with an API key")
     return key.strip()
 
 

@@ -63,6 +63,8 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
     """
     now = datetime.now(UTC)
     old = _find(context, request.key_id)
+    if old.connection_id is not None:
+        raise InvalidRequest([f"key_id: {request.key_id} is the token of a connection, which renews it by itself"])
     refusal = old.refusal(now)
     if refusal and not api_keys.find(context.connection, [request.key.key_id]):
         raise InvalidRequest([f"key_id: {request.key_id} is {refusal}; create a new one"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from sqlalchemy import Connection, case, func, select, text
 from sqlalchemy.dialects import postgresql
@@ -59,6 +60,8 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    #: Whose access token it is (``models.accounts.connections``); None: a key of its own.
+    connection_id: UUID | None = None
 
     @property
     def actor(self) -> str:
@@ -98,12 +101,20 @@ def insert(
     scopes: Sequence[str],
     expires_at: datetime | None,
     created_by: str,
+    connection_id: UUID | None = None,
 ) -> bool:
     """Store a key, and its group if that has nothing yet. False if its id is taken."""
     if group_id is not None:
         connection.execute(postgresql.insert(tables.Group).values(group_id=group_id).on_conflict_do_nothing())
     secrets = {"secret_hash": bytes.fromhex(key.secret_hash), "signing_key": bytes.fromhex(key.signing_key)}
-    row = {"group_id": group_id, "name": name, "scopes": list(scopes), "created_by": created_by, "expires_at": expires_at}
+    row: dict[str, object] = {
+        "group_id": group_id,
+        "name": name,
+        "scopes": list(scopes),
+        "created_by": created_by,
+        "expires_at": expires_at,
+    }
+    row["connection_id"] = connection_id
     stored = postgresql.insert(_K).values(key_id=key.key_id, **secrets, **row).on_conflict_do_nothing().returning(_K.key_id)
     return connection.execute(stored).scalar_one_or_none() is not None
 
@@ -262,11 +273,15 @@ class LookupCache(Generic[K, V]):
                 self._entries[key] = entry
 
 
-_BY_IDS = """
-    SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, revoked_at
-    FROM api_keys WHERE key_id = ANY(:ids)
-"""
-_FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE")
+#: Of a person ``u`` and a connection ``c``: whether they may still do there what they let it do.
+ALLOWED = """(
+    u.disabled_at IS NULL AND (u.groups IS NULL OR c.group_id = ANY (u.groups)) AND (u.role <> 'viewer' OR c.scopes = ARRAY['read'])
+)"""
+_OF_CONNECTION = f"SELECT FROM oauth_connections c JOIN users u USING (user_id) WHERE c.connection_id = k.connection_id AND {ALLOWED}"
+_REVOKED = f"CASE WHEN connection_id IS NULL OR EXISTS ({_OF_CONNECTION}) THEN revoked_at ELSE coalesce(revoked_at, now()) END"
+_COLUMNS = "key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id"
+_BY_IDS = f"SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)"  # noqa: S608 – of constants
+_FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE OF k")
 _REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
 _EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")
 _USED = text("""

@@ -48,6 +48,37 @@ class ApiKey(Base):
     revoked_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: Up to a minute older than the truth.
     last_used_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Whose access token it is; None: a key of its own.
+    connection_id: Mapped[UUID | None] = mapped_column(ForeignKey("oauth_connections.connection_id", ondelete="CASCADE"), unique=True)
+
+
+class Connection(Base):
+    """A program that a person let in by OAuth, for one group; its access token is a key."""
+
+    __tablename__ = "oauth_connections"
+    __table_args__ = (
+        CheckConstraint("scopes <@ ARRAY['publish', 'read', 'admin'] AND cardinality(scopes) > 0", name="scopes"),
+        Index(None, "user_id"),
+        Index(None, "group_id"),
+        Index(None, "expires_at"),
+    )
+
+    connection_id: Mapped[UUID] = mapped_column(primary_key=True)
+    user_id: Mapped[UUID] = mapped_column(ForeignKey("users.user_id", ondelete="CASCADE"))
+    group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    #: What the program calls itself.
+    client: Mapped[str] = mapped_column(Text)
+    #: SHA-256 of its client_id.
+    client_hash: Mapped[bytes] = mapped_column(BYTEA)
+    redirect_uri: Mapped[str] = mapped_column(Text)
+    #: PKCE's, until the code is used; None from then on.
+    challenge: Mapped[str | None] = mapped_column(Text)
+    #: SHA-256 of the code's secret, then of the refresh token's.
+    secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: With the code, or when it was not used for long.
+    expires_at: Mapped[datetime] = mapped_column(Timestamp)
 
 
 class User(Base):

@@ -40,6 +40,7 @@ NOT_MEMORIES = {
     "erasing_ids": "the erasure's own list of ids",
     "erasures": "the erasure itself: its names go with its end",
     "groups": "names of tenants",
+    "oauth_connections": "programs that people let in",
     "users": "accounts of the admin",
 }
 #: Columns whose values are names of agents.

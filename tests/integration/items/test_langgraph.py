@@ -226,6 +226,9 @@ def vectors(texts: list[str]) -> list[list[float]]:
     return [[float(number) for number in vector] for vector in embedder().passages(texts)]
 
 
+pytestmark = pytest.mark.xdist_group("langgraph")  # one database of LangGraph's for all of them
+
+
 @pytest.fixture(scope="module")
 def address(database: Stack) -> Iterator[str]:
     """Of a database of its own beside the service's."""

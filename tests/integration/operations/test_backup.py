@@ -32,6 +32,9 @@ from workers.migrate import CHECKOUT, upgrade
 COMMAND_SECONDS = 240
 
 
+pytestmark = pytest.mark.xdist_group("backup")  # one migrated database for all of them
+
+
 @pytest.fixture(scope="module")
 def migrated(database: Stack) -> Iterator[str]:
     """The name of a migrated database to be copied."""

@@ -16,12 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integration.operations.collector import collecting
-from tests.integration.waiting import until
-from tests.shared import few_processes
-from workers import ephemeral
-from workers.embedded.stack import Stack
 
-PROCESSES = ("web", "intake", "retrieval", "beat")
 CHECKOUT = Path(__file__).resolve().parents[3]
 FAIL = """
 import logging
@@ -39,21 +34,6 @@ with tracing.span("ask"):
     except ValueError:
         log.exception("it failed")
 """
-
-
-def test_every_process_logs_one_object_a_line(database: Stack, tmp_path: Path) -> None:
-    with ephemeral.environment(log_format="json"), ephemeral.served(tmp_path), few_processes(), ephemeral.processes(tmp_path):
-        until(lambda: all("{" in (tmp_path / f"{process}.log").read_text(encoding="utf-8") for process in PROCESSES), 120)
-    for process in PROCESSES:
-        lines = (tmp_path / f"{process}.log").read_text(encoding="utf-8").splitlines()
-        told = [json.loads(line) for line in lines if not is_banner(line)]
-        assert all({"time", "level", "logger", "process", "message"} <= line.keys() for line in told)
-        assert {line["process"] for line in told} == {"all" if process == "retrieval" else process}
-
-
-def is_banner(line: str) -> bool:
-    """Celery draws one of what it is configured to be, for people at a terminal."""
-    return not line.startswith("{")
 
 
 @pytest.fixture

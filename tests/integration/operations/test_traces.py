@@ -1,6 +1,6 @@
 """One trace goes from a program through broker, intake and embedding, and from a question through the queue to its answer.
 
-The processes are real, and so is what they send: a receiver of the test's own collects it over OTLP.
+The processes are real, and so is what they send: a receiver of the test's own collects it over OTLP. And what they log, as JSON.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from workers.embedded.stack import Stack
 
 pytestmark = pytest.mark.xdist_group("traces")  # one traced service for all of them
 
+PROCESSES = ("web", "intake", "retrieval", "beat")
 CHECKOUT = Path(__file__).resolve().parents[3]
 Traces = dict[str, dict[str, str]]
 #: Seconds until a process has sent what it has.
@@ -36,10 +37,15 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def traces(database: Stack, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traces]:
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what the traced processes write."""
+    return tmp_path_factory.mktemp("traced")
+
+
+@pytest.fixture(scope="module")
+def traces(database: Stack, collector: Collector, logs: Path) -> Iterator[Traces]:
     """What a program did, by its traces, with a service whose processes are all traced."""
-    logs = tmp_path_factory.mktemp("traced")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ephemeral.environment(log_format="json"):
         for name, value in {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **SENT_EVERY}.items():
             patch.setenv(name, value)
         with ephemeral.served(logs) as (port, _), few_processes(), ephemeral.processes(logs):
@@ -50,6 +56,7 @@ def traces(database: Stack, collector: Collector, tmp_path_factory: pytest.TempP
             told: Traces = json.loads(done.stdout)
             for trace in (deeds[name] for deeds in told.values() for name in ("remembered", "many")):
                 until(lambda trace=trace: any(span.name == "retrievable" for span in collector.of(trace)), 60)
+            until(lambda: all("{" in (logs / f"{process}.log").read_text(encoding="utf-8") for process in PROCESSES), 120)
         yield told  # the processes have ended, and sent all that they had
 
 
@@ -119,3 +126,17 @@ def test_nobodys_words_no_key_and_no_question_leave_with_a_span(traces: Traces, 
     assert len(collector.raw) > 10_000
     for words in (SECRET_WORDS, "violet", "flowerpot", os.environ["JIYI_SECRET_KEY"], "jiyi_"):
         assert words.encode() not in collector.raw
+
+
+def test_every_process_logs_one_object_a_line(traces: Traces, logs: Path) -> None:
+    assert traces
+    for process in PROCESSES:
+        lines = (logs / f"{process}.log").read_text(encoding="utf-8").splitlines()
+        told = [json.loads(line) for line in lines if not is_banner(line)]
+        assert all({"time", "level", "logger", "process", "message"} <= line.keys() for line in told)
+        assert {line["process"] for line in told} == {"all" if process == "retrieval" else process}
+
+
+def is_banner(line: str) -> bool:
+    """Celery draws one of what it is configured to be, for people at a terminal."""
+    return not line.startswith("{")

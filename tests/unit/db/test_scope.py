@@ -24,6 +24,7 @@ WHOLE_SERVICE = {
     "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
     "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
     "models/operations/numbers.py": "what was asked of an LLM for no group",
+    "models/operations/budgets.py": "what the whole deployment has spent",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
@@ -36,6 +37,7 @@ WHOLE_SERVICE = {
     "workers/fast_clock.py": "counts in a database of its own",
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
+    "models/accounts/connections.py": "whose a code or a token is is not known yet, and people belong to no group",
     "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.

@@ -1,0 +1,241 @@
+"""Connections: programs that somebody let in by OAuth, each for one group with some of the person's rights (``docs/tenants.md``).
+
+A connection has one access token at a time, which is an API key of one hour (``models.accounts.api_keys``), so every door knows it; and
+one secret: at first the authorisation code's, then the refresh token's, another one after each use. Whoever brings an old one has a copy:
+the connection ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy.dialects import postgresql
+from uuid6 import uuid7
+
+from jiyi.protocol.accounts import NewKey
+from jiyi.protocol.wire.signatures import new_key, parse_key, recognises
+from models.accounts import api_keys, audit, tables
+from models.accounts.users import User
+from models.db.bounded_reads import ask
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+
+T = TypeVar("T")
+#: Seconds that a code is good for, and an access token.
+CODE_SECONDS, TOKEN_SECONDS = 60, 3_600
+#: A connection that was not used for so long is over.
+IDLE = timedelta(days=30)
+#: Of one person at a time.
+MAX_CONNECTIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    access: str
+    refresh: str
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A connection as its person sees it."""
+
+    connection_id: UUID
+    client: str
+    group_id: str
+    scopes: list[str]
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+def begin(
+    user: User, group_id: str, scopes: Sequence[str], *, client_id: str, client: str, redirect_uri: str, challenge: str
+) -> str | None:
+    """The code of a new connection, whose person has consented; None if there are too many. Raises :class:`Unanswered`."""
+    connection_id, secret = uuid7(), secrets.token_urlsafe(32)
+
+    def store(connection: Connection) -> bool:
+        connection.execute(_SWEEP)
+        if connection.execute(_COUNT, {"user": user.user_id}).scalar_one() >= MAX_CONNECTIONS:
+            return False
+        connection.execute(postgresql.insert(tables.Group).values(group_id=group_id).on_conflict_do_nothing())
+        row = {
+            "connection_id": connection_id,
+            "user_id": user.user_id,
+            "group_id": group_id,
+            "scopes": list(scopes),
+            "client": client,
+            "client_hash": _digest(client_id),
+            "redirect_uri": redirect_uri,
+            "challenge": challenge,
+            "secret_hash": _digest(secret),
+            "expires_at": datetime.now(UTC) + timedelta(seconds=CODE_SECONDS),
+        }
+        connection.execute(postgresql.insert(tables.Connection).values(row))
+        details = {"client": client, "scopes": list(scopes), "redirect_uri": redirect_uri}
+        _record(connection, user.actor, "connection made", connection_id, group_id, **details)
+        return True
+
+    return f"{connection_id.hex}.{secret}" if _ask(store) else None
+
+
+def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> Tokens | None:
+    """What a code is worth, once; ``challenge`` follows from the verifier that came with it. Raises :class:`Unanswered`."""
+
+    def spend(connection: Connection) -> Tokens | None:
+        found = _find(connection, code, client_id)
+        if found is None:
+            return None
+        row, right = found
+        if row["challenge"] is None:
+            _end(connection, row, "code used again")
+            return None
+        if not right:
+            return None
+        asked, known = f"{redirect_uri} {challenge}", f"{row['redirect_uri']} {row['challenge']}"
+        if not hmac.compare_digest(asked.encode(), known.encode()):
+            _end(connection, row, "wrong verifier or redirect_uri")
+            return None
+        return _renewed(connection, row)
+
+    return _ask(spend)
+
+
+def refresh(token: str, *, client_id: str) -> Tokens | None:
+    """New tokens for a refresh token, which is used up. Raises :class:`Unanswered`."""
+
+    def spend(connection: Connection) -> Tokens | None:
+        found = _find(connection, token, client_id)
+        if found is None or found[0]["challenge"] is not None:
+            return None
+        row, right = found
+        if not right:
+            _end(connection, row, "refresh token used again")
+            return None
+        return _renewed(connection, row)
+
+    return _ask(spend)
+
+
+def revoke(token: str, *, client_id: str) -> None:
+    """End the connection of either token, as its program asks; nothing if there is none. Raises :class:`Unanswered`."""
+
+    def end(connection: Connection) -> None:
+        if (key := parse_key(token)) is not None:
+            of_key = connection.execute(_BY_KEY, {"key": key.key_id, "client": _digest(client_id)}).mappings().one_or_none()
+            if of_key is not None and recognises(of_key["key_hash"], key):
+                _end(connection, of_key, "by the program")
+        elif (found := _find(connection, token, client_id)) is not None and found[1]:
+            _end(connection, found[0], "by the program")
+
+    _ask(end)
+
+
+def listed(connection: Connection, user_id: UUID) -> list[Listed]:
+    """Connections of a person that are not over, newest first."""
+    return [Listed(**row) for row in connection.execute(_LISTED, {"user": user_id}).mappings()]
+
+
+def of(user: User) -> list[Listed]:
+    """The same, asked by themselves. Raises :class:`Unanswered`."""
+    return _ask(lambda connection: listed(connection, user.user_id))
+
+
+def remove(user: User, connection_id: UUID) -> bool:
+    """End a connection of one's own; False if there is none. Raises :class:`Unanswered`."""
+
+    def end(connection: Connection) -> bool:
+        row = connection.execute(_OWN, {"id": connection_id, "user": user.user_id}).mappings().one_or_none()
+        if row is not None:
+            _end(connection, row, "by the person")
+        return row is not None
+
+    return _ask(end)
+
+
+def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, bool] | None:
+    """The client's connection that a code or a refresh token names, locked, and whether its secret is the one of now."""
+    name, _, secret = token.partition(".")
+    try:
+        connection_id = UUID(name)
+    except ValueError:
+        return None
+    row = connection.execute(_GOOD, {"id": connection_id, "client": _digest(client_id)}).mappings().one_or_none()
+    return None if row is None else (row, hmac.compare_digest(row["secret_hash"], _digest(secret)))
+
+
+def _renewed(connection: Connection, row: RowMapping) -> Tokens | None:
+    """Other tokens for a connection; None if somebody has revoked its key."""
+    key, secret, now = new_key(), secrets.token_urlsafe(32), datetime.now(UTC)
+    new, expires_at = NewKey.of(key), now + timedelta(seconds=TOKEN_SECONDS)
+    if row["challenge"] is None:
+        hashes = {"secret": bytes.fromhex(new.secret_hash), "signing": bytes.fromhex(new.signing_key)}
+        if not connection.execute(_REPLACE, {"id": row["connection_id"], "key": new.key_id, "expires": expires_at, **hashes}).rowcount:
+            return None
+    else:
+        name = f"{row['client']} / {row['person']}"
+        whose = {"group_id": row["group_id"], "scopes": row["scopes"], "created_by": f"user:{row['person']}"}
+        api_keys.insert(connection, new, name=name, expires_at=expires_at, connection_id=row["connection_id"], **whose)
+    connection.execute(_RENEW, {"id": row["connection_id"], "secret": _digest(secret), "until": now + IDLE})
+    return Tokens(str(key), f"{row['connection_id'].hex}.{secret}", tuple(row["scopes"]))
+
+
+def _end(connection: Connection, row: RowMapping, reason: str) -> None:
+    connection.execute(_DELETE, {"id": row["connection_id"]})
+    details = {"client": row["client"], "reason": reason}
+    _record(connection, f"user:{row['person']}", "connection ended", row["connection_id"], row["group_id"], **details)
+
+
+def _record(connection: Connection, actor: str, action: str, connection_id: UUID, group_id: str, **details: object) -> None:
+    audit.record(connection, group_id=group_id, actor=actor, action=action, target=f"connection:{connection_id}", **details)
+
+
+def _ask(effect: Callable[[Connection], T]) -> T:
+    """Within a transaction of the whole service: nobody is known yet, and people belong to no group."""
+
+    def change() -> T:
+        with unit_of_work() as connection:
+            return effect(connection)
+
+    with whole_service():
+        return ask("database", change)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+_ROW = """
+    SELECT c.connection_id, c.group_id, c.scopes, c.client, c.redirect_uri, c.challenge, c.secret_hash, u.name AS person
+    FROM oauth_connections c JOIN users u USING (user_id)
+"""
+_GOOD = text(
+    f"{_ROW} WHERE c.connection_id = :id AND c.client_hash = :client AND c.expires_at > now() AND {api_keys.ALLOWED} FOR UPDATE OF c"
+)
+_OWN = text(f"{_ROW} WHERE c.connection_id = :id AND c.user_id = :user FOR UPDATE OF c")
+_BY_KEY = text("""
+    SELECT c.connection_id, c.group_id, c.client, u.name AS person, k.secret_hash AS key_hash
+    FROM api_keys k JOIN oauth_connections c USING (connection_id) JOIN users u USING (user_id)
+    WHERE k.key_id = :key AND c.client_hash = :client FOR UPDATE OF c
+""")
+_LISTED = text("""
+    SELECT c.connection_id, c.client, c.group_id, c.scopes, c.created_at, k.last_used_at
+    FROM oauth_connections c JOIN api_keys k USING (connection_id)
+    WHERE c.user_id = :user AND c.expires_at > now() AND k.revoked_at IS NULL ORDER BY c.connection_id DESC
+""")
+_SWEEP = text("DELETE FROM oauth_connections WHERE expires_at <= now()")
+_COUNT = text("SELECT count(*) FROM oauth_connections WHERE user_id = :user")
+_DELETE = text("DELETE FROM oauth_connections WHERE connection_id = :id")
+_RENEW = text("UPDATE oauth_connections SET challenge = NULL, secret_hash = :secret, expires_at = :until WHERE connection_id = :id")
+_REPLACE = text("""
+    UPDATE api_keys SET key_id = :key, secret_hash = :secret, signing_key = :signing, expires_at = :expires
+    WHERE connection_id = :id AND revoked_at IS NULL
+""")
