@@ -230,6 +230,8 @@ def unknown(name: str, known: Collection[str], what: str, within: str = "") -> s
     shown = readable_part(name)
     found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
     told = f"unknown {what} '{within}{shown}'"
+    if found == [shown]:
+        return f"{told}: it is not taken here; leave it out"
     if found:
         return f"{told}: did you mean {found[0]}?"
     return f"{told}: known are {', '.join(sorted(known))}" if 0 < len(known) <= MAX_NAMES_SHOWN else f"{told}: there is none of this name"

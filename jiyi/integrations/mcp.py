@@ -85,7 +85,7 @@ class Gateway:
         content = None if request.body is None else to_json(request.body)
         response = await self._send(tool.method, path, key, params=request.query, content=content)
         if not response.is_success:
-            return _told(_problem(response), is_error=True)
+            return _told(tool_calls.in_its_words(tool, _problem(response)), is_error=True)
         answer = tool_calls.told(tool, arguments, from_json(response.content))
         return _told(to_json(answer).decode(), structured=answer)
 

@@ -277,13 +277,10 @@ class LookupCache(Generic[K, V]):
 ALLOWED = """(
     u.disabled_at IS NULL AND (u.groups IS NULL OR c.group_id = ANY (u.groups)) AND (u.role <> 'viewer' OR c.scopes = ARRAY['read'])
 )"""
-_BY_IDS = f"""
-    SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id,
-        CASE WHEN connection_id IS NULL OR EXISTS (
-            SELECT FROM oauth_connections c JOIN users u USING (user_id) WHERE c.connection_id = k.connection_id AND {ALLOWED}
-        ) THEN revoked_at ELSE coalesce(revoked_at, now()) END AS revoked_at
-    FROM api_keys k WHERE key_id = ANY(:ids)
-"""  # noqa: S608 – of constants
+_OF_CONNECTION = f"SELECT FROM oauth_connections c JOIN users u USING (user_id) WHERE c.connection_id = k.connection_id AND {ALLOWED}"
+_REVOKED = f"CASE WHEN connection_id IS NULL OR EXISTS ({_OF_CONNECTION}) THEN revoked_at ELSE coalesce(revoked_at, now()) END"
+_COLUMNS = "key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id"
+_BY_IDS = f"SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)"  # noqa: S608 – of constants
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE OF k")
 _REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
 _EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")

@@ -86,12 +86,23 @@ def _strangers(rows: Sequence[Row]) -> list[Row]:
 
 
 def _ordinary(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
-    """What people say of themselves and of the agent's work as messages that ask for no appointment: most messages are of that kind, and
-    those of ``requests`` by hand are all about times.
+    """What people say of themselves and of the agent's work, and what they ask of its memory, as messages that ask for no appointment:
+    most messages are of that kind, and those of ``requests`` by hand are all about times.
     """
     said = [(writer, one["text"]) for writer, one in read(folders, "facts", without) if one["lasting"]]
     said += [(writer, one["messages"][-1]) for writer, one in read(folders, "satisfaction", without)]
+    said += [(writer, question) for writer, question in _questions() if writer not in without]
     return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in said]
+
+
+def _questions() -> list[tuple[str, str]]:
+    """Questions about what was said before, each with its writer."""
+    asked = [(EVERYDAY, one["text"]) for one in _lines("intents")]
+    conversations = [(EVERYDAY, ROOT / "bench" / "chat.json")]
+    conversations += [(path.stem.split("_")[1], path) for path in sorted((ROOT / "bench" / "conversations").glob("conv_*_*.json"))]
+    for writer, path in conversations:
+        asked += [(writer, one["question"]) for one in json.loads(path.read_text(encoding="utf-8"))["questions"]]
+    return asked
 
 
 def _row(judgement: str, writer: str, one: dict[str, Any]) -> Row:

@@ -263,7 +263,7 @@ MOST_WAITING = 200
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.
 
-    Searches an agent's memory for what matters for a focal text: a question, or what is going on. Call it before
+    Searches an agent's memory for what matters for a question, or for what is going on. Call it before
     answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each comes with its
     description, its score and every part of it. Ask in the language of the conversation; memories in another language are
     found, too. What is returned counts as accessed. An agent without memories that fit gives the status

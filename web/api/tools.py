@@ -62,12 +62,13 @@ def call_tool(asker: Asker, body: ToolCall) -> ToolOutput:
     try:
         return output_of(body, _performed(asker, body))
     except TOLD as error:
-        return output_of(body, error=_sentence(error))
+        found = _named(body.name)
+        return output_of(body, error=_sentence(error) if found is None else tool_calls.in_its_words(found, _sentence(error)))
 
 
 def _performed(asker: Asker, call: ToolCall) -> Any:
     """The answer to the model. Raises what the operation raises, and InvalidRequest for what is no call of it."""
-    found = {tool.name: tool for tool, _ in _tools()}.get(call.name)
+    found = _named(call.name)
     if found is None:
         raise InvalidRequest([f"there is no tool {call.name!r}; there are {', '.join(OFFERED)}"])
     target = next(operation for operation in OPERATIONS if operation.id == OFFERED[found.name])
@@ -84,6 +85,10 @@ def _performed(asker: Asker, call: ToolCall) -> Any:
     if isinstance(value, Reply):
         value = value.value
     return tool_calls.told(found, arguments, from_json(value if isinstance(value, bytes) else to_json(value)))
+
+
+def _named(name: str) -> Tool | None:
+    return {tool.name: tool for tool, _ in _tools()}.get(name)
 
 
 def _part(target: Operation, name: str, value: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +76,13 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         {field: _text(given[field]) for field in tool.in_query if field in given},
         body if has_body else None,
     )
+
+
+def in_its_words(tool: Tool, refusal: str) -> str:
+    """What the service refused, with the names that the tool has for the body's fields."""
+    for name, field in tool.renamed.items():
+        refusal = re.sub(rf"\b{field}\b", name, refusal)
+    return refusal
 
 
 def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:

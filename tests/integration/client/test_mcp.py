@@ -159,7 +159,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
     async def what_is_wrong(client: McpClient) -> None:
         """The LLM is told so."""
         for tool, arguments, sentence in (
-            ("memory_retrieve", {"agent_id": "mia"}, "focal"),
+            ("memory_retrieve", {"agent_id": "mia"}, "query: required"),
             ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k"),
             ("memory_get", {}, "node_id"),
             ("memory_get", {"node_id": str(uuid4())}, "There is no memory"),

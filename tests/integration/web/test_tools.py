@@ -86,7 +86,8 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
     api = program(group)
     node_id = str(uuid4())
     for name, arguments, sentence in (
-        ("memory_retrieve", {"agent_id": "mia"}, "focal"),
+        ("memory_retrieve", {"agent_id": "mia"}, "query: required, but missing: a text"),
+        ("memory_observe", {"agent_id": "mia", "description": "x", "group_id": "g"}, "it is not taken here; leave it out"),
         ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k: "),
         ("memory_observe", {"agent_id": "mia", "description": "x", "poignancy": 11}, "poignancy: "),
         ("memory_get", {}, "missing: node_id"),
