@@ -203,6 +203,13 @@ class Settings(BaseSettings):
         0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
+    llm_budget: float = Field(
+        0.0,
+        ge=0,
+        le=1_000_000_000,
+        description="What the deployment may spend on the LLM in a calendar month (UTC), in the currency of the prices; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. 0: no limit.",
+    )
+    llm_group_budget: float = Field(0.0, ge=0, le=1_000_000_000, description="The same for each group.")
     derive: str = Field(
         "poignancy",
         pattern=r"^(poignancy|triple|keywords|[, ])*$",

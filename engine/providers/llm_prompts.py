@@ -168,6 +168,19 @@ class Usage:
 
 
 _listener: Callable[[Usage], None] | None = None
+_allowance: Callable[[str], None] | None = None
+
+
+def on_question(allowance: Callable[[str], None] | None) -> None:
+    """Have it called before each question with its group; it raises :class:`LLMUnavailable` if none may be asked. None: nobody."""
+    global _allowance  # noqa: PLW0603 – one of each process
+    _allowance = allowance
+
+
+def allow(group_id: str) -> None:
+    """Raises :class:`LLMUnavailable` if the group may not ask now."""
+    if _allowance is not None:
+        _allowance(group_id)
 
 
 def on_usage(listener: Callable[[Usage], None] | None) -> None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from engine.providers import llm_prompts as prompts
 from engine.providers.guarded import Patience, Provider
-from engine.providers.llm_prompts import Usage, cost_of, report
+from engine.providers.llm_prompts import Usage, allow, cost_of, report
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint
 from jiyi.errors import BadReply, LLMUnavailable, join_problems, problems_of
@@ -62,6 +62,7 @@ class OpenAICompatible:
             LLMUnavailable: the vendor cannot be reached, is too slow or refuses.
             BadReply: no answer fitted, or the vendor refuses this question alone; it names the prompt and the problem.
         """
+        allow(question.group_id)
         tally = _Tally()
         try:
             return self._until_it_fits(question, tally)

@@ -50,6 +50,20 @@ class LLMUsage(BaseModel):
     cost: float
 
 
+UsageKey = Literal["model", "task", "group", "month"]
+
+
+class UsageRow(BaseModel):
+    """What questions have used, by a model, a prompt, a group or a month: ``key``."""
+
+    key: str
+    calls: int
+    failures: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+
+
 class LLMReport(BaseModel):
     active: ActiveLLM
     vendors: list[LLMVendor]

@@ -22,6 +22,7 @@ from models.db import valkey_keys
 from models.db.bounded_reads import Reading, Unanswered, from_database, source
 from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
+from models.operations.budgets import Budget
 from models.operations.signs_of_life import Canary, Worker
 from models.queue.broker_queues import Depths, broker_client, redis_address, task_queues
 
@@ -197,6 +198,15 @@ def _is_silent(canary: Canary) -> bool:
     """For longer than a task of the queue may take, though it was sent something to answer."""
     limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS)
     return canary.outstanding > 0 and canary.age is not None and canary.age > limit
+
+
+def budget(found: Budget) -> Check:
+    """Of the LLM, in this month."""
+    name = Translatable("LLM budget")
+    told = {"spent": f"{found.spent:,.2f}", "limit": f"{found.limit:,.2f}"}
+    if found.state == "unreachable":
+        return Check(name, "unreachable", Translatable("%(spent)s of %(limit)s are spent: work that needs the LLM waits", **told))
+    return Check(name, found.state, Translatable("%(spent)s of %(limit)s are spent this month", **told))
 
 
 def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:

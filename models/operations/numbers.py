@@ -19,7 +19,7 @@ from engine.operations import JOBS, Job
 from engine.providers.llm_prompts import Usage
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
-from jiyi.protocol.providers import LLMUsage
+from jiyi.protocol.providers import LLMUsage, UsageKey, UsageRow
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -115,6 +115,12 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
+def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[UsageRow]:
+    """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months newest first, else by cost."""
+    rows = fetch(connection, UsageRow, _BY, group=group_id, day=first_day, by=by)
+    return sorted(rows, key=lambda row: row.key, reverse=True) if by == "month" else rows
+
+
 def count_old(connection: Connection, table: str, before: datetime) -> int:
     rows = table_of(table).alias("t")
     return int(connection.execute(select(func.count()).select_from(rows).where(text(_OLD[table])), {"before": before}).scalar_one())
@@ -195,6 +201,13 @@ _SINCE = text("""
         sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost
     FROM llm_usage WHERE group_id = :group AND day >= :day
     GROUP BY prompt, model ORDER BY cost DESC, calls DESC, prompt, model
+""")
+_BY = text("""
+    SELECT CASE CAST(:by AS text) WHEN 'model' THEN model WHEN 'task' THEN prompt WHEN 'group' THEN group_id
+            ELSE to_char(day, 'YYYY-MM') END AS key, sum(calls)::bigint AS calls, sum(failures)::bigint AS failures,
+        sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost
+    FROM llm_usage WHERE (CAST(:group AS text) IS NULL OR group_id = :group) AND day >= :day
+    GROUP BY 1 ORDER BY cost DESC, calls DESC, 1
 """)
 #: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
 #: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.

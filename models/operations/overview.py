@@ -18,8 +18,9 @@ from models.db import valkey_keys
 from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import agent_rows
+from models.operations import budgets, meters, numbers, signs_of_life
 from models.operations import health_checks as checks
-from models.operations import meters, numbers, signs_of_life
+from models.operations.budgets import Budget
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health_checks import Check, ServerState, State
 from models.operations.numbers import Totals
@@ -43,6 +44,7 @@ class Stored:
     work_owed: list[WorkOwed] | None = None
     open_dead_letters: int | None = None
     jobs: dict[str, Tick] | None = None
+    budgets: list[Budget] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
         work_owed=pending_work.by_kind(connection),
         open_dead_letters=numbers.open_letters(connection, group_id),
         jobs=numbers.last_runs(connection),
+        budgets=budgets.of(connection, group_id),
     )
     return known, active_model(connection)
 
@@ -102,6 +105,7 @@ def _judged(
         checks.work(found.work_owed, not_read),
         checks.schedule(settings, found.jobs, not_read, signs.beat_age if signs else None),
         checks.dead_letters(found.open_dead_letters, not_read),
+        *map(checks.budget, found.budgets or []),
     ]
 
 

@@ -14,7 +14,7 @@ from celery import shared_task
 from engine import operations as jobs
 from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
-from engine.providers.llm_prompts import on_usage
+from engine.providers.llm_prompts import on_question, on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
@@ -24,7 +24,7 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, nodes
-from models.operations import backups, numbers, signs_of_life
+from models.operations import backups, budgets, numbers, signs_of_life
 from models.operations.actions import preview_job, show_llms
 from models.operations.backups import BackupError
 from models.queue import pending_work, stream, ticks
@@ -256,3 +256,4 @@ def canary_schedule() -> dict[str, BeatEntry]:
 
 
 on_usage(numbers.record_usage)
+on_question(budgets.allow)

@@ -67,7 +67,7 @@ def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Clien
 def test_the_try_box_reads_a_sentence_in_the_readers_own_zone(page: Page, town: Town) -> None:
     page.goto(f"/growth/schedules?group={town.group}")
     expect(page.get_by_label("Time zone")).not_to_have_value("")
-    page.get_by_label("Try a sentence").fill("remind me every day at 9 to water the plants")
+    page.get_by_label("What and when, in a sentence").fill("remind me every day at 9 to water the plants")
     page.get_by_role("button", name="Read it").click()
     said = page.locator("section[aria-live]")
     expect(said).to_contain_text("water the plants")

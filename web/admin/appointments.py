@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from flask import request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions, schedules
+from models.memory import agents
 from web.admin import inputs
 from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked, group
@@ -37,6 +39,22 @@ def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Conte
     return {"schedule": _with_next_runs(schedule), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
 
 
+def _taken_down(known: Context) -> str:
+    """To the appointment; to what was read and why, if it was not clear."""
+    if known["schedule"] is not None:
+        return url_for("appointments.one", group=group(), schedule_id=known["schedule"].id)
+    return url_for("appointments.page", group=group(), agent=known["agent"], text=known.get("text"), tz=known.get("tz"))
+
+
+action_form_route(
+    appointment_pages,
+    "/growth/schedules",
+    schedule_actions.create_schedule,
+    _taken_down,
+    name="create",
+    field_names={"agent_id": "agent"},
+    scope="admin",
+)
 action_form_route(
     appointment_pages,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
@@ -57,11 +75,17 @@ def _schedules(connection: Connection, agent: str | None) -> Context:
         SCHEDULES_PER_PAGE,
         "id",
     )
-    return {**listing, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
+    names = agents.agent_names(connection, group())
+    return {**listing, "agents": names, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
 
 
 def _with_next_runs(row: ScheduleState) -> Context:
     return {**dict(row), "next_runs": schedules.upcoming(row, datetime.now(UTC), NEXT_RUNS)}
+
+
+def _quiet_hours() -> dict[str, str] | None:
+    hours = {"start": request.form.get("quiet_start", ""), "end": request.form.get("quiet_end", "")}
+    return hours if any(hours.values()) else None
 
 
 heartbeat_pages = Pages("heartbeats", __name__, Page("appointments", lazy_gettext("Heartbeats"), "heartbeats.page"))
@@ -75,7 +99,8 @@ def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
     waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui")
-    return {**listing, "heartbeats": [_heartbeat(row, now) for row in listing["heartbeats"]], "alerts": waiting}
+    shown = [_heartbeat(row, now) for row in listing["heartbeats"]]
+    return {**listing, "heartbeats": shown, "alerts": waiting, "agents": agents.agent_names(connection, group)}
 
 
 @page(heartbeat_pages, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
@@ -88,6 +113,16 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
+action_form_route(
+    heartbeat_pages,
+    "/growth/heartbeats",
+    heartbeat_actions.configure_heartbeat,
+    lambda known: url_for("heartbeats.one", group=group(), agent=known["agent"]),
+    name="configure",
+    field_names={"agent_id": "agent"},
+    make_fields=lambda fields, _parts: {**fields, "quiet_hours": _quiet_hours()},
+    scope="admin",
+)
 action_form_route(
     heartbeat_pages,
     "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import cast, get_args
 from uuid import UUID
 
 from flask import Response, abort, render_template, request
@@ -13,9 +13,10 @@ from sqlalchemy import Connection
 
 from engine.operations import JOBS
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
+from jiyi.protocol.providers import UsageKey
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
-from models.operations import actions, numbers, worker_actions
+from models.operations import actions, budgets, numbers, worker_actions
 from models.operations import overview as overview_reads
 from models.operations.overview import overview
 from models.queue import actions as queue_actions
@@ -248,15 +249,18 @@ def _job(row: JobState, now: datetime) -> Context:
     return {**dict(row), **words, "in_seconds": None if row.next is None else (row.next - now).total_seconds()}
 
 
-llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("LLM use"), "llm_use.page"))
+llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
 
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 
 
-@page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS)
+@page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
 def llm_use(connection: Connection, group: str) -> Context:
-    days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
-    rows = numbers.usage_since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
+    """By group of all groups that may be seen, otherwise of the chosen one."""
+    days, by = int(inputs.choice("days", DAYS) or DEFAULT_DAYS), cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task")
+    first = datetime.now(UTC).date() - timedelta(days=days - 1)
+    rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
     total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
-    return {"days": days, "llm": get_settings().llm, "rows": rows, "total": total}
+    known = {"llm": get_settings().llm, "budgets": budgets.of(connection, group)}
+    return {"days": days, "by": by, "rows": rows, "total": total, **known}

@@ -161,3 +161,6 @@ document.addEventListener("DOMContentLoaded", () => {
 document.addEventListener("htmx:afterSettle", localTimes);
 document.addEventListener("htmx:sseMessage", localTimes);
 document.addEventListener("jiyi:news", localTimes);
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-print]")) window.print();
+});

@@ -70,3 +70,28 @@ def test_heartbeats_and_what_they_have_to_say(beating: str, sign_in: SignIn) -> 
     one = browser.get(f"/growth/heartbeats/{AGENT}", query_string={"group": beating})
     assert one.status_code == 200
     assert "corrections" in one.text
+
+
+def test_an_appointment_is_added_on_its_page_as_one_of_its_readings(group: str, sign_in: SignIn) -> None:
+    browser = sign_in("admin", [group])
+    page = browser.get(
+        "/growth/schedules", query_string={"group": group, "agent": AGENT, "text": "remind me every day at 9 to water the plants"}
+    )
+    assert page.text.count('action="/growth/schedules?') == 2  # at 9 and at 21 o'clock
+    form = {"agent": AGENT, "kind": "cron", "cron": "0 9 * * *", "tz": "UTC", "task": "water the plants"}
+    made = browser.post("/growth/schedules", query_string={"group": group}, data=form)
+    assert made.status_code == 303
+    assert "water the plants" in browser.get(made.location).text
+    assert sign_in("viewer", [group]).post("/growth/schedules", query_string={"group": group}, data=form).status_code == 403
+
+
+def test_a_heartbeat_is_given_and_changed_on_its_page(group: str, sign_in: SignIn) -> None:
+    browser = sign_in("admin", [group])
+    form = {"agent": AGENT, "enabled": "true", "interval_minutes": "45", "quiet_start": "23:00", "quiet_end": "07:00", "tz": "UTC"}
+    made = browser.post("/growth/heartbeats", query_string={"group": group}, data=form)
+    assert made.status_code == 303
+    assert "23:00–07:00" in browser.get(made.location).text
+    wrong = browser.post("/growth/heartbeats", query_string={"group": group}, data={**form, "interval_minutes": "0"})
+    assert wrong.status_code == 400
+    assert browser.post("/growth/heartbeats", query_string={"group": group}, data={"agent": AGENT}).status_code == 303
+    assert "23:00" not in browser.get(made.location).text  # no quiet hours

@@ -127,7 +127,7 @@ def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer: Browser, admi
 def test_no_change_is_open_to_who_may_only_look(viewer: Browser, web_app: Flask, group: str) -> None:
     """Taken from the table of routes, so that a new one cannot be forgotten."""
     names = {pages.name for pages in BLUEPRINTS} - {"account"}
-    values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep"}
+    values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep", "worker": "w"}
     tried, open_ones = 0, []
     with web_app.test_request_context():
         urls = web_app.url_map.bind("localhost")

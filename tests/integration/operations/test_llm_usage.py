@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 from engine.providers.llm_prompts import Usage
 from jiyi import Client
 from jiyi.cli.app import app
+from jiyi.errors import LLMUnavailable
 from jiyi.protocol.providers import LLMUsage
+from jiyi.settings import Settings
 from models.db.connection import unit_of_work
-from models.operations import numbers
+from models.operations import budgets, numbers
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -54,6 +56,30 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
     numbers.record_usage(used(group))
     assert [row.calls for row in sums(group)] == [2]  # only the days that are asked for
     assert [row.calls for row in sums(group, date(2020, 1, 1))] == [82, 2]
+
+
+def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
+    numbers.record_usage(used(group))
+    numbers.record_usage(used(group, "poignancy@1", cost=1.0))
+    keys = {"task": ["poignancy@1", "insights@1"], "model": ["openai:x"], "group": [group], "month": [f"{datetime.now(UTC):%Y-%m}"]}
+    for by, expected in keys.items():
+        with unit_of_work() as connection:
+            rows = numbers.usage_by(connection, group, datetime.now(UTC).date(), by)  # type: ignore[arg-type]
+        assert [row.key for row in rows] == expected
+        assert sum(row.cost for row in rows) == pytest.approx(1.5)
+
+
+def test_a_spent_budget_stops_questions_of_its_group_alone(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_group_budget=1.0))
+    monkeypatch.setattr(budgets, "KEPT_SECONDS", 0.0)
+    numbers.record_usage(used(group, cost=0.9))
+    budgets.allow(group)
+    with unit_of_work() as connection:
+        assert [budget.state for budget in budgets.of(connection, group)] == ["attention"]
+    numbers.record_usage(used(group, cost=0.2))
+    with pytest.raises(LLMUnavailable, match="JIYI_LLM_GROUP_BUDGET"):
+        budgets.allow(group)
+    budgets.allow(f"{group}-other")
 
 
 def test_an_answer_is_not_lost_because_it_cannot_be_counted(

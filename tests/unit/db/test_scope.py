@@ -24,6 +24,7 @@ WHOLE_SERVICE = {
     "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
     "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
     "models/operations/numbers.py": "what was asked of an LLM for no group",
+    "models/operations/budgets.py": "what the whole deployment has spent",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",

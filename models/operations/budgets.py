@@ -1,0 +1,73 @@
+"""Budgets for the LLM, of the deployment and of each group, by the calendar month (UTC): they warn, then they stop.
+
+A question that a spent budget stops fails as if the vendor were away: the work that asks it stays pending, attempts uncounted, until
+there is money again. What is in hand goes on, so a month may cost a few questions more than its budget.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from sqlalchemy import Connection, text
+
+from jiyi.errors import LLMUnavailable
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.db.scope import current, whole_service
+
+#: Share of a budget from which on the admin warns.
+WARN_SHARE = 0.8
+#: Seconds that a sum is kept by a process.
+KEPT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A month's. ``group_id`` None: the deployment's."""
+
+    group_id: str | None
+    limit: float
+    spent: float
+
+    @property
+    def state(self) -> Literal["ok", "attention", "unreachable"]:
+        if self.spent >= self.limit:
+            return "unreachable"
+        return "attention" if self.spent >= WARN_SHARE * self.limit else "ok"
+
+
+def of(connection: Connection, group_id: str | None) -> list[Budget]:
+    """Those that are set: the deployment's, where all groups may be seen, and the group's."""
+    settings, month = get_settings(), datetime.now(UTC).date().replace(day=1)
+    everything = [(None, settings.llm_budget)] if current().whole_service else []
+    wanted = [*everything, *([(group_id, settings.llm_group_budget)] if group_id else [])]
+    return [
+        Budget(whose, limit, float(connection.execute(_SPENT, {"group": whose, "month": month}).scalar_one()))
+        for whose, limit in wanted
+        if limit
+    ]
+
+
+_known: dict[str, tuple[float, list[Budget]]] = {}
+
+
+def allow(group_id: str) -> None:
+    """Raises :class:`LLMUnavailable` if the month's money is spent."""
+    settings = get_settings()
+    if not settings.llm_budget and not settings.llm_group_budget:
+        return
+    until, budgets = _known.get(group_id, (0.0, []))
+    if time.monotonic() >= until:
+        with whole_service(), unit_of_work() as connection:
+            budgets = of(connection, group_id)
+        _known[group_id] = (time.monotonic() + KEPT_SECONDS, budgets)
+    for budget in budgets:
+        if budget.spent >= budget.limit:
+            name = "JIYI_LLM_BUDGET" if budget.group_id is None else "JIYI_LLM_GROUP_BUDGET"
+            raise LLMUnavailable(f"the month's budget of {budget.limit:g} is spent ({name}); the work waits for the next month")
+
+
+_SPENT = text("SELECT coalesce(sum(cost), 0) FROM llm_usage WHERE day >= :month AND (CAST(:group AS text) IS NULL OR group_id = :group)")
