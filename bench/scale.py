@@ -253,6 +253,7 @@ def run(console: Console, tenants: int, memories: int, large: int, index_mib: in
         empty = database_bytes()
         with ephemeral.processes(get_settings().home / "log"):
             found = measure_tenants(console, load, vectors, tenants, memories // tenants)
+            console.print(json.dumps(found), soft_wrap=True)  # what is known so far, of a run that takes long
             if large:
                 found |= measure_large(console, load, vectors, large)
         found |= {
@@ -260,6 +261,7 @@ def run(console: Console, tenants: int, memories: int, large: int, index_mib: in
             "loaded_per_s": round(load.memories / load.seconds),
             "disk_bytes_per_memory": round((database_bytes() - empty) / load.memories),
         }
+        console.print(json.dumps(found), soft_wrap=True)
         with console.status("backup and restore"):
             found |= back_up_and_restore()
     return found | {"tenants": tenants, "large": large, "index_mib": index_mib, "machine": machine()}

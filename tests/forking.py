@@ -86,6 +86,7 @@ def _original() -> socket.socket:
 
     def end() -> None:
         ours.close()
+        original.kill()  # it may not notice: whatever a test has forked has the socket, too
         original.wait()
 
     atexit.register(end)

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jiyi.errors import JiyiError
-
 # Read when numpy is loaded, so set before anything of ours loads it. One product of a matrix and a vector is bound by
 # memory, not by the processor: more threads only get into each other's way (a retrieval took three times as long).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -22,6 +20,8 @@ gc.set_threshold(500_000)
 @contextmanager
 def told_in_one_line(name: str) -> Iterator[None]:
     """What is wrong, such as with a setting, is one line on stderr, with exit status 1."""
+    from jiyi.errors import JiyiError  # late: it is most of what a guardian (``workers.supervision.respawn``) would load
+
     try:
         yield
     except JiyiError as error:
