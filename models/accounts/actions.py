@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import InvalidRequest, NotAllowed, NotFound
 from jiyi.protocol.accounts import (
     AddPerson,
     CreateKey,
@@ -152,7 +152,14 @@ def _find(context: Context, key_id: str) -> ApiKey:
 
 
 def _insert(context: Context, key: NewKey, group_id: str | None, name: str, scopes: list[KeyScope], expires_at: datetime | None) -> bool:
-    """Store a key; False if it is there already. Raises :class:`InvalidRequest` if another key has the id."""
+    """Store a key; False if it is there already. Raises :class:`InvalidRequest` if another key has the id.
+
+    A connection makes none: it would outlive it, and the rights of its person.
+    """
+    who = context.actor.name.removeprefix("key:").partition(" ")[0]
+    maker = api_keys.find(context.connection, [who]).get(who)
+    if maker is not None and maker.connection_id is not None:
+        raise NotAllowed("a program that somebody let in makes no keys; its person can, in the admin")
     if api_keys.insert(
         context.connection, key, group_id=group_id, name=name, scopes=scopes, expires_at=expires_at, created_by=context.actor.name
     ):

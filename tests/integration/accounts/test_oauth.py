@@ -18,7 +18,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from jiyi.protocol.accounts import PersonRequest, RevokeKey
+from jiyi.protocol.accounts import NewKey, PersonRequest, RevokeKey
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from models.accounts import actions, api_keys
 from models.accounts.users import User
@@ -199,6 +200,15 @@ def test_nobody_gives_what_they_have_not(program: FlaskClient, sign_in: SignIn, 
     assert viewer.post("/oauth/authorize", data=other).status_code == 400
     assert viewer.post("/oauth/authorize", data={**other, "group": group, "allow": "admin"}).status_code == 400
     assert consent(viewer, client_id, group, answer="no")["error"] == "access_denied"
+
+
+def test_a_connection_makes_no_keys(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+    """They would go on working when its person may nothing any more."""
+    told = connect(program, sign_in("admin", [group]), client_id, group, "read", "admin")
+    headers = {"Authorization": f"Bearer {told['access_token']}"}
+    wanted = {"key": NewKey.of(new_key()).model_dump(), "name": "mine", "scopes": ["read"]}
+    answer = program.post("/api/v1/actions/keys.create", json=wanted, headers=headers)
+    assert (answer.status_code, "makes no keys" in answer.text) == (403, True), answer.text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -53,3 +54,14 @@ def test_what_is_dropped_takes_nothing() -> None:
             of(name)
         index_cache.make_room()
         assert held() == ["c", "d"]
+
+
+def test_thousands_of_small_agents_take_no_more_than_is_told() -> None:
+    names = [f"agent-{number}" for number in range(500)]
+    tracemalloc.start()
+    try:
+        told = sum(of(name).bytes_used for name in names)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * told < taken <= told
