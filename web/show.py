@@ -6,6 +6,7 @@ Such characters are shown for what they are: in a name they make one thing look 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from flask_babel import lazy_gettext
 
 from jiyi.text import translatable
 from jiyi.text.translatable import Translatable
+from jiyi.text.words import CJK
 
 
 def translated(text: str) -> str:
@@ -66,6 +68,24 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+#: Characters of each version that are compared: the time that it takes grows with their square.
+COMPARED_CHARS = 2_000
+_WORD = re.compile(rf"[{CJK}]|\w+|\s+|.", re.DOTALL)
+#: A text in pieces, each with whether the other version has it not.
+Pieces = list[tuple[str, bool]]
+
+
+def compare(older: str, newer: str) -> tuple[Pieces, Pieces]:
+    """Two versions word by word, Chinese character by character, with what each has of its own."""
+    old, new = (_WORD.findall(text[:COMPARED_CHARS]) for text in (older, newer))
+    shown: tuple[Pieces, Pieces] = ([], [])
+    for what, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for pieces, words in zip(shown, (old[start:end], new[new_start:new_end]), strict=True):
+            if words:
+                pieces.append(("".join(words), what != "equal"))
+    return shown
 
 
 def pretty_json(value: Any) -> str:
@@ -211,6 +231,7 @@ def register(app: Flask) -> None:
         number=number,
         pretty_json=pretty_json,
         readable_body=readable_body,
+        compared_with=compare,
         since=since,
         until=until,
         duration=duration,

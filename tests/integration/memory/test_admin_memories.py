@@ -299,6 +299,28 @@ def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an
     assert left is not None
 
 
+def test_chosen_memories_are_shown_with_what_goes_along_before_they_are_archived_or_erased(service: str, sign_in: SignIn) -> None:
+    nodes = [observe(service, f"chosen {uuid4()}", description=f"tea {n}") for n in range(3)]
+    foreign = observe(f"{service}-other")
+    viewer, admin = sign_in("viewer", [service]), sign_in("admin", [service])
+    assert 'name="node_id"' in page(admin, "/memories", group=service)
+    assert 'name="node_id"' not in page(viewer, "/memories", group=service)
+    two = {"node_id": [str(node) for node in nodes[:2]]}
+    shown = admin.post(f"/memories/{service}/chosen", data={"node_id": [*two["node_id"], str(foreign)]})
+    assert shown.status_code == 200
+    assert [text in shown.text for text in ("tea 0", "tea 1", "tea 2", "雨")] == [True, True, False, False]
+    assert "nodes <strong>2</strong>" in shown.text or "memories <strong>2</strong>" in shown.text
+    for path in ("chosen", "archive", "delete"):
+        assert viewer.post(f"/memories/{service}/{path}", data=two).status_code == 403
+    for wrong in ({}, {"node_id": "x"}, {"node_id": [str(uuid4())] * 201}):
+        assert admin.post(f"/memories/{service}/chosen", data=wrong).status_code == 400
+    assert data(admin, f"/nodes/{service}/{nodes[0]}.json")["node"]["archived_at"] is None
+    assert admin.post(f"/memories/{service}/archive", data=two).status_code == 303
+    assert [data(admin, f"/nodes/{service}/{node}.json")["node"]["archived_reason"] for node in nodes] == ["chosen", "chosen", None]
+    assert admin.post(f"/memories/{service}/archive", data={"node_id": str(foreign)}).status_code == 404
+    assert admin.post(f"/memories/{service}/delete", data=two).location.startswith("/erasure/")
+
+
 def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     observe(group)
     admin = sign_in("admin", [group])

@@ -129,9 +129,10 @@ def test_correct_in_the_admin_and_both_pages(sign_in: SignIn, group: str, said: 
     answer = browser.post(f"/nodes/{group}/{said}/correct", data={"description": MENDED})
     new = UUID(answer.location.partition("?")[0].rpartition("/")[2])
     page = browser.get(f"/nodes/{group}/{new}").text
-    assert f"/nodes/{group}/{said}" in page[page.index('id="replaces"') :].partition("</div>")[0]
+    assert f"/nodes/{group}/{said}" in page[page.index('id="replaces"') :].partition('class="beside"')[0]
+    assert "<mark>" in page[page.index('class="versions"') :], "what is other in each version is marked"
     page = browser.get(f"/nodes/{group}/{said}").text
-    assert f"/nodes/{group}/{new}" in page[page.index('id="replaced-by"') :].partition("</div>")[0]
+    assert f"/nodes/{group}/{new}" in page[page.index('id="replaced-by"') :].partition('class="beside"')[0]
     found = browser.get(f"/nodes/{group}/{new}.json").json
     assert (found["node"]["created_at"], [one["node_id"] for one in found["replaces"]]) == ("2026-03-02T08:30:00Z", [str(said)])
     listed = browser.get(f"/memories.json?group={group}&q=shrimp").json["nodes"]
