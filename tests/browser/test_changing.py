@@ -121,5 +121,5 @@ def test_who_chose_no_group_sees_one_with_memories(open_browser: Open, town: Tow
 
 def test_the_use_of_llms_has_a_page(page: Page, town: Town) -> None:
     page.goto(f"/llm-use?group={town.group}")
-    expect(page.get_by_role("heading", level=1)).to_have_text("LLM use")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cost of LLMs")
     expect(page.get_by_role("main")).to_contain_text("The LLM in use is rules.")

@@ -126,7 +126,7 @@ def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it
     beating = worker_setup.Heartbeat("test@out-of-reach", [])
     beating._heard -= signs_of_life.COUNTS_SECONDS
 
-    def record(_: str, name: str, __: object) -> None:
+    def record(_: str, name: str, *__: object) -> None:
         if name == "test@out-of-reach":  # other heartbeats of this process go on
             done.append("said so")
 

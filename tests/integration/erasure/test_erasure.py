@@ -77,9 +77,11 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
-    """Ask for it and carry it on here, to the end; the report."""
+    """Ask for it and carry it on here, to the end; the report. Workers of a running service may be slow to answer."""
     erasure_id = ask(group, **what)
-    carry_on()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
+        carry_on()
     return report_of(group, erasure_id)
 
 
