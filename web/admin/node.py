@@ -194,7 +194,7 @@ def _levels(reasons: Reasons) -> Iterator[list[Reason]]:
     """The evidence level by level, each memory where it is met first."""
     nodes = reasons.nodes
     met, level = {reasons.node_id}, [reasons.node_id]
-    for _ in range(LEVELS):
+    for _level in range(LEVELS):
         beneath = dict.fromkeys(id_ for above in level for id_ in nodes[above].evidence)
         level = [id_ for id_ in beneath if id_ not in met and id_ in nodes]
         met.update(level)
