@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 from uuid import UUID
@@ -69,8 +69,12 @@ def note(
     options: dict[str, Any],
     returned: Sequence[Returned],
     seconds: float,
+    answered_at: datetime,
 ) -> None:
-    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the pipeline has to say."""
+    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the pipeline has to say.
+
+    ``answered_at`` is when the ``seconds`` that it took were over: less these, it is before its own accesses.
+    """
     if not get_settings().retrievals_kept:
         return
     kept = [nodes[:RESULTS] for nodes in returned]
@@ -78,7 +82,7 @@ def note(
         "retrieval_id": uuid7(),
         "group_id": actor.group_id,
         "agent_id": agent_id,
-        "asked_at": datetime.now(UTC),
+        "asked_at": answered_at,
         "asked_by": actor.name,
         "focal_texts": [text[:CHARACTERS] for text in focal_texts],
         "options": options,

@@ -61,7 +61,8 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
             options = records.options_of(asked.model_copy(update={"now": request.now})) | {"max_tokens": request.max_tokens}
-            records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            records.note(pipe, actor, request.agent_id, [request.query], options, returned, seconds, datetime.now(UTC))
             pipe.execute()
     return context
 

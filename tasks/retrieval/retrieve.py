@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,14 @@ MOST_TOLD = 20_000
 
 def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
     """Tell whoever watches the group, and record the retrieval unless nobody asked; no trip of its own."""
+    answered_at = datetime.now(UTC)
     meters.retrieved(seconds)
     count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
     news = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
     stream.publish_many(pipe, [(request.group_id, "retrieval.answered", news)])
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
         returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
-        records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds)
+        records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds, answered_at)
 
 
 def retrieve(request: RetrievalRequest) -> Answer | Answered:

@@ -36,7 +36,7 @@ def remembered(group: str, description: str = "Klaus reads.", agent_id: str = "k
 def asked(group: str, question: str, *returned: Sequence[tuple[UUID, float]], agent_id: str = "klaus", **options: Any) -> None:
     with valkey().pipeline() as pipe:
         questions = [question] * max(len(returned), 1)
-        records.note(pipe, Actor(group, "key:a1 (crawler)"), agent_id, questions, options, returned or [[]], 0.0042)
+        records.note(pipe, Actor(group, "key:a1 (crawler)"), agent_id, questions, options, returned or [[]], 0.0042, datetime.now(UTC))
         pipe.execute()
 
 
