@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 from engine.conversations import attributes as cue
@@ -53,7 +54,7 @@ ORDINARY, LASTING = 3.0, 7.0
 LOOK_BACK = 6
 
 _CLAUSE = re.compile(r"(?<=[,，;；])|(?= and \w)", re.IGNORECASE)
-_AND = re.compile(r"[\s,，;；]{0,9}(?:and )?", re.IGNORECASE)
+_AND = re.compile(r"[\s,，;；]{0,9}(?:and |而且|并且|另外|还有)?", re.IGNORECASE)
 #: Who speaks of themselves, and may leave the pronoun out in the clauses that follow.
 _I = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
@@ -136,12 +137,16 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
         else:
             parts = [*parts[:-1], "".join([*parts[-1:], clause])]
             before = before or attribute
-    return [replace(statement, text=part.strip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+    return [replace(statement, text=_without_and(part).rstrip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+
+
+def _without_and(clause: str) -> str:
+    return clause[_AND.match(clause).end() :]  # type: ignore[union-attr] # it matches nothing, too
 
 
 def _own(clause: str, sentence: str, before: Attribute | None, person: str | None) -> tuple[str, Attribute | None]:
     """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there", then with its pronoun)."""
-    stripped = clause[_AND.match(clause).end() :]  # type: ignore[union-attr] # it matches nothing, too
+    stripped = _without_and(clause)
     if FIRST_PERSON.match(stripped):
         return clause, attribute_of(stripped, person)
     speaks = _I.match(sentence)
@@ -322,25 +327,26 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
     words ("I live in Lisbon" after "I live in Porto") always does.
     """
     chances = _chances(memories, known, heads)
-    least = judgements.sure(heads)
     result: list[ExtractedMemory] = []
     for place, memory in enumerate(memories):
         earlier: list[ExtractedMemory | KnownFact] = [*known, *result]
         rivals = [other for other in earlier if _contradict(memory, other)]
         newer = memory
+        least = partial(judgements.enough, heads, newer=_key(memory))
         enough = 0.0 if rivals and _another_value(memory, rivals[-1]) else judgements.EXPECTED
         if rivals and not any(chances.get((_key(other), place), 0.0) >= enough for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
-        retired = [
-            number
-            for number, fact in enumerate(known)
-            if chances.get((_key(fact), place), 0.0) >= (enough if _contradict(newer, fact) else least)
-        ]
+        of_attribute = {number for number, fact in enumerate(known) if _contradict(newer, fact)}
+        chance = [chances.get((_key(fact), place), 0.0) for fact in known]
+        retired = [number for number in of_attribute if chance[number] >= enough]
+        judged = [number for number in range(len(known)) if number not in of_attribute and chance[number] >= least(_key(known[number]))]
+        retired += judged if len(judged) <= judgements.MOST_TAKEN_BACK else []
         if retired:
-            newer = newer.model_copy(update={"supersedes": retired})
+            newer = newer.model_copy(update={"supersedes": sorted(retired)})
         for number in range(len(result) - 1, -1, -1):
             other = result[number]
-            if other.turns != newer.turns and chances.get((_key(memories[number]), place), 0.0) >= least and not _contradict(newer, other):
+            older = _key(memories[number])
+            if other.turns != newer.turns and chances.get((older, place), 0.0) >= least(older) and not _contradict(newer, other):
                 result[number], newer = _joined(other, newer)
                 break
         result.append(newer)
@@ -361,7 +367,7 @@ def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], he
 
 
 def _key(memory: ExtractedMemory | KnownFact) -> str:
-    return said_of(memory.content)
+    return judgements.stated(memory.content)
 
 
 def _unless_repeated(memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> ExtractedMemory:

@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import cast
 from uuid import UUID
 
+from engine.heads.judgements import WORKED_OUT
 from engine.text.keywords import keywords_ranked, single_characters
 from engine.text.wordings import Told
 from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
@@ -35,15 +36,13 @@ FLOOR_PLACES = 10
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
 #: … unless the turn has more than so many times its tokens, and more than so many at all.
-LONGER, SHORT_TOKENS = 2.0, 80
+LONGER, SHORT_TOKENS = 2.0, 120
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 #: Tokens of the mark that something is no longer so.
 MARK_TOKENS = 18
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
-#: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
-_WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +190,7 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
-    words = set(tokens(_WORKED_OUT.sub("", memory.text)))
+    words = set(tokens(WORKED_OUT.sub("", memory.text)))
     for turn in sources:
         turn_words = set(tokens(turn.text))
         short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))

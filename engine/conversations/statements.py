@@ -8,13 +8,14 @@ on their own ("I'm vegetarian, what can I cook?").
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import attribute_of
-from engine.heads.judgements import FACTS, LASTING, Heads, Judged, is_vital, retires
+from engine.heads.judgements import FACTS, LASTING, MOST_TAKEN_BACK, Heads, Judged, is_vital, retires
 from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, is_filler, language_of, telling
@@ -123,7 +124,8 @@ def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: He
         earlier = [*known, *(other.text for other in kept if other.turn < statement.turn)]
         pairs += [(older, statement.text) for older in earlier]
         whose += [place] * len(earlier)
-    taking = [left[place] for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so]
+    counted = Counter(place for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so)
+    taking = [left[place] for place, count in counted.items() if count <= MOST_TAKEN_BACK]
     return {id(statement): replace(statement, trouble=False) for statement in taking}
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.heads.model import MIN_NORM, WIDTH, Features, Rows, Weights, grams, is_readable, normalise, plain, stacked
+from engine.text.statements import CHANGE
 from jiyi.text.words import CJK
 
 #: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between (``LocalEmbedder.layers``).
@@ -35,6 +36,8 @@ ANY = "any"
 #: Texts that are embedded by one call.
 TOGETHER = 64
 
+#: A day that was worked out for a memory is no word of it.
+WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
 _NUMBER = re.compile(r"\d+")
 _CHINESE = re.compile(f"[{CJK}]")
 #: Shared n-grams beyond this number say no more.
@@ -181,8 +184,13 @@ def _telling(text: str) -> set[str]:
 
 
 #: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the same attribute, of which
-#: there is one value, or the newer one has a word of change. From .3 to .4 the same is right.
-EXPECTED = 0.35
+#: there is one value, or the newer one has a word of change. From here on .94 of them do, and .86 of
+#: those that do are found (labelled rows of unseen writers).
+EXPECTED = 0.2
+#: The same where the newer one has a word of change and both have a word in common: .89 of them do (labelled rows of unseen writers).
+CHANGED = 0.5
+#: People take back one thing at a time, and what follows from it: a statement that seems to take back more takes back nothing.
+MOST_TAKEN_BACK = 2
 #: Name of the two labels together, see the thresholds of ``changes``.
 RETIRE = "retire"
 #: Characters, a Chinese one counted as three, of the longest text that is judged as a statement. The head has learned from single
@@ -227,6 +235,12 @@ def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bo
     return [chance >= (EXPECTED if is_expected else least) for chance, is_expected in zip(probabilities, expected, strict=True)]
 
 
+def enough(heads: Heads, older: str, newer: str) -> float:
+    """The least probability from which on one statement takes back another of the same subject, of no attribute that rules know."""
+    changed = CHANGE.search(newer.lower()) is not None and not _telling(older).isdisjoint(_telling(newer))
+    return CHANGED if changed else sure(heads)
+
+
 def sure(heads: Heads) -> float:
     """The least probability from which on a newer statement takes back the older one."""
     return heads.least(CHANGES, RETIRE, heads.change_precision)
@@ -256,7 +270,7 @@ def may_retire(older: str, newer: str) -> bool:
     """Whether a newer statement may take back the older at all: both are short enough to be statements, and an allergy, a diagnosis, a
     name, a date of birth hold until something is said about that very thing.
     """
-    if not _is_statement(older) or not _is_statement(newer):
+    if not is_statement(older) or not is_statement(newer):
         return False
     was, now = normalise(older), normalise(newer)
     for guarded, by in _GUARDED:
@@ -267,8 +281,13 @@ def may_retire(older: str, newer: str) -> bool:
     return True
 
 
-def _is_statement(text: str) -> bool:
+def is_statement(text: str) -> bool:
     return len(text) <= STATEMENT_CHARS and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
+
+
+def stated(content: str) -> str:
+    """As the heads have learned statements: without the speaker, and without days that were worked out."""
+    return WORKED_OUT.sub("", said_of(content))
 
 
 def said_of(content: str) -> str:

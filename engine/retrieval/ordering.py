@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.conversations.attributes import attribute_of
-from engine.heads.judgements import Heads, are_sure, chances, may_retire, said_of
+from engine.heads.judgements import Heads, are_sure, chances, may_retire, stated
 from engine.retrieval.ranking import MIN_NORM, Floats, Order
 from engine.text.keywords import words_of
 from engine.text.statements import CHANGE, PERHAPS, SAYS, all_topics_of, is_of, may_be_of, narrowest, people_in, stand_beside, topics_of
@@ -46,9 +46,9 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
-#: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not. Marks need more
-#: (``JIYI_CHANGE_PRECISION``).
-LIKELY = 0.3
+#: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not, where both are of the
+#: question's topic. Marks need more (``JIYI_CHANGE_PRECISION``).
+LIKELY = 0.1
 #: Least probability that the newer one answers at all for it to go before what it takes back.
 LEAST_PROBABILITY = 0.02
 #: From where a sentence begins, and no character of it is tried twice.
@@ -430,7 +430,7 @@ def _judged(
     places = np.argwhere(pairs)
     if not len(places):
         return pairs, pairs
-    texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in places.tolist()]
+    texts = [(stated(shown[older].text), stated(shown[newer].text)) for newer, older in places.tolist()]
     heads, by_rule = judge(), said_so(texts)
     if heads is None:
         return _among(pairs, places[by_rule]), _among(pairs, places[by_rule])

@@ -13,8 +13,8 @@ from scipy.sparse import csr_matrix
 
 from engine.heads.model import Features, Head, Probabilities, Rows, softmax, values
 
-#: An n-gram of fewer rows is learned by heart rather than from.
-LEAST_ROWS = 3
+#: An n-gram of fewer texts is learned by heart rather than from.
+LEAST_TEXTS = 3
 #: Iterations of a fit at most; it ends before, when a step makes the loss less by a smaller part than this.
 ITERATIONS, TOLERANCE = 500, 1e-6
 #: What calibration may come to.
@@ -83,11 +83,12 @@ def _least_loss(dense: Features, words: Any, wanted: NDArray[np.intp], weights: 
 
 def _vocabulary(grams: Sequence[Sequence[str]]) -> tuple[dict[str, int], Features]:
     counted: dict[str, int] = {}
-    for found in grams:
+    texts = set(map(tuple, grams))
+    for found in texts:
         for gram in dict.fromkeys(found):
             counted[gram] = counted.get(gram, 0) + 1
-    kept = sorted(gram for gram, count in counted.items() if count >= LEAST_ROWS)
-    idf = np.array([np.log((1 + len(grams)) / (1 + counted[gram])) + 1 for gram in kept], dtype=np.float32)
+    kept = sorted(gram for gram, count in counted.items() if count >= LEAST_TEXTS)
+    idf = np.array([np.log((1 + len(texts)) / (1 + counted[gram])) + 1 for gram in kept], dtype=np.float32)
     return {gram: number for number, gram in enumerate(kept)}, idf
 
 

@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from engine.appointments.parse import declines
+from engine.heads.judgements import is_statement
+from jiyi.text.words import language_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Beside the checkout, and in it.
 LABELLED = (ROOT.parent / "shared" / "data" / "labelled", ROOT / "bench" / "labelled")
+#: Conversations, none of whose statements are labelled.
+CONVERSATIONS = (ROOT.parent / "shared" / "data" / "conversations", ROOT / "bench" / "conversations")
 #: Writer of the rows in ``bench/*.jsonl``: they are everyday ones, learned from, and not asked about.
 EVERYDAY = "bench"
 
 
 #: Every how many rows a stranger is taken from, and how much such a pair counts.
 STRIDE, STRANGER_WEIGHT = 17, 0.5
+#: With how many others of the same person a statement is put together, and how much each pair counts.
+BESIDE, BESIDE_WEIGHT = 4, 0.25
 #: The same of a message that has nothing to do with the judgement.
 ORDINARY_WEIGHT = 0.5
 #: Everyday rows are many and alike.
@@ -65,7 +71,7 @@ def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -
         return found + (_everyday(judgement) if found and EVERYDAY not in without else [])
     rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement, without)]
     if judgement == "changes":
-        return rows + _strangers(rows)
+        return rows + _strangers(rows) + _told_beside(folders, without)
     if judgement == "requests":
         rows += _ordinary(folders, without)
     return rows + (_everyday(judgement) if rows and EVERYDAY not in without else [])
@@ -83,6 +89,53 @@ def _strangers(rows: Sequence[Row]) -> list[Row]:
             if other is not row:
                 found.append(Row(writer, (row.texts[0], other.texts[1]), "unrelated", STRANGER_WEIGHT, measured=False))
     return found
+
+
+def _told_beside(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
+    """Statements of one person that have nothing to do with each other: of different attributes, or of different sessions.
+
+    A new memory meets some forty older ones, hardly one of which it takes back. A head that has seen rows by hand alone, which are all
+    near to each other, takes one in eight such pairs for a change.
+    """
+    found = []
+    for writer, told in _told(folders, without):
+        older = [one for one in told if one.lasts]
+        for place, newer in enumerate(told):
+            others = [older[(place + step * STRIDE) % len(older)] for step in range(1, BESIDE + 1)]
+            texts = {other.text: None for other in others if other.about != newer.about and other.text != newer.text}
+            found += [Row(writer, (text, newer.text), "unrelated", BESIDE_WEIGHT, measured=newer.by_hand) for text in texts]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A statement, what it belongs to (by hand an attribute, in a conversation a session), and whether it may be remembered."""
+
+    text: str
+    about: object
+    lasts: bool = True
+    by_hand: bool = True
+
+
+def _told(folders: Sequence[Path], without: Collection[str]) -> list[tuple[str, list[_Told]]]:
+    """What each person tells: a writer in rows by hand, in each language; somebody in a conversation."""
+    told: dict[tuple[str, ...], list[_Told]] = {}
+    for writer, one in read(folders, "facts", without):
+        lasts = bool(one["lasting"] and one["attribute"])
+        about = one["attribute"] if lasts else one["text"]
+        told.setdefault((writer, language_of(one["text"])), []).append(_Told(one["text"], about, lasts))
+    for judgement, name in (("satisfaction", "messages"), ("requests", "text")):
+        for writer, one in read(folders, judgement, without):
+            text = one[name] if name == "text" else one[name][-1]
+            told.setdefault((writer, language_of(text)), []).append(_Told(text, text, lasts=False))
+    for path in sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name):
+        writer = path.stem.split("_")[1]
+        if writer not in without:
+            for session in json.loads(path.read_text(encoding="utf-8"))["sessions"]:
+                for turn in session["turns"]:
+                    told.setdefault((writer, path.stem, turn["speaker"]), []).append(_Told(turn["text"], session["id"], by_hand=False))
+    short = {key: [one for one in some if is_statement(one.text)] for key, some in told.items()}
+    return [(key[0], some) for key, some in short.items() if sum(one.lasts for one in some) > STRIDE]
 
 
 def _ordinary(folders: Sequence[Path], without: Collection[str]) -> list[Row]:

@@ -10,6 +10,7 @@ import pytest
 
 from engine.conversations.attributes import attribute_of
 from engine.conversations.extract import extract
+from engine.heads import judgements
 from engine.heads.judgements import Heads
 from engine.heads.local import heads
 from engine.providers.questions import Extraction
@@ -133,6 +134,16 @@ def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
     assert other.supersedes == []
 
 
+@pytest.mark.parametrize(("count", "taken_back"), [(2, [0, 1]), (3, [])])
+def test_who_seems_to_take_back_many_things_takes_back_none(
+    count: int, taken_back: list[int], judges: Heads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judgements, "chances", lambda heads, pairs: [0.99] * len(pairs))
+    known = [KnownFact(content=f"User: {text}", subject="user") for text in ("I like jazz", "I keep bees", "I play chess")[:count]]
+    [memory] = told("I have been a nurse in Leeds since 2019.", known=known, judges=judges).memories
+    assert memory.supersedes == taken_back
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -239,6 +250,8 @@ def test_ordinary_utterances() -> None:
     [
         ("I live in Ghent and work as a baker.", ["User: I live in Ghent", "User: I work as a baker."]),
         ("我住在根特，在面包店上班", ["用户：我住在根特", "用户：我在面包店上班"]),
+        ("My name is Rui and I live in Porto.", ["User: My name is Rui", "User: I live in Porto."]),
+        ("我叫小林，而且我住在杭州。", ["用户：我叫小林", "用户：我住在杭州。"]),
         ("I like tea and coffee", ["User: I like tea and coffee"]),
         ("I have two dogs and a cat", ["User: I have two dogs and a cat"]),
         ("I went to Rome and lived there for two years", ["User: I went to Rome and lived there for two years"]),

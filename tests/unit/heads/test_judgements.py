@@ -72,6 +72,38 @@ def test_a_judgement_does_not_depend_on_the_texts_beside_it(heads: Heads) -> Non
         assert one.probabilities == pytest.approx(alone.probabilities, abs=1e-3)
 
 
+REMEMBERED = [
+    "My sister runs a flower stall at the harbour and I help out on Fridays.",
+    "I'm allergic to peanuts, and I carry a pen for it.",
+    "We got married in a tiny chapel in the rain.",
+    "I've joined a rowing club, six of us in one old boat.",
+    "The dance course is tough but I love my Tuesday group.",
+    "I painted the sunset over the reservoir last week.",
+    "我在社区图书馆做志愿者，负责绘本角",
+    "我家狗叫豆包，特别怕打雷",
+    "我想明年开一家小小的花店",
+    "上个月我和老同学去爬了黄山",
+]
+SAID_NEXT = [
+    "Thanks, Mel! I won't let anything stop me now.",
+    "It's been a rough start, but now I'm ready to give it everything!",
+    "I went camping with the kids last weekend, no phones at all.",
+    "Seeing them smile makes it all worth it, I never get tired of it.",
+    "Wow, that concert sounds amazing! I've changed so much since we met.",
+    "I just finished my first quilt, it took eleven months.",
+    "谢谢你，我不会再怀疑自己了",
+    "这几个月变化真大，不过都是好事",
+    "我昨天第一次做了戚风蛋糕，塌了",
+    "有你们在，我现在什么都不怕了",
+]
+
+
+def test_what_friends_tell_each_other_takes_back_nothing(heads: Heads) -> None:
+    """An agent remembers forty things when it hears the next one: of pairs that have nothing to do with each other hardly one may count."""
+    pairs = [(older, newer) for older in REMEMBERED for newer in SAID_NEXT]
+    assert sum(retires(heads, pairs)) <= len(pairs) // 100
+
+
 @pytest.mark.parametrize(
     "text", ["I work as a nurse in Leeds and have two daughters.", "我住在杭州，在一家医院做护士。", "My flight to Tokyo is on May 3."]
 )
