@@ -185,6 +185,10 @@ _WORDS = {
     "interval": lazy_gettext("every"),
     "reminder": lazy_gettext("a reminder"),
     "workflow": lazy_gettext("a workflow"),
+    "concise": lazy_gettext("concise"),
+    "detailed": lazy_gettext("detailed"),
+    "formal": lazy_gettext("formal"),
+    "casual": lazy_gettext("casual"),
     "ready": lazy_gettext("ready"),
     "indexed": lazy_gettext("indexed"),
     "pending": lazy_gettext("waiting"),
@@ -198,6 +202,15 @@ _KINDS: dict[str, Any] = {
     "knowledge": lazy_gettext("knowledge"),
     "experience": lazy_gettext("experience"),
     "session": lazy_gettext("turn"),
+}
+
+
+#: What a question asks for, beside a kind of memory.
+_INTENTS: dict[str, Any] = {
+    **_KINDS,
+    "code": lazy_gettext("code"),
+    "identity_recall": lazy_gettext("who the user is"),
+    "general": lazy_gettext("nothing in particular"),
 }
 
 
@@ -215,6 +228,31 @@ _ORIGINS: dict[str, Any] = {
 
 def word(name: str) -> str:
     return str(_WORDS.get(name, name))
+
+
+def intent(name: str) -> str:
+    return str(_INTENTS.get(name, name))
+
+
+#: Parts of why a memory is in a prompt, as ``engine.conversations.injection`` writes them.
+_PLACE = re.compile(r"(?P<in_words>in the words of )?place (?P<place>\d+)")
+_WHY: dict[str, Any] = {
+    "within the floor of its kind": lazy_gettext("within the share of its kind"),
+    "shortened": lazy_gettext("shortened"),
+}
+
+
+def why_injected(why: str) -> str:
+    """Why a memory is in a prompt, in the page's language."""
+    return ", ".join(_why_part(part) for part in why.split(", "))
+
+
+def _why_part(part: str) -> str:
+    found = _PLACE.fullmatch(part)
+    if found is None:
+        return str(_WHY.get(part, part))
+    place = found["place"]
+    return str(_("in the words of place %(place)s", place=place) if found["in_words"] else _("place %(place)s", place=place))
 
 
 def person(actor: str) -> str:
@@ -242,6 +280,8 @@ def register(app: Flask) -> None:
         node_type=word,
         memory_kind=lambda kind: str(_KINDS[kind]),
         memory_origin=lambda origin: str(_ORIGINS[origin]),
+        intent=intent,
+        why_injected=why_injected,
         role=word,
     )
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
+from uuid import uuid4
 
 import pytest
 from flask import Flask
@@ -13,9 +16,12 @@ from flask_babel import Babel, force_locale
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core.core_schema import ErrorType
 
+from engine.conversations.injection import PRICES, Candidate, choose
 from jiyi.errors import Conflict, InvalidRequest, problems_of
+from jiyi.protocol.conversations import Intent
 from web.admin.forms import WORDS, Problem, problems, refusal
 from web.admin.sentences import SENTENCES, told, values_of
+from web.show import intent, why_injected
 
 ROOT = Path(__file__).resolve().parents[3]
 CHINESE = re.compile("[一-鿿]")
@@ -37,6 +43,19 @@ def refused(**fields: object) -> ValidationError:
     with pytest.raises(ValidationError) as error:
         Form.model_validate(fields)
     return error.value
+
+
+def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask) -> None:
+    memories = [
+        Candidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0) for day, word in enumerate(("甲", "乙", "丙"), 1)
+    ]
+    retold = replace(memories[0], node_id=uuid4(), trust=1.0)
+    reasons = {one.why for one in choose([replace(one, kind="preference") for one in memories] + [retold], 200, PRICES["markdown"])}
+    reasons |= {one.why for one in choose([replace(memories[0], text="长" * 4_000)], 200, PRICES["markdown"])}
+    assert len(reasons) > 2
+    with app.test_request_context(), force_locale("zh"):
+        assert [why for why in reasons if re.search("[a-z]", why_injected(why))] == []
+        assert [name for name in get_args(Intent) if intent(name) == name] == []
 
 
 def test_each_template_is_a_sentence_of_the_code() -> None:
