@@ -34,6 +34,7 @@ from jiyi.protocol.conversations import (
     MAX_EXPERIENCES,
     MAX_MEMORIES,
     MAX_STEPS,
+    MAX_WORD_CHARS,
     Category,
     CombinedExtraction,
     ExtractedExperience,
@@ -292,6 +293,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:MAX_CONTENT_CHARS]
 
 
+#: Words that name what has no other name. By one of them, often whom it was said to, later news of other things would retire it.
+NAMED_BY = 5
 #: In a text of more telling words a word of change is about one thing of many.
 MOST_TOLD = 30
 #: Words for the change itself, which name nothing.
@@ -405,7 +408,8 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
 
 def _joined(old: ExtractedMemory, new: ExtractedMemory) -> tuple[ExtractedMemory, ExtractedMemory]:
     """Both with one attribute of one value: the old one's, if it has such, else one that no other memory has."""
-    attribute = old.attribute if old.single_valued and old.attribute is not None else f"state:{min(_words(old.content), default='it')}"
+    said = "-".join(sorted(_words(old.content))[:NAMED_BY])
+    attribute = old.attribute if old.single_valued and old.attribute is not None else f"state:{said or 'it'}"[:MAX_WORD_CHARS]
     update = {"attribute": attribute, "single_valued": True}
     return old.model_copy(update=update), new.model_copy(update=update)
 

@@ -36,6 +36,8 @@ ACTING_MESSAGES, ACTING_TIME = 12, timedelta(hours=1)
 #: An answer with fewer telling words cannot be understood without its question.
 ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
+#: How often a weak statement should be worth keeping that the list of attributes knows.
+OF_ATTRIBUTE = 0.8
 #: What is less likely worth keeping by itself is not looked at as news of something known: thanks, requests.
 LEAST_LASTING = 0.05
 
@@ -96,10 +98,10 @@ def _worth_keeping(
     before = [_said_before(messages, group[0].turn) for group in by_message]
     whole = heads.facts([(asked, " ".join(statement.text for statement in group)) for asked, group in zip(before, by_message, strict=True)])
     alone = iter(heads.facts([(asked, statement.text) for asked, group in zip(before, by_message, strict=True) for statement in group]))
-    least = heads.least(FACTS, LASTING)
+    least, of_attribute = heads.least(FACTS, LASTING), heads.least(FACTS, LASTING, OF_ATTRIBUTE)
     kept, left = [], list[Statement]()
     for group, message in zip(by_message, whole, strict=True):
-        chances = [_chance(next(alone), statement) for statement in group]
+        chances = [_chance(next(alone), statement, of_attribute) for statement in group]
         chosen = [statement for statement, chance in zip(group, chances, strict=True) if chance >= least]
         if not chosen and message is not None and message.probabilities[LASTING] >= least:
             chosen = [group[chances.index(max(chances))]]
@@ -129,14 +131,17 @@ def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: He
     return {id(statement): replace(statement, trouble=False) for statement in taking}
 
 
-def _chance(judged: Judged | None, statement: Statement) -> float:
+def _chance(judged: Judged | None, statement: Statement, of_attribute: float) -> float:
     """How likely a statement is worth keeping.
 
-    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not left to chance.
+    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not left to chance; of a weak
+    statement that the list knows, to less of it (``of_attribute``): "I like pears very much."
     """
-    if statement.lasting or statement.vital or (statement.strength >= STRONG and attribute_of(statement.text) is not None):
+    chance = 0.0 if judged is None else judged.probabilities[LASTING]
+    if statement.lasting or statement.vital:
         return 1.0
-    return 0.0 if judged is None else judged.probabilities[LASTING]
+    known = statement.strength >= STRONG or chance >= of_attribute
+    return 1.0 if known and attribute_of(statement.text) is not None else chance
 
 
 def _said_before(messages: Sequence[Message], turn: int) -> str:
