@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
@@ -21,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jiyi.errors import SettingsError, problems_of, unknown, unknown_option
+from jiyi.once import once
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
@@ -474,11 +474,11 @@ def other_programs_addresses() -> dict[str, object]:
     return {name: os.environ[variable] for variable, name in OTHER_NAMES.items() if os.environ.get(variable)}
 
 
-@lru_cache(maxsize=1)
+@once
 def get_settings() -> Settings:
     """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable; warns of unknown ones."""
     for problem in unknown_variables(os.environ):
-        warnings.warn(problem, UnknownSetting, stacklevel=2)
+        warnings.warn(problem, UnknownSetting, stacklevel=3)
     try:
         return Settings()
     except ValidationError as error:
