@@ -231,6 +231,7 @@ def word(name: str) -> str:
 
 
 def intent(name: str) -> str:
+    """What a question asks for, or the kind of a memory, in the page's language."""
     return str(_INTENTS.get(name, name))
 
 

@@ -71,7 +71,7 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
     solved = {turn for experience in lived for turn in experience.turns}
     memories: list[ExtractedMemory] = []
     person = None
-    for stated in statements(messages, question.since, heads, [said_of(fact.content) for fact in question.known]):
+    for stated in statements(messages, question.since, heads, [judgements.stated(fact.content) for fact in question.known]):
         # A problem is kept with what solved it.
         kept = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
         person = _person_before(messages, stated[0].turn) or person
@@ -335,21 +335,21 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
         earlier: list[ExtractedMemory | KnownFact] = [*known, *result]
         rivals = [other for other in earlier if _contradict(memory, other)]
         newer = memory
-        least = partial(judgements.enough, heads, newer=_key(memory))
-        enough = 0.0 if rivals and _another_value(memory, rivals[-1]) else judgements.EXPECTED
-        if rivals and not any(chances.get((_key(other), place), 0.0) >= enough for other in rivals):
+        enough = partial(judgements.enough, heads, newer=_key(memory))
+        of_rivals = 0.0 if rivals and _another_value(memory, rivals[-1]) else judgements.EXPECTED
+        if rivals and not any(chances.get((_key(other), place), 0.0) >= of_rivals for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
         of_attribute = {number for number, fact in enumerate(known) if _contradict(newer, fact)}
         chance = [chances.get((_key(fact), place), 0.0) for fact in known]
-        retired = [number for number in of_attribute if chance[number] >= enough]
-        judged = [number for number in range(len(known)) if number not in of_attribute and chance[number] >= least(_key(known[number]))]
+        retired = [number for number in of_attribute if chance[number] >= of_rivals]
+        judged = [number for number in range(len(known)) if number not in of_attribute and chance[number] >= enough(_key(known[number]))]
         retired += judged if len(judged) <= judgements.MOST_TAKEN_BACK else []
         if retired:
             newer = newer.model_copy(update={"supersedes": sorted(retired)})
         for number in range(len(result) - 1, -1, -1):
             other = result[number]
             older = _key(memories[number])
-            if other.turns != newer.turns and chances.get((older, place), 0.0) >= least(older) and not _contradict(newer, other):
+            if other.turns != newer.turns and chances.get((older, place), 0.0) >= enough(older) and not _contradict(newer, other):
                 result[number], newer = _joined(other, newer)
                 break
         result.append(newer)
