@@ -29,8 +29,9 @@ from workers import logs, tracing
 from workers.celery import gc_tuning
 from workers.web.http_server import BACKLOG, Server
 
-#: Seconds after which a thread that computes gives way to those that wait: a probe, or another group's small request, behind a large body.
-SWITCH_INTERVAL = 0.001
+#: Seconds after which a thread that computes gives way to those that wait: the loop that answers probes is one of a hundred when as many
+#: requests have waited for one thing, and a small request of another group stands behind a large body.
+SWITCH_INTERVAL = 0.0002
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
 #: Bytes that a body may be too large and is still read, so that the application says in its own words that it is.
