@@ -134,6 +134,8 @@ _ROWS = (
     ),
     change("conversations.store", commands.MemoryEntryInput, commands.StoredMemory, scope="publish"),
     read("conversations.get", commands.GetMemory, commands.FoundMemory),
+    change("conversations.judge", commands.JudgeTurn, commands.Done, scope="publish"),
+    read("conversations.judged", commands.JudgedTurns, commands.LabelledTurns),
     change("conversations.delete", commands.MemoryId, commands.Deletion, scope="admin"),
     change("conversations.delete_all", commands.AgentId, commands.Deletion, scope="admin"),
     read("conversations.stats", commands.Nothing, commands.MemoryStats),

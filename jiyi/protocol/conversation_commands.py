@@ -16,6 +16,7 @@ from jiyi.protocol.base import (
     Name,
     PageSize,
     Request,
+    Rows,
     Visibility,
     few_enough_keywords,
     small_enough,
@@ -166,6 +167,40 @@ class MemoryStats(BaseModel):
     oldest: datetime | None
     newest: datetime | None
     size_bytes: int
+
+
+class JudgeTurn(Request):
+    """What a person says of a turn: whether an assistant should still know it in a later conversation."""
+
+    node_id: UUID = Field(description="The turn.")
+    lasting: bool | None = Field(description="Whether it is worth remembering. `null` takes back what was said of it.")
+
+
+class JudgedTurns(Request, ForUser):
+    """The next page of the turns that people have judged, in the order in which they came."""
+
+    agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
+    after: UUID | None = Field(None, description="Only after this turn: the next page.")
+    limit: PageSize = DEFAULT_PAGE
+
+
+class LabelledTurn(BaseModel):
+    """A row of `facts_<writer>.jsonl`, from which `python -m tools.train` learns what is worth remembering."""
+
+    id: UUID
+    language: Literal["en", "zh"]
+    #: What was said right before by somebody else, or nothing.
+    before: str
+    text: str
+    lasting: bool
+    #: Of what was remembered of it.
+    attribute: str | None
+    kind: Kind | None
+    subject: str | None
+
+
+class LabelledTurns(Rows[LabelledTurn]):
+    """One page; ``next`` is the following one's ``after``, None at the end."""
 
 
 class ExportMemories(Request, ForUser):

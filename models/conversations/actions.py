@@ -15,6 +15,7 @@ from uuid6 import uuid7
 
 from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
+from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversation_commands import (
     AddResource,
@@ -34,6 +35,10 @@ from jiyi.protocol.conversation_commands import (
     Imported,
     ImportMemories,
     IndustryWords,
+    JudgedTurns,
+    JudgeTurn,
+    LabelledTurn,
+    LabelledTurns,
     ListResources,
     MemoryEntryInput,
     MemoryId,
@@ -55,6 +60,7 @@ from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.protocol.origins import claimable
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import language_of
 from models.conversations import entries, injections
 from models.db.actions import Context, action, by_worker
 from models.erasure import matching, progress
@@ -87,6 +93,32 @@ def get(context: Context, request: GetMemory) -> FoundMemory:
     By its id; null if the group has none of that id.
     """
     return FoundMemory(memory=entries.memory(context.connection, context.group_id, request.id))
+
+
+@action("conversations.judge")
+def judge_turn(context: Context, request: JudgeTurn) -> Done:
+    """Say whether a turn is worth remembering.
+
+    It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said again, it takes the place of
+    what was said before.
+    """
+    parameters = {"group": context.group_id, "node": request.node_id, "lasting": request.lasting}
+    if context.connection.execute(_IS_TURN, parameters).first() is None:
+        raise NotFound(f"node_id: the group {context.group_id!r} has no turn {request.node_id}; memories that are no turns are not judged")
+    context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
+    return Done()
+
+
+@action("conversations.judged")
+def judged_turns(context: Context, request: JudgedTurns) -> LabelledTurns:
+    """List the turns that people have judged, as rows to train on.
+
+    Each with what was said right before it, and with attribute, kind and subject of what was remembered of it.
+    """
+    parameters = {"group": context.group_id, "agent": request.agent_id, "after": request.after, "limit": request.limit}
+    found = context.connection.execute(_JUDGED, parameters).mappings()
+    rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
+    return LabelledTurns(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 @action("conversations.delete")
@@ -376,3 +408,36 @@ def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
     None, soft (past 15,000 tokens) or hard (past 20,000), unless other limits are given.
     """
     return compaction.check(request.messages, request.limits)
+
+
+#: A turn without the name of its speaker.
+_SAID = """
+    CASE WHEN starts_with({0}.description, {0}.subject || ': ') THEN substr({0}.description, length({0}.subject) + 3)
+    ELSE {0}.description END
+"""
+_IS_TURN = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'")
+_FORGET_JUDGEMENT = text("DELETE FROM judged_turns WHERE group_id = :group AND node_id = :node")
+_JUDGE = text("""
+    INSERT INTO judged_turns (group_id, node_id, lasting) VALUES (:group, :node, :lasting)
+    ON CONFLICT (group_id, node_id) DO UPDATE SET lasting = excluded.lasting, judged_at = now()
+""")
+_JUDGED = text(f"""
+    SELECT n.node_id AS id, {_SAID.format("n")} AS text, coalesce(before.said, '') AS before, j.lasting,
+        fact.attribute, fact.kind, fact.subject
+    FROM judged_turns j JOIN memory_nodes n USING (group_id, node_id)
+    LEFT JOIN LATERAL (
+        SELECT CASE WHEN p.subject IS DISTINCT FROM n.subject THEN {_SAID.format("p")} END AS said FROM memory_nodes p
+        WHERE p.group_id = n.group_id AND p.agent_id = n.agent_id AND p.kind = 'session' AND p.node_count < n.node_count
+          AND p.session_id = n.session_id AND p.user_id IS NOT DISTINCT FROM n.user_id
+        ORDER BY p.node_count DESC LIMIT 1
+    ) before ON true
+    LEFT JOIN LATERAL (
+        SELECT m.predicate AS attribute, m.kind, CASE m.subject WHEN n.subject THEN 'user' ELSE m.subject END AS subject FROM memory_nodes m
+        WHERE j.lasting AND m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind <> 'session'
+          AND m.node_count BETWEEN n.node_count AND n.node_count + {entries.SOON_AFTER} AND m.filling ? n.node_id::text
+        ORDER BY m.node_count LIMIT 1
+    ) fact ON true
+    WHERE j.group_id = :group AND (CAST(:agent AS text) IS NULL OR n.agent_id = :agent)
+      AND (CAST(:after AS uuid) IS NULL OR n.node_id > :after)
+    ORDER BY n.node_id LIMIT :limit
+""")  # noqa: S608 – of constants

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, array
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
@@ -32,6 +32,7 @@ from jiyi.protocol.conversation_commands import (
 from jiyi.protocol.conversations import Kind, MemoryUri, parse_uri, uri_of
 from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
+from models.conversations.tables import JudgedTurn
 from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
@@ -346,3 +347,40 @@ _INJECTIONS = text("""
     WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
     ORDER BY injection_id DESC LIMIT :limit
 """)
+
+
+#: What is remembered of a turn has a number that is higher by at most this.
+SOON_AFTER = 1_000
+
+
+def judgements(connection: Connection, group_id: str, turns: Iterable[UUID]) -> dict[UUID, bool]:
+    """Of the turns that somebody has judged, whether they are worth remembering."""
+    wanted = select(JudgedTurn.node_id, JudgedTurn.lasting).where(JudgedTurn.group_id == group_id, JudgedTurn.node_id.in_(turns))
+    return {row.node_id: row.lasting for row in connection.execute(wanted)}
+
+
+class RememberedOfTurn(BaseModel):
+    """What was remembered of a turn."""
+
+    node_id: UUID
+    kind: Kind
+    description: str
+    superseded_at: datetime | None
+    filling: list[str]
+
+
+def remembered_of(connection: Connection, name: AgentName, turns: Mapping[UUID, int]) -> dict[UUID, list[RememberedOfTurn]]:
+    """What was remembered of each of an agent's turns, which are given with their numbers; turns of which nothing was are left out."""
+    if not turns:
+        return {}
+    node = MemoryNode
+    near = node.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)
+    resting = (near, node.filling.has_any(array([str(turn) for turn in turns])))
+    statement = select(*columns(RememberedOfTurn, node)).where(
+        node.group_id == name[0], node.agent_id == name[1], node.kind != "session", *resting
+    )
+    found: dict[UUID, list[RememberedOfTurn]] = {}
+    for memory in fetch(connection, RememberedOfTurn, statement.order_by(node.node_count)):
+        for turn in memory.filling:
+            found.setdefault(UUID(turn), []).append(memory)
+    return found

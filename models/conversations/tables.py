@@ -98,6 +98,18 @@ class Injection(Base):
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
+class JudgedTurn(Base):
+    """What a person said of a turn: whether it is worth remembering. It goes with the turn."""
+
+    __tablename__ = "judged_turns"
+    __table_args__ = (ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),)
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    lasting: Mapped[bool]
+    judged_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
 class SessionPrompt(Base):
     """What stays the same of a session's prompts, so that every process writes the same bytes, and what was recalled message by message."""
 

@@ -54,6 +54,14 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
     expect(turns.nth(0)).to_contain_text("米娅")
     expect(turns.nth(1)).to_have_class("own")
     expect(turns.nth(2)).to_have_class("noticed")
+    judge = page.get_by_role("form", name="Worth remembering?")
+    expect(judge).to_have_count(1)  # what the agent says is no fact of its user
+    judge.get_by_role("button", name="No").click()
+    expect(judge.get_by_role("button", name="No")).to_have_attribute("aria-pressed", "true")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Judged turns").click()
+    [row] = [json.loads(line) for line in waiting.value.path().read_text(encoding="utf-8").splitlines()]
+    assert (row["text"], row["lasting"], row["language"]) == ("我对花生过敏。", False, "zh")
 
 
 def test_times_are_the_readers_own_or_utc(open_browser: Open, client: Client, group: str) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 from uuid import UUID
 
 from flask import Response, render_template, stream_with_context, url_for
 from flask_babel import lazy_gettext
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from engine.text import keywords
 from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
 from jiyi.protocol.origins import ORIGINS
-from models.conversations import entries, experiences
+from models.conversations import actions, entries, experiences
+from models.conversations.entries import RememberedOfTurn
 from models.conversations.injections import find_profile
+from models.db.actions import Action
 from models.db.bounded_reads import attempt, from_database
 from models.memory import agents as stored_agents
 from models.memory import events as stored_events
@@ -122,24 +126,29 @@ EXPORTED_AT_ONCE = 200
 @memory_pages.get("/memories/export.jsonl")
 def export() -> Response:
     """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
+    return _file(questions.export, ExportQuery, "jiyi")
+
+
+def _file(action: Action[Any, Any], query: type[BaseModel], name: str) -> Response:
+    """All pages of a list as a file, of the agent that the address names or of all."""
     agent = asked("agent")
-    name = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
-    headers = {"Content-Disposition": f'attachment; filename="jiyi-{name.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
-    first = _page(agent, None)  # what is wrong is said before the file begins
-    return Response(stream_with_context(_lines(agent, first)), mimetype="application/x-ndjson", headers=headers)
+
+    def gathered(after: object) -> Any:
+        return perform(action, query(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
+
+    of = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
+    headers = {"Content-Disposition": f'attachment; filename="{name}-{of.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
+    first = gathered(None)  # what is wrong is said before the file begins
+    return Response(stream_with_context(_lines(gathered, first)), mimetype="application/x-ndjson", headers=headers)
 
 
-def _lines(agent: str | None, page: Any) -> Iterator[str]:
+def _lines(gathered: Callable[[object], Any], page: Any) -> Iterator[str]:
     while True:
         for row in page.rows:
-            yield json.dumps(row, ensure_ascii=False, default=str) + "\n"
+            yield json.dumps(row.model_dump(mode="json") if isinstance(row, BaseModel) else row, ensure_ascii=False, default=str) + "\n"
         if page.next is None:
             return
-        page = _page(agent, page.next)
-
-
-def _page(agent: str | None, after: int | None) -> Any:
-    return perform(questions.export, ExportQuery(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
+        page = gathered(page.next)
 
 
 TURNS_PER_PAGE = 200
@@ -161,13 +170,34 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
     nodes = search(connection, Turn, group, wanted, before, TURNS_PER_PAGE + 1)
     if not nodes and before is None:
         return None
-    turns = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
-    return {"agent_id": agent, "session_id": session, "turns": [_turn(turn) for turn in reversed(turns["turns"])], "older": turns["next"]}
+    found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
+    numbers = {node.node_id: node.node_count for node in nodes if node.kind == "session"}
+    judged, remembered = entries.judgements(connection, group, numbers), entries.remembered_of(connection, (group, agent), numbers)
+    turns = [_turn(turn, judged, remembered) for turn in reversed(found["turns"])]
+    return {"agent_id": agent, "session_id": session, "turns": turns, "older": found["next"], "before": before}
 
 
-def _turn(memory: Turn) -> Context:
-    """A memory, and who speaks if it is something that was said."""
-    return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}
+def _turn(memory: Turn, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[RememberedOfTurn]]) -> Context:
+    """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody said that it is worth that."""
+    speaker = memory.subject if memory.kind == "session" else None
+    of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
+    return {**memory.model_dump(), "speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
+
+
+def _turn_address(shown: Context) -> str:
+    """The same page of the session, at the turn that was judged."""
+    place = {name: shown[name] for name in ("group", "agent", "session")}
+    return url_for("memories.session", **place, before=shown.get("before") or None, _anchor=f"t{shown['node_id']}")
+
+
+JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
+action_form_route(memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge")
+
+
+@memory_pages.get("/judged.jsonl")
+def judged() -> Response:
+    """The turns that were judged, as ``facts_<writer>.jsonl`` to train on."""
+    return _file(actions.judged_turns, JudgedTurns, "facts")
 
 
 event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 
+from jiyi.protocol.conversation_commands import JudgeTurn
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from models.conversations import injections
+from models.conversations.actions import judge_turn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.conversations import injection
@@ -43,9 +48,50 @@ def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(talke
     assert (row["knowledge"], row["session"]) == (1, 8)
     page = browser.get(f"/conversations/{talked}/helper")
     assert page.status_code == 200
-    for text in ("Lisbon", "Porto", "pottery", "Where do I live now?", "what holds since", "place 1"):
-        assert text in page.text, text
+    for word in ("Lisbon", "Porto", "pottery", "Where do I live now?", "what holds since", "place 1"):
+        assert word in page.text, word
     assert browser.get(f"/conversations/{talked}/nobody").status_code == 404
     stranger = sign_in("viewer", groups=[f"{talked}-other"])
     assert stranger.get(f"/conversations/{talked}/helper").status_code in (403, 404)
     assert "helper" not in stranger.get("/conversations").text
+
+
+def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: str, sign_in: SignIn) -> None:
+    browser = sign_in("admin", groups=[talked])
+    turns = {turn["description"]: turn for turn in _session(browser, talked, "s2")}
+    moved = next(turn for text, turn in turns.items() if "moved to Lisbon" in text)
+    [remembered] = moved["remembered"]
+    assert "Lisbon" in remembered["description"]
+    assert moved["judged"] is None
+    small = next(turn for text, turn in turns.items() if "Nice weather" in text)
+    for turn, lasting in ((small, "true"), (small, "false"), (moved, "true")):  # said again, it counts as it was said last
+        browser.post(f"/sessions/{talked}/helper/s2/{turn['node_id']}/judge", data={"lasting": lasting}, follow_redirects=True)
+    assert {turn["judged"] for turn in _session(browser, talked, "s2")} == {None, True, False}
+    rows = _rows(browser, talked)
+    assert [(row["text"], row["lasting"], row["kind"], row["subject"]) for row in rows] == [
+        ("Nice weather.", False, None, None),
+        ("I moved to Lisbon.", True, "knowledge", "user"),
+    ]
+    assert (rows[1]["attribute"], rows[1]["language"], rows[1]["before"]) == ("home", "en", "")
+    for node_id in (remembered["node_id"], uuid4()):
+        refused = browser.post(f"/sessions/{talked}/helper/s2/{node_id}/judge", data={"lasting": "true"})
+        assert refused.status_code == 404
+        assert "no turn" in refused.text
+    actor = Actor(talked, "test")
+    judge_turn.perform(actor, JudgeTurn(node_id=UUID(small["node_id"]), lasting=None))
+    assert [row["lasting"] for row in _rows(browser, talked)] == [True]
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": moved["node_id"]})
+    assert _rows(browser, talked) == []
+    reader = sign_in("viewer", groups=[talked])
+    assert reader.post(f"/sessions/{talked}/helper/s2/{small['node_id']}/judge", data={"lasting": "true"}).status_code == 403
+
+
+def _session(browser: Any, group: str, session: str) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = browser.get(f"/sessions/{group}/helper/{session}.json").json["turns"]
+    return turns
+
+
+def _rows(browser: Any, group: str) -> list[dict[str, Any]]:
+    lines = browser.get("/judged.jsonl", query_string={"group": group, "agent": "helper"}).text.splitlines()
+    return [json.loads(line) for line in lines]

@@ -498,6 +498,7 @@ NOT_FOR_PROMPTS = {
             "engine.stores.saved_files",
             "models.operations",
             "models.db",
+            "models.conversations.actions",
             "jiyi.settings",
             "engine.operations",
         ),
