@@ -43,6 +43,8 @@ ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 MARK_TOKENS = 18
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
+#: What a memory says it was the answer to.
+_ASKED = re.compile(r"\(asked \".{1,400}?\"\) |（被问“.{1,400}?”）")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +188,21 @@ def _folded(first: Chosen, other: Chosen) -> Chosen:
 
 
 def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
-    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too."""
+    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too.
+
+    A turn that was found before the memory, and is longer, may have been found for the rest of it: the question that the memory
+    answers is then no part of what the turn has to say.
+    """
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
-    words = set(tokens(WORKED_OUT.sub("", memory.text)))
+    size = estimate_tokens(memory.text)
     for turn in sources:
-        turn_words = set(tokens(turn.text))
-        short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
-        if turn.superseded_at is None and short and words and len(words & turn_words) >= SAID_IN_TURN * len(words):
+        turn_size = estimate_tokens(turn.text)
+        own = _ASKED.sub("", memory.text) if turn is ranked and turn_size > size else memory.text
+        words = set(tokens(WORKED_OUT.sub("", own)))
+        says_all = bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
+        if turn.superseded_at is None and turn_size <= max(SHORT_TOKENS, LONGER * size) and says_all:
             return turn.text, others
     return memory.text, others
 
@@ -290,10 +298,12 @@ def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:
 
 
 def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
-    """A line for each, below the day on which it was said."""
+    """A line for each, below the day on which it was said; of days of one year the first says it, because its digits cost most of a day."""
     lines = []
-    for day, these in groupby(chosen, key=lambda choice: _day(choice.candidate.created_at, language)):
-        lines += [day, *(_line(choice, language) for choice in these)]
+    year = None
+    for day, these in groupby(chosen, key=lambda choice: choice.candidate.created_at.date()):
+        lines += [_day(day, language, with_year=day.year != year), *(_line(choice, language) for choice in these)]
+        year = day.year
     return lines
 
 
@@ -308,9 +318,12 @@ def _line(choice: Chosen, language: Language) -> str:
     return f"{speaker}{quoted(choice.text)}{ends}"
 
 
-def _day(at: datetime, language: Language) -> str:
-    """In English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08)."""
-    return f"{at.day} {at:%B %Y}" if language == "en" else f"{at:%Y-%m-%d}"
+#: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08).
+_DAYS: dict[Language, tuple[str, str]] = {"en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"), "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}")}
+
+
+def _day(at: date, language: Language, *, with_year: bool = True) -> str:
+    return _DAYS[language][with_year].format(at)
 
 
 #: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.

@@ -91,6 +91,31 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
     assert [one.text for one in choose([said, fact], 500, Price(10))] == [fact.text]
 
 
+@pytest.mark.parametrize(
+    ("asked", "own", "rest"),
+    [
+        (
+            '(asked "Which places in the Midwest did your travels take you to?") ',
+            "I went to Woodhaven.",
+            " Its library has a collection of old books that I looked through for hours.",
+        ),
+        ("（被问“你去了哪里？”）", "我去了林港。", "那里的图书馆收着很多旧书，我翻了好几个小时，还借了两本回来慢慢看。"),
+    ],
+)
+def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(asked: str, own: str, rest: str) -> None:
+    said = turn(f"Jo: {own}{rest}", named=True)
+    fact = memory(f"Jo: {asked}{own}", turn_ids=(said.node_id,))
+    assert [one.text for one in choose([said, fact], 500, Price(10))] == [said.text]
+    assert [one.text for one in choose([fact, said], 500, Price(10))] == [fact.text]  # it was found for what it says
+
+
+def test_days_of_a_year_say_it_once() -> None:
+    days = [memory(str(number), created_at=DAY.replace(year=year, day=number)) for year, number in ((2025, 3), (2026, 4), (2026, 5))]
+    lines = render(days, 500, Style()).text.splitlines()
+    assert [line for line in lines if "May" in line] == ["3 May 2025", "4 May 2026", "5 May"]
+    assert "\n05-05\n" in render(days, 500, Style(language="zh")).text
+
+
 def test_what_was_superseded_is_shown_as_earlier_with_both_dates() -> None:
     new = memory("The user lives in Lisbon.", created_at=DAY + timedelta(days=30))
     old = turn("I live in Porto.", superseded_by=new.node_id, superseded_at=new.created_at)
