@@ -16,6 +16,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.actions import TABLE
 from jiyi.protocol.appointments import CreateSchedule
 from jiyi.protocol.base import ForUser
+from jiyi.protocol.conversation_commands import JudgeTurn
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.recall import UpdateMemory
@@ -23,6 +24,7 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
 from models.appointments.schedule_actions import create_schedule
 from models.conversations import injections
+from models.conversations.actions import judge_turn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -229,6 +231,7 @@ class Other:
             daily = CreateSchedule(agent_id="helper", user_id="zoe", kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}")
             done_within(connection, create_schedule, Actor(group, "test"), daily)
             connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
+            done_within(connection, judge_turn, Actor(group, "test"), JudgeTurn(node_id=said[0], lasting=True))
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
         #: Field → what it names.
         self.named: dict[str, Any] = {

@@ -97,7 +97,7 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
         (
             '(asked "Which places in the Midwest did your travels take you to?") ',
             "I went to Woodhaven.",
-            " Its library has a collection of old books that I looked through for hours.",
+            " Its library has a collection of old books and a garden where the town meets on Sunday afternoons to sing together.",
         ),
         ("（被问“你去了哪里？”）", "我去了林港。", "那里的图书馆收着很多旧书，我翻了好几个小时，还借了两本回来慢慢看。"),
     ],
