@@ -1,17 +1,22 @@
-"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore` wherever a graph takes a ``BaseStore`` (``docs/integrations.md``)."""
+"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore`, and :class:`AsyncJiyiStore` in an event loop, wherever a graph takes a
+``BaseStore`` (``docs/integrations.md``).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from langgraph.store.base import (
+    NOT_PROVIDED,
     BaseStore,
     GetOp,
     Item,
     ListNamespacesOp,
+    NotProvided,
     Op,
     PutOp,
     Result,
@@ -22,6 +27,7 @@ from langgraph.store.base import (
     tokenize_path,
     validate_op_namespace,
 )
+from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
@@ -46,7 +52,8 @@ class JiyiStore(BaseStore):
             The service makes the vectors, with its own model.
         ttl: ``default_ttl`` (minutes) and ``refresh_on_read``, as LangGraph has them. Items past their time are never returned,
             and the service deletes them.
-        async_client: what the asynchronous methods go through; without one they take a thread each.
+
+    The asynchronous methods take a thread each: in an event loop :class:`AsyncJiyiStore` takes none.
 
     Example::
 
@@ -56,19 +63,8 @@ class JiyiStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        fields: Sequence[str] | None = (WHOLE,),
-        ttl: TTLConfig | None = None,
-        async_client: AsyncClient | None = None,
-    ) -> None:
-        if isinstance(fields, str):
-            raise TypeError(f"fields: a list of paths, such as [{fields!r}]")
-        self.client, self.async_client = client, async_client
-        self.fields = None if fields is None else tuple(fields)
-        self.ttl_config = ttl
+    def __init__(self, client: Client, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None) -> None:
+        self.client, self.fields, self.ttl_config = client, _paths(fields), ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several things at once: what is read is as it was before, then everything is written that is to be, or nothing.
@@ -81,10 +77,102 @@ class JiyiStore(BaseStore):
         return _Batches.over(self.client.items).do(list(ops), self.fields)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same without holding up the event loop."""
-        if self.async_client is None:
-            return await asyncio.to_thread(self.batch, ops)
-        return await _Batches.over(self.async_client.items).do(list(ops), self.fields)
+        """The same in a thread."""
+        return await asyncio.to_thread(self.batch, ops)
+
+    def setup(self) -> None:
+        """Nothing: the service has its tables. For programs that called it of another store."""
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
+        """Nothing: the service deletes items past their time."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Nothing; True."""
+        return True
+
+
+class AsyncJiyiStore(AsyncBatchedBaseStore):
+    """:class:`JiyiStore` for programs in an event loop: what is asked in one turn of the loop goes to the service together.
+
+    To be made within the loop, with an :class:`jiyi.AsyncClient`; arguments, answers and errors are those of :class:`JiyiStore`.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, client: AsyncClient, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None) -> None:
+        super().__init__()
+        self.client, self.fields, self.ttl_config = client, _paths(fields), ttl
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """As LangGraph's; what the service would refuse fails here, and nothing that goes with it."""
+        put = PutOp(namespace, key, dict(value), index)
+        validate_op_namespace(put)
+        _write(put, self.fields)
+        await super().aput(namespace, key, value, index, ttl=ttl)
+
+    async def asearch(
+        self,
+        namespace_prefix: tuple[str, ...],
+        /,
+        *,
+        query: str | None = None,
+        filter: dict[str, Any] | None = None,  # noqa: A002 – as LangGraph's
+        limit: int = 10,
+        offset: int = 0,
+        refresh_ttl: bool | None = None,
+    ) -> list[SearchItem]:
+        """As LangGraph's; what the service would refuse fails here, and nothing that goes with it."""
+        search = SearchOp(namespace_prefix, filter, limit, offset, query)
+        validate_op_namespace(search)
+        if limit > 0:
+            checked(wire.SearchItems, **_asked(search, by_meaning=self.fields is not None))
+        return await super().asearch(namespace_prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As :meth:`JiyiStore.batch`; searches run beside each other."""
+        ops = list(ops)
+        for op in ops:
+            validate_op_namespace(op)
+        batches = _Batches.over(self.client.items)
+        results: list[Result] = [None] * len(ops)
+
+        async def do(places: Sequence[int]) -> None:
+            for place, result in zip(places, await batches.do([ops[place] for place in places], self.fields), strict=True):
+                results[place] = result
+
+        gets, puts = ([place for place, op in enumerate(ops) if isinstance(op, kind)] for kind in (GetOp, PutOp))
+        rest = sorted({*range(len(ops))} - {*gets, *puts})
+        await asyncio.gather(do(gets), *(do([place]) for place in rest))
+        await do(puts)
+        return results
+
+    async def setup(self) -> None:
+        """Nothing: the service has its tables. For programs that called it of another store."""
+
+    async def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> asyncio.Task[None]:
+        """Nothing: the service deletes items past their time."""
+        return asyncio.create_task(asyncio.sleep(0))
+
+    async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Nothing; True."""
+        return True
+
+
+def _paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(fields, str):
+        raise TypeError(f"fields: a list of paths, such as [{fields!r}]")
+    return None if fields is None else tuple(fields)
 
 
 class _Batches(Items[W]):
@@ -119,15 +207,7 @@ class _Batches(Items[W]):
     def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
         if op.limit < 1:
             return []
-        found = yield from Items.search.steps(
-            self,
-            op.namespace_prefix,
-            query=op.query if by_meaning and op.query else None,
-            filter=op.filter,
-            limit=op.limit,
-            offset=op.offset,
-            refresh_ttl=op.refresh_ttl,
-        )
+        found = yield from Items.search.steps(self, **_asked(op, by_meaning=by_meaning))
         return [SearchItem(**_told(one), score=one.score) for one in found]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
@@ -136,9 +216,23 @@ class _Batches(Items[W]):
         return [tuple(one) for one in found]
 
 
+def _asked(op: SearchOp, *, by_meaning: bool) -> dict[str, Any]:
+    return {
+        "prefix": list(op.namespace_prefix),
+        "query": op.query if by_meaning and op.query else None,
+        "filter": dict(op.filter or {}),
+        "limit": op.limit,
+        "offset": op.offset,
+        "refresh_ttl": op.refresh_ttl,
+    }
+
+
 def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
     value = None if op.value is None else dict(op.value)
-    texts = [] if value is None else _texts(value, op.index, fields)
+    try:
+        texts = [] if value is None else _texts(value, op.index, fields)
+    except TypeError:  # LangGraph writes the whole value as JSON, which has no such type: refused below, by the field's name
+        texts = []
     return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
 
 

@@ -67,13 +67,13 @@ def test_who_gets_no_turn_is_told_so_and_not_that_the_broker_is_away(service: st
     assert [error for error in errors if f"{CALLS_AT_ONCE} calls at a time" in str(error)]
 
 
-def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str, client: Client) -> None:
+def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str) -> None:
     pytest.importorskip("langgraph.store.base")
-    from jiyi.integrations.langgraph import JiyiStore
+    from jiyi.integrations.langgraph import AsyncJiyiStore
 
     async def run() -> list[object]:
         async with AsyncClient(service) as async_client:
-            store = JiyiStore(client, async_client=async_client)
+            store = AsyncJiyiStore(async_client)
             await asyncio.gather(*(store.aput(("many",), f"k{number}", {"n": number}) for number in range(CALLS)))
             return [(await store.aget(("many",), f"k{number}")).value["n"] for number in range(0, CALLS, 50)]  # type: ignore[union-attr]
 

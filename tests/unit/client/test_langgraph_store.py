@@ -1,4 +1,4 @@
-"""``JiyiStore`` with an ``async_client``: awaited, its operations send and give what the blocking ones do, and take no thread."""
+"""``AsyncJiyiStore``: its operations send and give what the blocking ones do, and take no thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from langgraph.store.base import ListNamespacesOp as ListOp
 from jiyi import AsyncClient, Client
 from jiyi.client.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import InvalidRequest
-from jiyi.integrations.langgraph import JiyiStore
+from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.settings import Settings
 
 AT = "2026-03-02T09:00:00Z"
@@ -67,16 +67,11 @@ def awaiting(service: Service) -> AsyncClient:
 
 def in_asyncio(service: Service, ops: list[Op], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     async def ask() -> list[Any]:
-        untouched = Service()
-        with blocking(untouched) as client:
-            async with awaiting(service) as async_client:
-                store = JiyiStore(client, fields=["text"], async_client=async_client)
-                monkeypatch.setattr(asyncio, "to_thread", None)  # whoever took a thread would fail
-                try:
-                    return list(await store.abatch(ops))
-                finally:
-                    monkeypatch.undo()
-                    assert untouched.asked == []
+        async with awaiting(service) as client:
+            store = AsyncJiyiStore(client, fields=["text"])
+            with monkeypatch.context() as patch:
+                patch.setattr(asyncio, "to_thread", None)  # whoever took a thread would fail
+                return list(await store.abatch(ops))
 
     return asyncio.run(ask())
 
@@ -110,13 +105,13 @@ def test_what_json_does_not_have_is_refused_not_changed(value: dict[str, Any], p
     assert service.asked == []
 
 
-@pytest.mark.parametrize("with_async_client", [True, False])
-def test_the_methods_of_a_store_are_awaited_with_either(with_async_client: bool) -> None:
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_the_methods_of_a_store_are_awaited_with_either(in_threads: bool) -> None:
     async def talk() -> list[Any]:
         service = Service()
         with blocking(service) as client:
             async with awaiting(service) as async_client:
-                store: BaseStore = JiyiStore(client, fields=["text"], async_client=async_client if with_async_client else None)
+                store: BaseStore = JiyiStore(client, fields=["text"]) if in_threads else AsyncJiyiStore(async_client, fields=["text"])
                 await store.aput(PLACE, "tea", {"text": "oolong"}, ttl=5)
                 found = await store.asearch(PLACE, query="tea")
                 places = await store.alist_namespaces(prefix=("users",))
@@ -125,3 +120,36 @@ def test_the_methods_of_a_store_are_awaited_with_either(with_async_client: bool)
 
     names = ["items.put", "items.search", "items.namespaces", "items.put"]
     assert asyncio.run(talk()) == [TEA["value"], 0.75, [PLACE], names]
+
+
+def test_what_is_asked_in_one_turn_of_the_loop_goes_together_and_what_is_refused_fails_alone() -> None:
+    async def talk() -> tuple[list[Any], Service]:
+        service = Service()
+        async with awaiting(service) as client:
+            store = AsyncJiyiStore(client)
+            puts = [store.aput(PLACE, f"k{number}", {"n": number}) for number in range(100)]
+            wrong = [store.aput(PLACE, "wrong", {"tags": {"a"}}), store.asearch(PLACE, filter={"n": {"$regex": "x"}})]
+            return await asyncio.gather(*puts, *wrong, return_exceptions=True), service
+
+    answers, service = asyncio.run(talk())
+    assert answers[:100] == [None] * 100
+    assert [type(answer) for answer in answers[100:]] == [InvalidRequest] * 2
+    assert [(name, len(body["items"])) for name, body in service.asked] == [("items.put", 100)]
+
+
+def test_programs_may_set_a_store_up_and_sweep_it() -> None:
+    async def awaited() -> bool:
+        async with awaiting(Service()) as client:
+            store = AsyncJiyiStore(client)
+            await store.setup()
+            await (await store.start_ttl_sweeper())
+            with pytest.raises(asyncio.InvalidStateError):
+                store.get(PLACE, "tea")  # would hold up the loop
+            return await store.stop_ttl_sweeper()
+
+    with blocking(Service()) as client:
+        store = JiyiStore(client)
+        store.setup()
+        assert store.start_ttl_sweeper().result() is None
+        assert store.stop_ttl_sweeper()
+    assert asyncio.run(awaited())
