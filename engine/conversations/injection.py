@@ -32,11 +32,11 @@ from jiyi.text.words import Language, normalise, tokens
 #: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
 #: Only among so many of the best a memory has a right to its kind's floor: a floor is no reason to show what is beside the point.
-FLOOR_PLACES = 10
+FLOOR_PLACES = 5
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
-#: … unless the turn has more than so many times its tokens, and more than so many at all.
-LONGER, SHORT_TOKENS = 2.0, 120
+#: … unless the turn has more than so many times its tokens, and more than people usually say at a time.
+LONGER, SHORT_TOKENS = 2.0, 150
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 #: Tokens of the mark that something is no longer so.
@@ -190,8 +190,8 @@ def _folded(first: Chosen, other: Chosen) -> Chosen:
 def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
     """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too.
 
-    A turn that was found before the memory, and is longer, may have been found for the rest of it: the question that the memory
-    answers is then no part of what the turn has to say.
+    A turn that was found before the memory, and is longer, may have been found for the rest of it: it is shown at any length, and the
+    question that the memory answers is no part of what it has to say.
     """
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
@@ -199,10 +199,11 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     size = estimate_tokens(memory.text)
     for turn in sources:
         turn_size = estimate_tokens(turn.text)
-        own = _ASKED.sub("", memory.text) if turn is ranked and turn_size > size else memory.text
-        words = set(tokens(WORKED_OUT.sub("", own)))
+        found_first = turn is ranked and turn_size > size
+        words = set(tokens(WORKED_OUT.sub("", _ASKED.sub("", memory.text) if found_first else memory.text)))
         says_all = bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
-        if turn.superseded_at is None and turn_size <= max(SHORT_TOKENS, LONGER * size) and says_all:
+        short = found_first or turn_size <= max(SHORT_TOKENS, LONGER * size)
+        if turn.superseded_at is None and short and says_all:
             return turn.text, others
     return memory.text, others
 

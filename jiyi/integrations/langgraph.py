@@ -116,7 +116,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
         """As LangGraph's; what the service would refuse fails here, and nothing that goes with it."""
-        put = PutOp(namespace, key, dict(value), index)
+        put = PutOp(namespace, key, value, index)
         validate_op_namespace(put)
         _write(put, self.fields)
         await super().aput(namespace, key, value, index, ttl=ttl)

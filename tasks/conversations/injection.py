@@ -44,8 +44,8 @@ from tasks.retrieval.retrieve import retrieve
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
-#: Memories that are looked at: more than fit into the usual budget.
-LOOKED_AT = 80
+#: Memories that are looked at: more than fit into the usual budget, so that a memory that fits is seldom without its turn.
+LOOKED_AT = 135
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
 #: Tokens that the texts of skills may have.

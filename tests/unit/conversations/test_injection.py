@@ -69,13 +69,13 @@ def test_nothing_is_ever_over_its_budget(sizes: list[tuple[int, Kind]], budget: 
     assert estimate_tokens(render(ranked, budget, style).text) <= budget
 
 
-@pytest.mark.parametrize(("rivals", "shown"), [(9, True), (30, False)])
-def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(rivals: int, *, shown: bool) -> None:
+@pytest.mark.parametrize(("rivals", "budget", "shown"), [(4, 250, True), (30, 520, False)])
+def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(rivals: int, budget: int, *, shown: bool) -> None:
     turns = [turn(words(40, chr(ord("a") + number % 26) * (1 + number // 26))) for number in range(rivals)]
     taste = memory(words(40, "p" * 3), "preference")
-    chosen = choose([*turns, taste], 520, Price(10))
+    chosen = choose([*turns, taste], budget, Price(10))
     assert (taste.node_id in {one.candidate.node_id for one in chosen}) == shown
-    assert sum(one.candidate.kind == "session" for one in chosen) >= 6
+    assert sum(one.candidate.kind == "session" for one in chosen) == min(rivals, 7 + (not shown)) - shown
 
 
 def test_a_memory_and_its_turn_are_not_both_shown() -> None:
