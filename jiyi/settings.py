@@ -248,7 +248,7 @@ class Settings(BaseSettings):
     importance_w: Weight = Field(1.0, description="Weight of importance.")
     recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
     min_probability: float = Field(
-        0.03,
+        0.035,
         ge=0,
         le=1,
         description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`). 0 takes all.",

@@ -24,9 +24,10 @@ FOUR_BYTE_MARK_COST = 300
 _CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
 _CJK_CHAR = re.compile(f"[{_CJK}]")
 _WORD = rf"[^\W_{_CJK}]"
-#: The end of a contraction, a token of its own with its apostrophe; a word or any other mark; and any unit at all.
-_CONTRACTED = f"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL]{{2}})(?!{_WORD})"
-_OTHER = re.compile(rf"{_CONTRACTED}|{_WORD}+|[^\s{_CJK}]")
+#: What tokenizers join: the end of a contraction with its apostrophe, the end of a sentence with a quotation mark, a heading's marks.
+_JOINED = f"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL]{{2}})(?!{_WORD})|[.!?]+\"?|#+"
+#: That, a word or any other mark; and any unit at all.
+_OTHER = re.compile(rf"{_JOINED}|{_WORD}+|[^\s{_CJK}]")
 _UNIT = re.compile(f"{_CJK_CHAR.pattern}|{_OTHER.pattern}")
 #: What follows a text that was cut.
 CUT = "…"

@@ -14,6 +14,7 @@ from jiyi.chat import shapes
 from jiyi.chat.chain import Exchange
 from jiyi.protocol.conversations import ChatMessage
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE
 
 HISTORY = tuple(ChatMessage(role=role, content=text) for role, text in (("user", "hi"), ("assistant", "hello"), ("user", "我想喝茶")))
 READY = Exchange("a", "Be kind.", "我想喝茶", recalled="now", earlier={1: "then"}, chat=HISTORY)
@@ -74,7 +75,7 @@ def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: i
     if most == 60:
         assert (made.opening.endswith("…\n</SOUL>"), made.body) == (True, "")
     if most == 500:
-        assert made.body.startswith("What is remembered")
+        assert made.body.startswith(PREFACE["en"])
 
 
 def test_a_message_s_recall_keeps_with_the_stable_part_to_the_budget_and_with_all_before_to_three() -> None:

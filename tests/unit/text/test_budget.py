@@ -33,6 +33,7 @@ BUDGETS = st.one_of(st.integers(1, 60), st.integers(1, 4_000))
         *(("0:0:0:0:0㐀", 12), ("0:0:0:0:0㐀 0:0:0:0:0㐀", 24)),  # a whole number is not rounded up
         *(("2026-11-22", 8 + 2), ("กขคง", 4), ("Жизнь", 3), ("🔥🔥", 6), ("naïve", 2), ("x1y2z3", 4)),  # what tokenizers break up
         *(("I'm", 3), ("I'm I'm", 6), ("they'LL", 3), ("'sand", 3), ("'s土", 3)),  # the end of a contraction is one token
+        *(('Hot."', 3), ("Hot...", 3), ("Hot?! No.", 5), ("## Hot", 3), ('."."', 3)),  # and so is the end of a quoted sentence
     ],
 )
 def test_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str, estimate: int) -> None:
