@@ -23,8 +23,8 @@ class NameConverter(BaseConverter):
 
     regex = r"[^/]+"
 
-    def to_url(self, value: str) -> str:
-        escaped = value.replace("%", "%25").replace("/", "%2F")
+    def to_url(self, value: object) -> str:
+        escaped = str(value).replace("%", "%25").replace("/", "%2F")
         if escaped.startswith(".") or escaped.endswith(".json"):
             escaped = escaped.replace(".", "%2E")
         return quote(escaped, safe="")

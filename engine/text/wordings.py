@@ -8,12 +8,15 @@ every other word, and its order.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from jiyi.text.words import CJK, nfkc
 
 #: Longer texts are one only if they are the same.
 MAX_READ = 1_000
+#: Texts whose wordings are kept: the same memories come up question after question.
+KNOWN = 4_000
 #: Shorter statements keep their order: 蜜蜂 and 蜂蜜, "A3, B7" and "B7, A3".
 LEAST_MOVED = 5
 
@@ -69,8 +72,11 @@ _PAUSES = frozenset(".,;:!'\"()[]，。；：！、…“”「」《》（）")
 
 def wording(text: str) -> str:
     """A text's form that it shares with those that tell the same in other words; itself if it is long."""
-    if len(text) > MAX_READ:
-        return text
+    return text if len(text) > MAX_READ else _wording(text)
+
+
+@lru_cache(KNOWN)
+def _wording(text: str) -> str:
     plain = _OPENING.sub("", nfkc(text))
     denied, asked = _NEGATED.search(plain) is not None, "?" in plain
     for pattern, by in _SPELLINGS:

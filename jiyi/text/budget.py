@@ -8,6 +8,7 @@ model's own count, too.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be rounded up.
 TOKEN = 100
@@ -20,6 +21,8 @@ LETTER_COST = 25
 DIGIT_COST, TWO_BYTE_COST, MORE_BYTES_COST = 100, 50, 100
 #: Hundredths of a token for an emoji, or another mark of four bytes.
 FOUR_BYTE_MARK_COST = 300
+#: Words whose costs are kept, of at most so many characters: texts are made of few words.
+KNOWN_WORDS, KNOWN_CHARS = 20_000, 24
 
 _CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
 _CJK_CHAR = re.compile(f"[{_CJK}]")
@@ -65,11 +68,18 @@ def cut_to_tokens(text: str, most: int) -> str:
 
 def _cost(unit: str) -> int:
     """Of a word or a mark."""
+    return _known_cost(unit) if len(unit) <= KNOWN_CHARS else _counted(unit)
+
+
+def _counted(unit: str) -> int:
     if unit.isascii() and unit.isalpha():
         return max(WORD_COST, len(unit) * LETTER_COST)
     if not unit[0].isalnum():
         return MARK_COST + LETTER_COST * (len(unit) - 1) if unit < "\U00010000" else FOUR_BYTE_MARK_COST
     return max(WORD_COST, sum(map(_letter_cost, unit)))
+
+
+_known_cost = lru_cache(KNOWN_WORDS)(_counted)
 
 
 def _letter_cost(char: str) -> int:

@@ -106,6 +106,7 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
     if context.connection.execute(_IS_TURN, parameters).first() is None:
         raise NotFound(f"node_id: the group {context.group_id!r} has no turn {request.node_id}; memories that are no turns are not judged")
     context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
+    context.audit(str(request.node_id), lasting=request.lasting)
     return Done()
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, MemoryId, ResourceUri
+from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, JudgeTurn, MemoryId, ResourceUri
 from jiyi.protocol.experiences import ExperienceId, TellExperience, UpdateExperience
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.actions.cases import Case
+from tests.integration.conversations.talk import say
 
 URI = "agent://小伴/knowledge/allergy"
 SAID = "用户对花生过敏。"
@@ -21,6 +22,11 @@ SAID = "用户对花生过敏。"
 def stored(group: str) -> str:
     """The id of a memory."""
     return str(actions.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).id)
+
+
+def turn(group: str) -> str:
+    """The id of a turn."""
+    return str(say(group, SAID)[0])
 
 
 def memories(group: str, _made: Any) -> list[Any]:
@@ -57,6 +63,7 @@ CASES = (
     _adding(experiences.store_experience, _TOLD),
     Case(action=experiences.update_experience, prepare=told, request=lambda made: UpdateExperience(id=made, outcome="partial")),
     Case(action=experiences.delete_experience, prepare=told, request=lambda made: ExperienceId(id=made)),
+    Case(action=actions.judge_turn, prepare=turn, request=lambda made: JudgeTurn(node_id=made, lasting=True)),
     Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made)),
     Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴")),
     Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI)),
