@@ -189,20 +189,57 @@ class CreateSchedule(Request):
     @model_validator(mode="after")
     def _one_way(self) -> CreateSchedule:
         if self.text is not None:
-            if self.kind is not None:
-                raise ValueError("kind: give a text or the fields of a schedule, not both")
+            _text_alone(self.kind)
             return self
-        needed = {"cron": ("cron",), "once": ("at",), "interval": ("every_seconds",), None: ("kind",)}[self.kind]
-        missing = [name for name in (*needed, "task") if getattr(self, name) is None]
-        if missing:
-            raise ValueError(f"{missing[0]}: needed, unless text is given")
-        if not (self.task or "").strip():
+        _told_when(self)
+        if self.task is None:
+            raise ValueError("task: needed, unless text is given")
+        if not self.task.strip():
             raise ValueError("task: must not be blank")
         return self
 
 
+def _text_alone(kind: ScheduleKind | None) -> None:
+    if kind is not None:
+        raise ValueError("kind: give a text or the fields of a schedule, not both")
+
+
+def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
+    """Refuses a kind of schedule without the field that says when."""
+    needed = {"cron": "cron", "once": "at", "interval": "every_seconds", None: "kind"}[request.kind]
+    if getattr(request, needed) is None:
+        raise ValueError(f"{needed}: needed, unless text is given")
+
+
 class ScheduleId(Request):
     id: UUID
+
+
+class UpdateSchedule(Request):
+    """What is to change of a schedule: its time in words or field by field, what is to be done, or both."""
+
+    id: UUID
+    text: str | None = Field(
+        None, min_length=1, max_length=MAX_TEXT_CHARS, description="When, in words; of an ambiguous one the likeliest reading."
+    )
+    tz: TimeZone | None = Field(None, description="The schedule's, unless given.")
+    kind: ScheduleKind | None = None
+    cron: Cron | None = None
+    at: AwareDatetime | None = None
+    every_seconds: int | None = Field(None, ge=LEAST_SECONDS, le=MOST_SECONDS)
+    task: str | None = Field(None, max_length=MAX_TASK_CHARS)
+
+    @model_validator(mode="after")
+    def _some_change(self) -> UpdateSchedule:
+        if self.text is not None:
+            _text_alone(self.kind)
+        elif self.kind is not None:
+            _told_when(self)
+        elif self.task is None:
+            raise ValueError("text: needed, unless kind or task is given")
+        if self.task is not None and not self.task.strip():
+            raise ValueError("task: must not be blank")
+        return self
 
 
 class ListSchedules(Request, ForUser):

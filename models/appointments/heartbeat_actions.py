@@ -9,13 +9,14 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.errors import InvalidRequest
+from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import (
     AcknowledgeAlerts,
     Acknowledged,
     Alerts,
     ConfigureHeartbeat,
     CorrectAgent,
+    Deleted,
     Health,
     HealthRequest,
     HeartbeatConfig,
@@ -75,6 +76,18 @@ def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     It no longer looks after itself; its schedules go on.
     """
     return _configured(context, request.agent_id, {"enabled": False})
+
+
+@action("heartbeats.delete")
+def delete_heartbeat(context: Context, request: AgentId) -> Deleted:
+    """Delete an agent's heartbeat with its ticks.
+
+    What it has told stays until it is acknowledged; the agent's schedules go on.
+    """
+    if not heartbeats.remove(context.connection, (context.group_id, request.agent_id)):
+        raise NotFound(f"agent_id: {request.agent_id!r} has no heartbeat")
+    context.audit(request.agent_id)
+    return Deleted(deleted=True)
 
 
 @action("heartbeats.tick")

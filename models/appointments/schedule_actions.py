@@ -43,6 +43,7 @@ from jiyi.protocol.appointments import (
     Schedules,
     ScheduleState,
     Target,
+    UpdateSchedule,
     zone_of,
 )
 from models.accounts import audit
@@ -142,6 +143,31 @@ def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
     return ScheduleRuns(runs=schedules.runs_of(context.connection, context.group_id, request.id, request.limit))
 
 
+@action("appointments.update")
+def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
+    """Change when a schedule runs, or what is to be done.
+
+    The time in words, or field by field; its runs stay listed. With a new time it is active.
+    """
+    now, known = datetime.now(UTC), _find(context, ScheduleId(id=request.id))
+    agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
+    task, which = request.task, (context.connection, context.group_id, known.id)
+    if request.text is not None or request.kind is not None:
+        tz = request.tz or known.tz
+        parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz, asks=True)
+        if isinstance(parsed, Unclear):
+            raise InvalidRequest([f"text: {parsed.reason}"])
+        schedule, task = _schedules(parsed)[0], task or _schedules(parsed)[0].task
+        next_run = _timing(schedule).after(now)
+        if next_run is None:
+            raise InvalidRequest(["at: that time has passed; give one that is to come"])
+        schedules.move(*which, _timing(schedule), schedule.description, next_run)
+    if task:
+        schedules.rename(*which, task)
+    context.audit(str(known.id), agent=known.agent_id)
+    return _find(context, ScheduleId(id=request.id))
+
+
 @action("appointments.pause")
 def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
     """Pause a schedule.
@@ -194,7 +220,7 @@ def _unknown(request: ScheduleId) -> NotFound:
     return NotFound(f"id: no schedule {request.id}")
 
 
-def _given(request: CreateSchedule, tz: str, now: datetime) -> ParsedSchedule:
+def _given(request: CreateSchedule | UpdateSchedule, tz: str, now: datetime) -> ParsedSchedule:
     """The schedule of a request that says it field by field."""
     assert request.kind is not None
     step = request.every_seconds

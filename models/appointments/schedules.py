@@ -120,9 +120,15 @@ def change(connection: Connection, group_id: str, schedule_id: UUID, state: str,
 def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, description: str, next_run_at: datetime) -> None:
     """Give it another time."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    values = {"kind": timing.kind, "cron": timing.cron, "at": timing.at, "every_seconds": timing.every_seconds}
+    values = {"kind": timing.kind, "cron": timing.cron, "at": timing.at, "every_seconds": timing.every_seconds, "tz": timing.tz}
     values |= {"state": "active", "natural_description": description, "next_run_at": next_run_at, "owed_for": None}
     connection.execute(update(Schedule).where(*which).values(values))
+
+
+def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
+    """Say in other words what is to be done."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+    connection.execute(update(Schedule).where(*which).values(task_description=task))
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:

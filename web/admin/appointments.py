@@ -57,6 +57,15 @@ action_form_route(
 )
 action_form_route(
     appointment_pages,
+    "/growth/schedules/<uuid:schedule_id>",
+    schedule_actions.update_schedule,
+    "appointments.one",
+    name="update",
+    field_names={"id": "schedule_id"},
+    scope="admin",
+)
+action_form_route(
+    appointment_pages,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
     {"pause": schedule_actions.pause_schedule, "resume": schedule_actions.resume_schedule, "delete": schedule_actions.delete_schedule},
     "appointments.page",
@@ -133,6 +142,15 @@ action_form_route(
     },
     "heartbeats.one",
     name="change",
+    field_names={"agent_id": "agent"},
+    scope="admin",
+)
+action_form_route(
+    heartbeat_pages,
+    "/growth/heartbeats/<name:agent>/delete",
+    heartbeat_actions.delete_heartbeat,
+    "heartbeats.page",
+    name="delete",
     field_names={"agent_id": "agent"},
     scope="admin",
 )

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
@@ -21,6 +22,7 @@ from jiyi.protocol.appointments import (
     ParseSchedule,
     ScheduleId,
     Target,
+    UpdateSchedule,
 )
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.schedules import FIRE
@@ -250,6 +252,27 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
     assert resumed.state == "active"
     assert resumed.next_run_at is not None
     assert resumed.next_run_at > datetime.now(UTC)
+
+
+def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str) -> None:
+    schedule_id = create(group)
+    change = lambda **fields: schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, **fields))
+    before = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id)).schedule
+    assert change(task="浇花") == before.model_copy(update={"task_description": "浇花"})
+    schedule_actions.pause_schedule.perform(me(group), ScheduleId(id=schedule_id))
+    moved = change(text="every day at 17:45", tz="Europe/Berlin")
+    assert (moved.cron, moved.tz, moved.task_description, moved.state) == ("45 17 * * *", "Europe/Berlin", "浇花", "active")
+    assert change(kind="interval", every_seconds=3_600).every_seconds == 3_600
+    for wrong in ({"text": "some day"}, {"kind": "once", "at": datetime(2020, 1, 1, tzinfo=UTC)}):
+        with pytest.raises(InvalidRequest):
+            change(**wrong)
+    for unsaid in ({}, {"kind": "cron"}, {"text": "at 9", "kind": "once"}, {"task": "  "}):
+        with pytest.raises(ValidationError):
+            change(**unsaid)
+    due(schedule_id)
+    scan()
+    fire()
+    assert alerts(group)[0].title == "浇花"
 
 
 def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> None:

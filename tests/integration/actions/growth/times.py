@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ScheduleId
+from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ScheduleId, UpdateSchedule
 from jiyi.protocol.conversation_commands import AgentId
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions
 from models.appointments.heartbeats import NewAlert
@@ -60,12 +60,19 @@ CASES = (
         prepare=lambda _group: None,
         request=lambda _made: CreateSchedule(agent_id=AGENT, text=SAID),
     ),
+    Case(
+        action=schedule_actions.update_schedule,
+        prepare=scheduled,
+        request=lambda made: UpdateSchedule(id=made, text="every day at 10:30", task="water the ferns"),
+        admin=lambda made: (f"/growth/schedules/{made}", {"text": "every day at 10:30", "task": "water the ferns"}),
+    ),
     _on_schedule(schedule_actions.pause_schedule, scheduled),
     _on_schedule(schedule_actions.resume_schedule, paused),
     _on_schedule(schedule_actions.delete_schedule, scheduled),
     _on_heartbeat(heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"),
     _on_heartbeat(heartbeat_actions.enable_heartbeat, prepare=lambda _group: None),
     _on_heartbeat(heartbeat_actions.disable_heartbeat),
+    _on_heartbeat(heartbeat_actions.delete_heartbeat),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
     _on_heartbeat(heartbeat_actions.heartbeat_interact),
     _on_heartbeat(heartbeat_actions.heartbeat_correct, kind="tone"),
