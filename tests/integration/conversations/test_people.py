@@ -46,10 +46,14 @@ SECRET = "Heilwasserquelle"
 
 
 def remember(group: str, description: str, user_id: str | None = None, **fields: Any) -> UUID:
-    payload = {"description": description, "user_id": user_id, **fields}
-    event = wire.build({"type": "memory.observed", "group_id": group, "agent_id": "helper", "occurred_at": START, "payload": payload})
+    event = observed(group, description, user_id, **fields)
     save([event])
     return event.event_id
+
+
+def observed(group: str, description: str, user_id: str | None = None, **fields: Any) -> Any:
+    payload = {"description": description, "user_id": user_id, **fields}
+    return wire.build({"type": "memory.observed", "group_id": group, "agent_id": "helper", "occurred_at": START, "payload": payload})
 
 
 def told(group: str, user_id: str | None, question: str = "What do you know?", **fields: Any) -> set[str]:
@@ -112,6 +116,14 @@ def test_a_user_of_the_same_name_in_another_group_is_somebody_else(group: str) -
     remember(f"{group}-b", "The alarm code is 8080.", "zoe")
     assert told(group, "zoe") == {"The alarm code is 4711."}
     assert told(f"{group}-b", "zoe") == {"The alarm code is 8080."}
+
+
+def test_each_of_ten_thousand_people_of_one_agent_is_told_theirs(group: str) -> None:
+    people = [f"user-{number}" for number in range(10_000)]
+    for start in range(0, len(people), 1_000):
+        save([observed(group, f"The locker of {user} is open.", user) for user in people[start : start + 1_000]])
+    assert told(group, "user-7777", "Which locker is open?") == {"The locker of user-7777 is open."}
+    assert told(group, "user-10000", "Which locker is open?") == told(group, None, "Which locker is open?") == set()
 
 
 def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
