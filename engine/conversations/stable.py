@@ -18,7 +18,7 @@ from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.words import Language
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
-STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 12
+STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 20
 #: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier messages makes room.
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
