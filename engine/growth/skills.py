@@ -26,22 +26,27 @@ SHARED_BY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LivedExperience:
-    """An experience with the memory that says it, and since when it is known."""
+    """An experience with the memory that says it, and since when it is known; ``user_id``: who alone may be told it, None: everybody."""
 
     node_id: UUID
     created_at: datetime
     experience: StoredExperience
+    user_id: str | None = None
 
 
 def aggregate(lived: Iterable[LivedExperience]) -> list[protocol.Pattern]:
-    """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order."""
+    """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order.
+
+    No pattern mixes what different people may be told.
+    """
     worked = [item for item in lived if item.experience.outcome != "failed"]
     groups: list[tuple[frozenset[str], list[LivedExperience]]] = []
     for item in sorted(worked, key=lambda item: (item.created_at, item.node_id)):
         problem = item.experience.pain_pattern
         words = _tokens(problem)
         for known, members in groups:
-            if alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(problem):
+            same = alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(problem)
+            if same and members[0].user_id == item.user_id:
                 members.append(item)
                 break
         else:
@@ -80,10 +85,11 @@ def _tokens(text: str) -> frozenset[str]:
 
 
 def _pattern(members: Sequence[LivedExperience]) -> protocol.Pattern:
-    experiences = [item.experience for item in members]
-    hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern) for experience in experiences))
+    experiences, user_id = [item.experience for item in members], members[0].user_id
+    hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern, user_id) for experience in experiences))
     return protocol.Pattern(
         kind="skill",
+        user_id=user_id,
         hashes=hashes,
         title=experiences[0].pain_pattern,
         wordings=list(dict.fromkeys(experience.pain_pattern for experience in experiences)),

@@ -209,6 +209,12 @@ class TrajectoryRun:
     trajectory: Trajectory
 
 
+def wordless(trajectory: Trajectory) -> Trajectory:
+    """The same without what was asked and what tools were given."""
+    chain = [link.model_copy(update={"input": ""}) for link in trajectory.execution_chain]
+    return trajectory.model_copy(update={"request": "", "execution_chain": chain})
+
+
 def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
     """The tools that worked, in order; a tool several times in a row counts once, and one that failed does not."""
     tools: list[str] = []

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
 from typing import Protocol, TypeVar
 
-from jiyi.protocol.conversations import ChatMessage, Message
+from jiyi.protocol.conversations import ChatMessage, InjectedContext, Message
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class Exchange:
     recalled: str | None = None
     #: What was recalled for the user's earlier messages, by their numbers.
     earlier: Mapping[int, str] = field(default_factory=dict)
+    #: What memory has put into the prompt.
+    injected: InjectedContext | None = None
     #: The conversation was compacted just now.
     compacted: bool = False
     #: What a stage has to say to the user of what was asked for; the prompt says it, too.

@@ -76,7 +76,7 @@ class ConversationLoop:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template, grown=growth)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
-        self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group, retrieved=self._retrieved)
+        self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
         self._workflows = WorkflowTools(
             lambda agent_id: client.command("workflows.list", agent_id=agent_id, status="accepted", limit=LOOKED_AT).rows,
             functions or {},
@@ -85,8 +85,10 @@ class ConversationLoop:
         )
         self._client = client
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
-        hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        skills = SkillStage(self._steps.step, lambda: self._memory.injected.skills if self._memory.injected else ())
+        hint = HintStage(
+            lambda agent_id, user_id, left: client.growth.hint(agent_id, user_id=user_id, timeout=min(left, HINT_SECONDS)).text
+        )
+        skills = SkillStage(self._steps.step)
         grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz), skills] if growth else []
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
@@ -198,10 +200,6 @@ class ConversationLoop:
     def _compacted(self, request: CompactMessages) -> Compacted:
         return self._client.command("conversations.compact", timeout=SUMMARY_SECONDS, **dict(request))  # type: ignore[no-any-return]
 
-    def _retrieved(self) -> str:
-        injected = self._memory.injected
-        return "" if injected is None or not injected.context else f"{len(injected.memories)} memories, {injected.tokens} tokens"
-
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until every turn is published; False if they are not, after so many seconds."""
         return self._outbox.flush(seconds)
@@ -294,6 +292,7 @@ class MemoryStage:
             timeout=max(exchange.left, 0.01),
         )
         self.injected = injected
+        exchange = replace(exchange, injected=injected)
         if not split:
             return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
         recalled = "\n\n".join(filter(None, [injected.recalled, exchange.recalled]))

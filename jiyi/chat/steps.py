@@ -21,7 +21,7 @@ from jiyi.chat.chain import Exchange
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
 from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import ChatMessage, InjectedSkill, Message
+from jiyi.protocol.conversations import ChatMessage, InjectedContext, Message
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
@@ -189,13 +189,12 @@ class TrajectoryStage:
     Args:
         put: takes an event to be published; None: nothing is recorded.
         group_id: whose steps they are.
-        retrieved: says what was found for the request at hand; empty if nothing was.
     """
 
     name, priority = "trajectory", 650
 
-    def __init__(self, put: Callable[[JsonMapping], None] | None, group_id: str, *, retrieved: Callable[[], str] = lambda: "") -> None:
-        self._put, self._retrieved = put, retrieved
+    def __init__(self, put: Callable[[JsonMapping], None] | None, group_id: str) -> None:
+        self._put = put
         self._recorder = StepRecorder(group_id)
 
     def missing(self) -> str:
@@ -203,7 +202,7 @@ class TrajectoryStage:
 
     def before(self, exchange: Exchange) -> Exchange:
         if exchange.session_id is not None and exchange.user_input.strip():
-            self._record(self._recorder.asked(exchange.agent_id, exchange.session_id, exchange.user_input, self._retrieved()))
+            self._record(self._recorder.asked(exchange.agent_id, exchange.session_id, exchange.user_input, _retrieved(exchange.injected)))
         return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
@@ -227,25 +226,29 @@ class TrajectoryStage:
             self._put(event)
 
 
+def _retrieved(injected: InjectedContext | None) -> str:
+    """Says what was found for a request; empty if nothing was."""
+    return "" if injected is None or not injected.context else f"{len(injected.memories)} memories, {injected.tokens} tokens"
+
+
 class SkillStage:
     """Tells of the skills that memory has put into the prompt (priority 200), so that what comes of the answer counts for or against them.
 
     Args:
         step: records a step: of an agent, of a session, what it is, with ``tool`` and ``input``.
-        used: the skills in the prompt at hand.
     """
 
     name, priority = "skills", 200
 
-    def __init__(self, step: Callable[..., None], used: Callable[[], Sequence[InjectedSkill]]) -> None:
-        self._step, self._used = step, used
+    def __init__(self, step: Callable[..., None]) -> None:
+        self._step = step
 
     def missing(self) -> str:
         return ""
 
     def before(self, exchange: Exchange) -> Exchange:
-        if exchange.session_id is not None:
-            for skill in self._used():
+        if exchange.session_id is not None and exchange.injected is not None:
+            for skill in exchange.injected.skills:
                 self._step(exchange.agent_id, exchange.session_id, "skill", tool=str(skill.id), input=skill.name)
         return exchange
 
@@ -293,13 +296,13 @@ class HintStage:
     """Puts one hint a session into the prompt (priority 78); asks for it at most once in ``ASK_SECONDS``.
 
     Args:
-        pending: the hint for an agent, asked within so many seconds; empty if nothing waits.
+        pending: the hint for an agent and a user, asked within so many seconds; empty if nothing waits.
         clock: monotonic seconds.
     """
 
     name, priority = "evolution", 78
 
-    def __init__(self, pending: Callable[[str, float], str] | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pending: Callable[[str, str | None, float], str] | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pending, self._clock = pending, clock
         #: When each session may be asked for next; never again, once it had its hint.
         self._next: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -316,7 +319,7 @@ class HintStage:
             if now < self._next.get(key, now):
                 return exchange
             self._note(key, now + ASK_SECONDS)  # also if nobody answers
-        text = self._pending(exchange.agent_id, max(exchange.left, 0.01))
+        text = self._pending(exchange.agent_id, exchange.user_id, max(exchange.left, 0.01))
         if not text or not exchange.fits(text):
             return exchange
         with self._lock:

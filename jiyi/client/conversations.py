@@ -110,9 +110,9 @@ class Growth(Namespace[W]):
         return self._act("appointments.ask", request, AskedSchedules, timeout)
 
     @verb
-    def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:
-        """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
-        return self._ask("evolution.hint", checked(HintQuery, agent_id=agent_id), Hint, timeout)
+    def hint(self, agent_id: str, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Hint]:
+        """The candidate that waits to be confirmed, as a line for a user's prompt; empty if none waits."""
+        return self._ask("evolution.hint", checked(HintQuery, agent_id=agent_id, user_id=user_id), Hint, timeout)
 
     @verb
     def feedback(

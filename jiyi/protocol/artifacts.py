@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
 
 #: What a pattern can become; a workflow is called pipeline where it is voted on.
 ArtifactKind = Literal["skill", "pipeline"]
@@ -45,6 +45,8 @@ class Pattern(BaseModel, frozen=True):
     confidence: float
     #: Memories, or trajectories, that it rests on, the oldest first.
     evidence: list[UUID]
+    #: Who told it in private, and alone may be told it; None: everybody may.
+    user_id: str | None = None
 
 
 class SkillCandidate(BaseModel, frozen=True):
@@ -173,6 +175,7 @@ class ArtifactState(BaseModel):
     id: UUID
     artifact: ArtifactKind
     agent_id: str
+    user_id: str | None = Field(None, description="Who told in private what it rests on: nobody else is told it.")
     name: str
     description: str
     triggers: list[str]
@@ -328,7 +331,7 @@ class EvolutionRows(BaseModel):
     next: UUID | None = None
 
 
-class HintQuery(Request):
+class HintQuery(Request, ForUser):
     """Whose hint."""
 
     agent_id: Name

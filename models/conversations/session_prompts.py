@@ -43,7 +43,7 @@ class Fitting:
 #: Gives sections of the stable part, for a user (None: the agent's one user), in a language.
 StableSource = Callable[[Connection, AgentName, str | None, Language], list[Section]]
 #: Gives what fits a message, within so many tokens.
-RecalledSource = Callable[[Connection, AgentName, str, int], Fitting]
+RecalledSource = Callable[[Connection, AgentName, str | None, str, int], Fitting]
 _STABLE: list[StableSource] = []
 _RECALLED: list[RecalledSource] = []
 
@@ -65,10 +65,10 @@ def grown(connection: Connection, name: AgentName, user_id: str | None, most: in
     return compose(_grown(connection, name, user_id, language), most, language)
 
 
-def fitting(connection: Connection, name: AgentName, query: str, most: int) -> Fitting:
-    """What other subjects have to say on a message, within so many tokens."""
+def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str, most: int) -> Fitting:
+    """What other subjects have to say on a user's message, within so many tokens."""
     import_module("models.event_handlers")
-    return next((told for source in _RECALLED if (told := source(connection, name, query, most)).text), Fitting())
+    return next((told for source in _RECALLED if (told := source(connection, name, user_id, query, most)).text), Fitting())
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,9 @@ def pattern_of(connection: Connection, group_id: str, artifact: ArtifactState) -
     )
 
 
-def pending_candidate(connection: Connection, name: AgentName) -> PendingHint | None:
-    """The agent's candidate that waits for somebody's decision, the one with most evidence."""
-    row = connection.execute(_PENDING, {"group": name[0], "agent": name[1]}).mappings().one_or_none()
+def pending_candidate(connection: Connection, name: AgentName, user_id: str | None) -> PendingHint | None:
+    """The agent's candidate that waits for somebody's decision and that a user may be told, the one with most evidence."""
+    row = connection.execute(_PENDING, {"group": name[0], "agent": name[1], "user": user_id}).mappings().one_or_none()
     return None if row is None else PendingHint.model_validate(dict(row))
 
 
@@ -124,7 +124,8 @@ _PATTERNS = text("""
 """)
 _PENDING = text("""
     SELECT artifact_id AS id, artifact, name, description FROM artifacts
-    WHERE group_id = :group AND agent_id = :agent AND status = 'pending' ORDER BY evidence_count DESC, artifact_id LIMIT 1
+    WHERE group_id = :group AND agent_id = :agent AND status = 'pending' AND (user_id IS NULL OR user_id = :user)
+    ORDER BY evidence_count DESC, artifact_id LIMIT 1
 """)
 _VOTES = text("""
     SELECT feedback_id AS id, artifact_id, signal, sentiment, comment, given_by, given_at FROM feedback
@@ -356,7 +357,7 @@ def pending_hint(context: Context, request: HintQuery) -> Hint:
 
     A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
     """
-    candidate = pending_candidate(context.connection, (context.group_id, request.agent_id))
+    candidate = pending_candidate(context.connection, (context.group_id, request.agent_id), request.user_id)
     if candidate is None:
         return Hint()
     return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)

@@ -17,7 +17,7 @@ from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
 from engine.growth.skills import LivedExperience, PriorDecision, next_status
-from engine.growth.trajectories import Trajectory, TrajectoryRun
+from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
 from jiyi.protocol.artifacts import (
     KINDS,
     PREFIX,
@@ -117,7 +117,8 @@ def vote_of_event(connection: Connection, event_id: UUID) -> tuple[AgentName, Vo
 def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperience]:
     """The agent's experiences that are trusted enough to become skills, with the memories that say them."""
     rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES, "least": STANDING_TRUST})
-    return [LivedExperience(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
+    told = [(row, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
+    return [LivedExperience(row.node_id, row.created_at, experience, row.told_by) for row, experience in told]
 
 
 def tools_called(connection: Connection, name: AgentName) -> set[str]:
@@ -126,9 +127,10 @@ def tools_called(connection: Connection, name: AgentName) -> set[str]:
 
 
 def trajectories_of(connection: Connection, name: AgentName) -> list[TrajectoryRun]:
-    """The agent's latest trajectories that used tools."""
+    """The agent's latest trajectories that used tools; of what was said in private only the tools, without words and inputs."""
     rows = connection.execute(_TRAJECTORIES, bind_name(name) | {"limit": MAX_TRAJECTORIES}).mappings()
-    return [TrajectoryRun(row["trajectory_id"], row["session_id"], Trajectory.model_validate(dict(row))) for row in rows]
+    runs = [(row, Trajectory.model_validate(dict(row))) for row in rows]
+    return [TrajectoryRun(row["trajectory_id"], row["session_id"], wordless(ran) if row["private"] else ran) for row, ran in runs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,9 @@ def _save_candidate(
         connection.execute(_MORE_EVIDENCE, evidence)
         return False
     texts = candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
-    parameters = bind_name(name) | evidence | texts | {"artifact": grown.pattern.kind, "hash": grown.pattern.hashes[0], "status": status}
+    pattern = grown.pattern
+    parameters = bind_name(name) | evidence | texts | {"artifact": pattern.kind, "hash": pattern.hashes[0], "status": status}
+    parameters |= {"user": pattern.user_id}
     connection.execute(_SAVE_CANDIDATE, parameters)
     if existing is not None and status == existing.status:
         return False
@@ -223,7 +227,7 @@ def _save_candidate(
 
 
 def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now: datetime) -> None:
-    values: dict[str, Any] = pattern.model_dump(exclude={"kind", "hashes"})
+    values: dict[str, Any] = pattern.model_dump(exclude={"kind", "hashes", "user_id"})
     connection.execute(_PATTERN, bind_name(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now})
 
 
@@ -259,13 +263,17 @@ _EVENT = text("""
     WHERE event_id = :id AND type = 'feedback.given' AND outcome <> 'erased'
 """)
 _EXPERIENCES = text("""
-    SELECT e.* FROM experiences e JOIN memory_nodes n USING (group_id, node_id)
+    SELECT e.*, CASE WHEN n.visibility = 'agent' THEN NULL ELSE n.user_id END AS told_by
+    FROM experiences e JOIN memory_nodes n USING (group_id, node_id)
     WHERE e.group_id = :group AND e.agent_id = :agent AND n.trust >= :least
     ORDER BY e.reuse_count DESC, e.updated_at DESC LIMIT :limit
 """)
 _TRAJECTORIES = text("""
     SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps, duration_ms,
-        execution_chain, started_at, ended_at FROM trajectories
+        execution_chain, started_at, ended_at, session_id IN (
+            SELECT n.session_id FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+              AND n.user_id IS NOT NULL AND n.visibility IS DISTINCT FROM 'agent' AND n.session_id IS NOT NULL
+        ) AS private FROM trajectories
     WHERE group_id = :group AND agent_id = :agent AND cardinality(tools_used) > 0 ORDER BY trajectory_id DESC LIMIT :limit
 """)
 _TOOLS_CALLED = text("""
@@ -292,9 +300,9 @@ _MORE_EVIDENCE = text("""
     UPDATE artifacts SET evidence = :evidence, evidence_count = :count, updated_at = :now WHERE group_id = :group AND artifact_id = :id
 """)
 _SAVE_CANDIDATE = text("""
-    INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, pattern_hash, name, description, triggers, tools, body,
+    INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, triggers, tools, body,
         confidence, issues, status, enabled, evidence, evidence_count, created_at, updated_at)
-    VALUES (:id, :group, :agent, :artifact, :hash, :name, :description, :triggers, :tools, :body,
+    VALUES (:id, :group, :agent, :artifact, :user, :hash, :name, :description, :triggers, :tools, :body,
         :confidence, :issues, :status, false, :evidence, :count, :now, :now)
     ON CONFLICT (artifact_id) DO UPDATE SET name = excluded.name, description = excluded.description, triggers = excluded.triggers,
         tools = excluded.tools, body = excluded.body, confidence = excluded.confidence, issues = excluded.issues,

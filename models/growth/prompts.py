@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from engine.conversations.stable import Line, Section
 from engine.growth.questions import notes_of
@@ -39,14 +39,14 @@ def sections(connection: Connection, name: AgentName, user_id: str | None, langu
     notes_heading, skills_heading = _HEADINGS[language]
     of_user = notes_of(files["USER"].content) if user_id is None else ""
     notes = [Line(quoted(line), (f"identity:USER:{line}",)) for line in of_user.splitlines() if line.strip()]
-    skills = [Line(index_line(row.name, row.triggers), (f"skill:{row.artifact_id}",)) for row in _enabled(connection, name)]
+    skills = [Line(index_line(row.name, row.triggers), (f"skill:{row.artifact_id}",)) for row in _enabled(connection, name, user_id)]
     return [*opening, Section(notes_heading, tuple(notes)), Section(skills_heading, tuple(skills))]
 
 
 @recalled_source
-def fitting(connection: Connection, name: AgentName, query: str, most: int) -> Fitting:
+def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str, most: int) -> Fitting:
     """The texts of enabled skills whose triggers fit the message, the best first."""
-    fits = [(fit(row.triggers, query), row) for row in _enabled(connection, name)]
+    fits = [(fit(row.triggers, query), row) for row in _enabled(connection, name, user_id)]
     preface = PREFACE[language_of(query)]
     texts, skills = [preface], []
     room = most - estimate_tokens(preface)
@@ -59,8 +59,10 @@ def fitting(connection: Connection, name: AgentName, query: str, most: int) -> F
     return Fitting("\n".join(texts), skills) if skills else Fitting()
 
 
-def _enabled(connection: Connection, name: AgentName) -> Sequence[Any]:
+def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
+    """Skills that a user may be told: the agent's, and those that rest on what this user said in private."""
     wanted = (_A.group_id == name[0], _A.agent_id == name[1], _A.artifact == "skill", _A.status == "accepted", _A.enabled)
+    told = _A.user_id.is_(None) if user_id is None else or_(_A.user_id.is_(None), _A.user_id == user_id)
     return connection.execute(
-        select(_A.artifact_id, _A.name, _A.triggers, _A.body).where(*wanted).order_by(_A.artifact_id).limit(MAX_SKILLS)
+        select(_A.artifact_id, _A.name, _A.triggers, _A.body).where(*wanted, told).order_by(_A.artifact_id).limit(MAX_SKILLS)
     ).all()

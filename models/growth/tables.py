@@ -110,6 +110,8 @@ class Artifact(Base):
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
     artifact: Mapped[str] = mapped_column(Text)
+    #: Who told in private what it rests on, and alone is told it.
+    user_id: Mapped[str | None] = mapped_column(Text)
     pattern_hash: Mapped[bytes] = mapped_column(BYTEA)
     name: Mapped[str] = mapped_column(Text)
     description: Mapped[str] = mapped_column(Text)

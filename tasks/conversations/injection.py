@@ -90,7 +90,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
-        fitting = session_prompts.fitting(connection, name, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
+        fitting = session_prompts.fitting(connection, name, request.user_id, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
     if request.split and request.turn is not None:
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)

@@ -29,13 +29,17 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure import matching
+from models.growth.work import AGGREGATE
 from models.memory.archive import archive_chosen, update_memory
 from models.memory.reads import StoredMemory, node
 from tasks.conversations.injection import build
+from tasks.framework.work import run_until_idle
+from tasks.growth.evolution import aggregate
 from tasks.reflection import reflect
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.conversations.talk import START, end_session, nodes, run, save, say
+from tests.integration.growth.growing import experienced
 from tests.integration.programs import Program
 from tests.services import done_within
 from web.api import OPERATIONS
@@ -245,6 +249,8 @@ class Other:
             connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
             done_within(connection, judge_turn, Actor(group, "test"), JudgeTurn(node_id=said[0], lasting=True))
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
+        experienced(group, f"the {SECRET} is dry again", agent_id="helper", user_id="zoe")
+        run_until_idle(AGGREGATE, aggregate)
         #: Field → what it names.
         self.named: dict[str, Any] = {
             "experience": str(experience),

@@ -60,7 +60,12 @@ def end(group: str, session_id: str = "s1") -> wire.Event:
 
 
 def experienced(
-    group: str, pain: str = "the printer jams on the second tray", times: int = 4, agent_id: str = AGENT, **fields: Any
+    group: str,
+    pain: str = "the printer jams on the second tray",
+    times: int = 4,
+    agent_id: str = AGENT,
+    user_id: str | None = None,
+    **fields: Any,
 ) -> None:
     """An experience that was told so many times."""
     told = ExtractedExperience.model_validate(
@@ -70,7 +75,8 @@ def experienced(
         at = START + timedelta(days=time)
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
-            source = Source(group, agent_id, f"s{time}", [Message(role="user", text=pain, at=at)], [uuid4()], "rules", "extraction@1")
+            said = [Message(role="user", text=pain, at=at)]
+            source = Source(group, agent_id, f"s{time}", said, [uuid4()], "rules", "extraction@1", user_id=user_id)
             experiences.keep_extracted(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 

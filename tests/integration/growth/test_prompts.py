@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.artifacts import ArtifactId, Deciding, VotesQuery
+from jiyi.protocol.artifacts import ArtifactId, Deciding, HintQuery, VotesQuery
 from jiyi.protocol.conversation_commands import AgentId
 from jiyi.protocol.conversations import InjectedContext, InjectRequest
 from jiyi.protocol.identity import UpdateUser
@@ -18,7 +18,7 @@ from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import identity_actions
-from models.growth.artifacts import SKILL_ACTIONS, list_votes
+from models.growth.artifacts import SKILL_ACTIONS, list_votes, pending_hint
 from tasks.conversations import injection
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, run, save, step
 from tests.integration.growth.test_identity import approve, propose
@@ -41,6 +41,20 @@ def skill(group: str, **fields: Any) -> UUID:
     SKILL_ACTIONS["accept"].perform(Actor(group, "user:mia"), Deciding(id=grown.id))
     SKILL_ACTIONS["enable"].perform(Actor(group, "user:mia"), ArtifactId(id=grown.id))
     return grown.id
+
+
+def test_what_one_user_told_in_private_is_nobody_else_s_hint_and_skill(group: str) -> None:
+    experienced(group, user_id="zoe")
+    experienced(group, "the printer jams on the second tray of my ex", user_id="ben", times=1)
+    run()
+    [grown] = artifacts(group)
+    assert (grown.user_id, "my ex" in grown.body) == ("zoe", False), "no skill mixes what different people told"
+    hints = {user: pending_hint.perform(Actor(group, "test"), HintQuery(agent_id=AGENT, user_id=user)).id for user in ("zoe", "ben", None)}
+    assert hints == {"zoe": grown.id, "ben": None, None: None}
+    skill(group, times=0)
+    told = {user: ask(group, user_id=user) for user in ("zoe", "ben", None)}
+    assert {user: [used.id for used in prompt.skills] for user, prompt in told.items()} == {"zoe": [grown.id], "ben": [], None: []}
+    assert {user: "the printer jams" in prompt.stable for user, prompt in told.items()} == {"zoe": True, "ben": False, None: False}
 
 
 def test_an_enabled_skill_is_in_the_index_and_its_text_where_the_message_fits(group: str) -> None:

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from jiyi.protocol import events as wire
 from jiyi.protocol.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, list_steps, list_trajectories
 from models.operations import numbers
-from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
+from tests.integration.growth.growing import AGENT, START, artifacts, chain, end, owed, run, save, step
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -105,6 +106,19 @@ def test_three_runs_in_two_sessions_become_a_workflow_and_runs_that_failed_none(
     [workflow] = artifacts(group, "pipeline")
     assert (workflow.status, workflow.enabled, workflow.tools) == ("pending", False, ["search", "mail"])
     assert set(workflow.evidence) == {one.id for one in trajectories(group) if one.outcome == "success"}
+
+
+def test_a_workflow_has_no_words_and_no_inputs_of_what_was_said_in_private(group: str) -> None:
+    for session, asked in (("s1", "mail my doctor"), ("s2", "mail the office"), ("s3", "mail the office")):
+        turn = {"type": "turn.recorded", "group_id": group, "agent_id": AGENT, "session_id": session, "occurred_at": START}
+        user = {"user_id": "zoe"} if session == "s1" else {}
+        save([wire.build({**turn, "payload": {"role": "user", "text": asked, **user}})])
+        save([*chain(group, session, "search", "mail", request=asked), end(group, session)])
+    run()
+    [workflow] = artifacts(group, "pipeline")
+    assert workflow.triggers == ["mail the office"]
+    assert "doctor" not in workflow.body + workflow.description
+    assert "with search" not in workflow.body
 
 
 def age(group: str, minutes: float) -> None:

@@ -235,7 +235,7 @@ class Service:
             context=context, tokens=estimate_tokens(context), intent="general", memories=[], prompt=f"{base_prompt}\n\n{context}".strip()
         )
 
-    def hint(self, agent_id: str, *, timeout: float) -> SimpleNamespace:
+    def hint(self, agent_id: str, *, user_id: str | None, timeout: float) -> SimpleNamespace:
         return SimpleNamespace(text=HINT)
 
     def schedule(self, agent_id: str, text: str, **_: Any) -> AskedSchedules:

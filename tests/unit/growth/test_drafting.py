@@ -98,7 +98,7 @@ def test_one_hint_a_session_and_one_question_a_minute() -> None:
     answers = iter(["", ConnectionError(), "[a hint]", "[another]"])
     now = [0.0]
 
-    def pending(agent_id: str, _seconds: float) -> str:
+    def pending(agent_id: str, _user: str | None, _seconds: float) -> str:
         asked.append(agent_id)
         answer = next(answers)
         if isinstance(answer, Exception):

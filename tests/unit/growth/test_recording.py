@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock, create_autospec
+from uuid import UUID
 
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.steps import ScheduleStage, Scheduling, StepRecorder, TrajectoryStage
+from jiyi.chat.steps import ScheduleStage, Scheduling, SkillStage, StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.conversations import ChatMessage
+from jiyi.protocol.conversations import ChatMessage, InjectedContext, InjectedSkill
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
 ASKED = ChatMessage(role="user", content="find the invoice")
@@ -22,6 +24,7 @@ CHAT = [
     ChatMessage(role="tool", tool_call_id="c1", content="one found"),
     ChatMessage(role="assistant", content="Here it is."),
 ]
+INJECTED = InjectedContext(context="a memory", tokens=3, intent="general", memories=[])
 
 
 def told(events: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
@@ -95,11 +98,21 @@ def test_a_step_has_a_summary_of_a_megabyte_and_tells_of_a_compaction_before_it(
     assert one.step("a", "s", "generation")["payload"]["compacted"] is False
 
 
+def test_skills_are_told_of_the_prompt_that_has_them() -> None:
+    steps: list[tuple[Any, ...]] = []
+    chain = Chain([SkillStage(lambda *where, **what: steps.append((*where, what["tool"])))])
+    skill = InjectedSkill(id=UUID(int=1), name="printer")
+    with_skill = Exchange("a", "", "it jams", "s1", injected=INJECTED.model_copy(update={"skills": [skill]}))
+    for exchange in (with_skill, Exchange("a", "", "hello", "s2", injected=INJECTED), replace(with_skill, session_id=None)):
+        chain.before(exchange)
+    assert steps == [("a", "s1", "skill", str(skill.id))]
+
+
 def test_the_stage_puts_and_waits_for_nothing() -> None:
     put: list[dict[str, Any]] = []
-    stage = TrajectoryStage(put.append, "g", retrieved=lambda: "3 memories")
+    stage = TrajectoryStage(put.append, "g")
     chain = Chain([stage])
-    chain.before(Exchange("a", "", "find the invoice", "s"))
+    chain.before(Exchange("a", "", "find the invoice", "s", injected=INJECTED))
     chain.after(Exchange("a", session_id="s", chat=tuple(CHAT)))
     recorded = ["user_request", "retrieval", "tool_call", "tool_result", "generation"]
     assert [one["payload"]["step_type"] for one in put] == recorded
