@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import uuid4
 
 from jiyi.client.calls import Id, Namespace, W, checked
@@ -69,9 +70,10 @@ class Conversations(Namespace[W]):
         max_tokens: int = BUDGET,
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
+        as_of: datetime | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
-        """What belongs before the answer to a query."""
+        """What belongs before the answer to a query; with ``as_of`` what belonged there then."""
         request = checked(
             ContextRequest,
             agent_id=agent_id,
@@ -82,6 +84,7 @@ class Conversations(Namespace[W]):
             max_tokens=max_tokens,
             format=format,
             template=template,
+            as_of=as_of,
         )
         return self._inject("conversations.context", request, timeout)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import ForUser, Name, Request, Role
+from jiyi.protocol.base import AS_OF_DESCRIPTION, AsOf, ForUser, Name, Request, Role
 from jiyi.protocol.origins import BySource
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
@@ -301,6 +301,9 @@ class ContextRequest(Request, ForUser, BySource):
     )
     session_id: Name | None = Field(None, description="The conversation that goes on: its own turns are not repeated.")
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    as_of: AsOf | None = Field(
+        None, description=f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is noted."
+    )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
     grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
     split: bool = Field(
@@ -316,6 +319,12 @@ class ContextRequest(Request, ForUser, BySource):
         "stays with them, comes back as `earlier`, and is not recalled again.",
     )
     renew: bool = Field(False, description="With `split`: make the session's stable part anew, since the conversation was compacted.")
+
+    @model_validator(mode="after")
+    def _past_alone(self) -> Self:
+        if self.as_of is not None and self.split:
+            raise ValueError("as_of: a session's prompt is of now; leave split out")
+        return self
 
 
 class InjectRequest(ContextRequest):

@@ -83,7 +83,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         looks = there and len(query) >= LEAST_QUERY_CHARS
-        now = request.now or datetime.now(UTC)
+        now = request.now or request.as_of or datetime.now(UTC)
         # While the question is embedded and searched for, the stable part is read.
         retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
@@ -98,11 +98,11 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     rendered = Rendered("", 0, [])
     if retrieving is not None and searched:
         rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
-        if request.note:
+        if _notes(request):
             access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
-    notes = request.note and bool(ids)
+    notes = _notes(request) and bool(ids)
     keeps = searched and request.split and request.session_id is not None and request.turn is not None
     injection_id = None
     if notes or keeps:
@@ -132,8 +132,12 @@ def _prepared(connection: Connection, name: AgentName, request: ContextRequest, 
 
 
 def _in_prose(request: ContextRequest) -> bool:
-    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them."""
-    return request.grown and (request.split or request.format in ("markdown", "compact"))
+    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them; none is of the past."""
+    return request.grown and request.as_of is None and (request.split or request.format in ("markdown", "compact"))
+
+
+def _notes(request: ContextRequest) -> bool:
+    return request.note and request.as_of is None
 
 
 def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
@@ -154,7 +158,7 @@ def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
     ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, answer, least)), prepared)
-    about_user = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
+    about_user = request.as_of is None and (analysis.weak_identity or analysis.intent in ("identity_recall", "preference"))
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     style = Style(request.format, language_of(analysis.original), request.template, profile)
     rendered = render(ranked, room, style)
@@ -185,6 +189,8 @@ def _kept(connection: Connection, name: AgentName, request: ContextRequest, prep
 
 
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]) -> list[Candidate]:
+    if request.as_of is not None:  # what mattered most then is not known
+        return _once(retrieved)
     if analysis.intent == "identity_recall":
         with reading() as connection:
             broad = injections.most_important(connection, name, request, ["preference", "knowledge"], FILLED_UP)
@@ -207,6 +213,7 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
         focal_texts=texts,
         top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
         now=now,
+        as_of=request.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
         filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, include_superseded=True),

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from engine.providers.embedders import embedder
+from jiyi.protocol.conversations import ContextRequest, InjectedContext
 from jiyi.protocol.memory import ArchiveRequest
 from jiyi.protocol.recall import AgainRequest, ListMemories, RetrievalsQuery, UpdateMemory
 from jiyi.protocol.retrieval import RetrievalRequest
@@ -22,6 +23,7 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import access
 from models.retrieval import index_cache, records
+from tasks.conversations.injection import build
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tasks.retrieval.again import ask_again
@@ -144,3 +146,21 @@ def test_what_was_superseded_archived_or_expired_since_was_known_then(group: str
     assert "5 not known yet (as_of)" in empty["message"]
     with pytest.raises(ValidationError, match=r"as_of[\s\S]*is in the future: give a time that has passed"):
         ask(group, "Mia", as_of=datetime.now(UTC) + timedelta(days=1))
+
+
+def test_the_context_of_a_prompt_as_it_was_then(group: str) -> None:
+    home, _ = remember(group, "Mia lives in Porto.", "Mia likes green tea.", kind="knowledge", uri="agent://mia/knowledge/told")
+    a_month_passes(group)
+    then = datetime.now(UTC) - timedelta(days=29, hours=12)
+    ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=home, description="Mia lives in Lyon."))
+
+    def context(**fields: Any) -> InjectedContext:
+        return build(Actor(group), ContextRequest(agent_id="mia", query="Where does Mia live?", **fields))
+
+    past, now = context(as_of=then), context()
+    assert "Porto" in past.context and "Lyon" not in past.context
+    assert "Lyon" in now.context
+    assert (past.injection_id, now.injection_id is not None) == (None, True), "a question about the past is not noted"
+    assert context(as_of=then - timedelta(days=90)).context == ""
+    with pytest.raises(ValidationError, match="a session's prompt is of now"):
+        context(as_of=then, split=True)
