@@ -285,7 +285,8 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     assert row["node_ids"] == [memory.node_id for memory in found.memories]
     assert (row["injection_id"], len(row["reasons"])) == (found.injection_id, len(found.memories))
     say(group, "I like tea.", session_id="s3")  # the conversation that goes on is not repeated
-    assert "tea" not in injection.build(me(group), ContextRequest(agent_id="helper", query="tea?", session_id="s3")).context
+    for query in ("tea?", "What is my favourite drink?", "我喜欢喝什么？"):
+        assert "tea" not in injection.build(me(group), ContextRequest(agent_id="helper", query=query, session_id="s3")).context
     assert injection.build(me(group), ContextRequest(agent_id="helper", query="my tea?", session_id="s1")).context.count("tea") == 1
     for query in ("What do I like?", "x", ""):
         nothing = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
@@ -375,6 +376,13 @@ def test_extracting_stores_nothing_unless_it_is_to(group: str) -> None:
     assert actions.extract_and_store.perform(me(group), request).new == 0
     run()
     assert len(facts(group)) == 1
+
+
+def test_what_an_agent_learned_is_a_behavior(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lesson = {"type": "knowledge", "category": "agent_lesson", "content": "Fire the kiln slowly.", "importance": 7, "turns": [0]}
+    told(monkeypatch, memories=[ExtractedMemory(**lesson)])
+    said = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="The glaze cracked, we fired too fast.")])
+    assert [item.fact for item in worker.extract_session_memories(me(group), said).items] == ["behavior"]
 
 
 def test_a_vector_with_pieces_and_keywords(group: str) -> None:

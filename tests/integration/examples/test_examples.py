@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode
 from tests.integration.tiers.outputs import long_ago
 from tests.integration.web.test_api import until
+from workers.fast_clock import keep_time
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Seconds until a service of its own has started, on a busy machine, and the debate is over.
@@ -231,3 +233,9 @@ def test_three_agents_have_what_their_stores_are_declared_to_give(client: Client
     assert [row["stage"] for row in told["critic"]] == ["gen", "post_gen_thinking"]
     assert set(told["critic"][-1]["written"]) == {"shared_notes"}
     assert all(len(row["given"]) == len(row["scores"]) for rows in told.values() for row in rows)
+
+
+def test_days_of_a_fast_clock_have_each_reminder_once_and_no_alert_in_quiet_hours() -> None:
+    counted = keep_time(datetime(2026, 3, 1, tzinfo=UTC), days=3)
+    assert (counted["runs"], counted["fired_twice"], counted["alerts_in_quiet_hours"]) == (3, 0, 0)
+    assert counted["alerts"] > 0
