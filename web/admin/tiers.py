@@ -236,11 +236,16 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
         return Reading(None, "; ".join(problems_of(error)))
     queue = retrieval_queue(group, "", get_settings().retrieval_shards)
 
-    def ask() -> MemoryAnswer | JiyiError:
+    def by_worker() -> MemoryAnswer:
         try:
             return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
         except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
+            memory.throttle(group)
             return memory.query_memory(question)
+
+    def ask() -> MemoryAnswer | JiyiError:
+        try:
+            return by_worker()
         except (InvalidRequest, TooManyQuestions) as error:
             return error
 

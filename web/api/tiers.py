@@ -78,7 +78,8 @@ def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
         return MemoryAnswer.model_validate_json(caller().call_for_json(TASK, queue, query, seconds))
     except (BrokerUnavailable, NoAnswer) as error:
         log.warning("the web asks the tiers by itself: %s", error)
-    memory.throttle(query.group_id)
+        if isinstance(error, BrokerUnavailable):  # else a worker may have counted the question
+            memory.throttle(query.group_id)
     return memory.query_memory(query, None, DIRECT_SECONDS)
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jiyi.errors import EmbeddingUnavailable, TooManyQuestions
+from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, NoAnswer, TooManyQuestions
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
@@ -24,6 +24,7 @@ from models.tiers import query as memory
 from tests.integration.growth.growing import AGENT, experienced
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
+from web.api import tiers as api
 from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -161,6 +162,17 @@ def test_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
         with pytest.raises(TooManyQuestions, match="2 times"):
             memory.throttle(group)
         memory.throttle(f"{group}-other")
+
+
+@pytest.mark.parametrize(("away", "counted"), [(BrokerUnavailable("away"), 1), (NoAnswer("late"), 0)])
+def test_a_question_that_the_web_answers_by_itself_counts_once(
+    group: str, monkeypatch: pytest.MonkeyPatch, away: Exception, counted: int
+) -> None:
+    counts: list[str] = []
+    monkeypatch.setattr(api, "caller", lambda: Mock(call_for_json=Mock(side_effect=away)))
+    monkeypatch.setattr(memory, "throttle", counts.append)
+    assert api.ask(MemoryQuery(group_id=group, query="x"), 1.0).results == []
+    assert counts == [group] * counted  # a worker counts what reached one
 
 
 # Away
