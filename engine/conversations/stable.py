@@ -18,11 +18,11 @@ from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.words import Language
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
-STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 20
+STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
 #: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier messages makes room.
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
-OPENING_TOKENS = 1_200
+OPENING_TOKENS = 1_600
 #: Tokens below which the beginning of a line says nothing.
 LEAST_CUT = 20
 #: Fields of a profile that change from day to day.

@@ -174,18 +174,20 @@ def council_sections(
     system: str = "",
     persona: str = "",
     memories: Iterable[str] = (),
+    labels: Iterable[str] = (),
     experiences: Iterable[str] = (),
     proposal: str = "",
     language: Language = "en",
 ) -> list[Section]:
     """The five parts, in this order: the proposal comes last, and is cut last with the two that say who speaks.
 
-    ``language`` is that of the preface above the memories, and above the experiences.
+    ``labels`` are lines above the memories, empty ones for none; ``language`` is that of the preface above the memories, and above the
+    experiences.
     """
     return [
         Section(name="system", items=[system], priority=1, essential=True),
         Section(name="persona", items=[persona], priority=2, essential=True),
-        Section(name="memories", items=list(memories), remembered=language, priority=3, max_items=GROUP_MEMORIES),
+        Section(name="memories", items=list(memories), labels=list(labels), remembered=language, priority=3, max_items=GROUP_MEMORIES),
         Section(name="experiences", items=list(experiences), remembered=language, priority=4, max_items=EXPERIENCES),
         Section(name="proposal", items=[proposal], priority=5, essential=True),
     ]

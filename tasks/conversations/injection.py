@@ -51,7 +51,7 @@ USUAL_TOKENS = 30
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
 #: Least probability of what is recalled for a message of a session that asks nothing.
-TOLD_PROBABILITY = 0.3
+TOLD_PROBABILITY = 0.4
 #: Tokens of the shortest memories, and of a day and quotes around one.
 LEAST_TOKENS = 12
 #: What only questions have, and what they have no more than other short messages.

@@ -11,6 +11,7 @@ from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryQuery
 from jiyi.settings import get_settings
 from jiyi.text.prompt import build_context
 from jiyi.text.words import language_of
+from jiyi.tiers.retrieval_node import UNVERIFIED
 from models.db.actions import Actor
 from models.tiers import query as memory
 from models.tiers import questions
@@ -30,13 +31,15 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     memory.throttle(actor.group_id)
     known = memory.query_memory(query, embed_query)
     experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
+    language = language_of(about)
     sections = council_sections(
         system=request.system,
         persona=request.persona,
         memories=[item.content for item in known.results],
+        labels=[UNVERIFIED[language].strip() if item.temporary and not item.verified else "" for item in known.results],
         experiences=experiences,
         proposal=request.proposal,
-        language=language_of(about),
+        language=language,
     )
     built = build_context(sections, request.budget)
     kept = next(part.kept for part in built.parts if part.name == "memories")

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, NoAnswer, TooManyQuestions
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.text.prompting import quoted
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -164,15 +165,14 @@ def test_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
         memory.throttle(f"{group}-other")
 
 
-@pytest.mark.parametrize(("away", "counted"), [(BrokerUnavailable("away"), 1), (NoAnswer("late"), 0)])
-def test_a_question_that_the_web_answers_by_itself_counts_once(
-    group: str, monkeypatch: pytest.MonkeyPatch, away: Exception, counted: int
-) -> None:
-    counts: list[str] = []
+@pytest.mark.parametrize("away", [BrokerUnavailable("away"), NoAnswer("late")])
+def test_a_question_that_the_web_answers_by_itself_counts_too(group: str, monkeypatch: pytest.MonkeyPatch, away: Exception) -> None:
     monkeypatch.setattr(api, "caller", lambda: Mock(call_for_json=Mock(side_effect=away)))
-    monkeypatch.setattr(memory, "throttle", counts.append)
-    assert api.ask(MemoryQuery(group_id=group, query="x"), 1.0).results == []
-    assert counts == [group] * counted  # a worker counts what reached one
+    query = MemoryQuery(group_id=group, query="x")
+    with environment(memory_queries_per_minute="1"):
+        assert api.ask(query, 1.0).results == []
+        with pytest.raises(TooManyQuestions):
+            api.ask(query, 1.0)
 
 
 # Away
@@ -267,5 +267,6 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
     persona, memories, experiences, proposal = answer.text.split("\n\n---\n\n")
     assert (persona, proposal) == ("You are Lin.", body["proposal"])
     assert TEXTS[3] in memories
+    assert f"temporary, unverified\n{quoted(TEXTS[0])}" in memories, "nobody has checked it"
     assert "the printer jams on the second tray" in experiences
     assert "printer" not in of_nobody.text.removesuffix(str(body["proposal"]))
