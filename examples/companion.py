@@ -19,7 +19,6 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
-from jiyi.chat import shapes
 from jiyi.chat.loop import ConversationLoop
 from jiyi.text.budget import estimate_tokens
 
@@ -200,15 +199,15 @@ def learn(client: Client) -> Learned:
         client.command("skills.accept", id=skill.id, reason="it helped")
         client.command("skills.enable", id=skill.id)
         chat: list[Message] = []
-        prompts, tokens, shown = [], [], False
+        tokens, shown = [], False
         for said, answer in AGAIN:
             chat.append({"role": "user", "content": said})
             ready = loop.before(MENDER, SYSTEM, said, session_id="session-3", messages=chat, split=True)
-            prompts.append(shapes.openai(ready))
             tokens.append(0 if loop.injected is None else loop.injected.tokens)
             shown = shown or "Clear the cache of the runner." in str(ready.recalled)
             chat.append({"role": "assistant", "content": answer})
             loop.after_completion(MENDER, chat, "session-3")
+        share = loop.cache_share(MENDER, "session-3")
         loop.flush()
         client.end_session(MENDER, "session-3")
         trusted = _poll(lambda: [row for row in [client.command("skills.get", id=skill.id)] if row.votes])[0]
@@ -219,7 +218,7 @@ def learn(client: Client) -> Learned:
         shown,
         skill.trust_score or 0.5,
         trusted.trust_score,
-        round(shapes.cache_share(prompts), 3),
+        round(share or 0.0, 3),
         max(tokens),
         BUDGET,
         replies,

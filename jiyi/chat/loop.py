@@ -83,7 +83,7 @@ class ConversationLoop:
             self._outbox.put,
             client.group,
         )
-        self._client = client
+        self._client, self._cache = client, shapes.CacheShares()
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
         hint = HintStage(
             lambda agent_id, user_id, left: client.growth.hint(agent_id, user_id=user_id, timeout=min(left, HINT_SECONDS)).text
@@ -147,10 +147,17 @@ class ConversationLoop:
         exchange = replace(asked, room=self._max_tokens, deadline=until)
         try:
             dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
-            return self.chain.before(replace(exchange, messages=dialogue, chat=chat))
+            ready = self.chain.before(replace(exchange, messages=dialogue, chat=chat))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange
+        if split and session_id is not None:
+            self._cache.note((agent_id, session_id, user_id), shapes.openai(ready))
+        return ready
+
+    def cache_share(self, agent_id: str, session_id: str, *, user_id: str | None = None) -> float | None:
+        """The share of a session's tokens that a provider's prompt cache can keep, from its second prompt with ``split`` on; else None."""
+        return self._cache.share((agent_id, session_id, user_id))
 
     def after_completion(
         self, agent_id: str, messages: Iterable[Mapping[str, Any] | Message], session_id: str, *, user_id: str | None = None

@@ -11,8 +11,10 @@ prompt begins with nearly all of the one before.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
+from threading import Lock
 from typing import Any
 
 from jiyi.chat.chain import Exchange
@@ -22,6 +24,8 @@ from jiyi.text.budget import estimate_tokens
 
 #: What providers' caches are told of a block: keep the prompt up to its end.
 _CACHED = {"type": "ephemeral"}
+#: Sessions whose last prompt is kept: some ten kilobytes each.
+SESSIONS = 200
 
 
 def turn_of(exchange: Exchange) -> int:
@@ -67,9 +71,40 @@ def cache_share(prompts: Sequence[str | Sequence[Mapping[str, Any]]]) -> float:
 
     A prompt is one text, or messages. 1.0 for less than two.
     """
-    texts = [prompt if isinstance(prompt, str) else "\n".join(map(_written, prompt)) for prompt in prompts]
+    texts = [prompt if isinstance(prompt, str) else _text_of(prompt) for prompt in prompts]
     kept = sum(estimate_tokens(_common(*pair)) for pair in pairwise(texts))
     return kept / max(1, sum(map(estimate_tokens, texts[1:]))) if len(texts) > 1 else 1.0
+
+
+class CacheShares:
+    """:func:`cache_share` of each of the latest sessions, prompt by prompt. Thread-safe."""
+
+    def __init__(self) -> None:
+        #: Session → its last prompt; tokens of its prompts from the second one on; tokens of these that a cache has.
+        self._sessions: OrderedDict[Hashable, tuple[str, int, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, session: Hashable, prompt: Sequence[Mapping[str, Any]]) -> None:
+        """Count a prompt. Of more than ``SESSIONS`` sessions the one that was noted longest ago is forgotten."""
+        text = _text_of(prompt)
+        with self._lock:
+            before, tokens, kept = self._sessions.get(session, (None, 0, 0))
+            if before is not None:
+                tokens, kept = tokens + estimate_tokens(text), kept + estimate_tokens(_common(before, text))
+            self._sessions[session] = text, tokens, kept
+            self._sessions.move_to_end(session)
+            while len(self._sessions) > SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def share(self, session: Hashable) -> float | None:
+        """None for less than two prompts."""
+        with self._lock:
+            _, tokens, kept = self._sessions.get(session, ("", 0, 0))
+        return kept / tokens if tokens else None
+
+
+def _text_of(prompt: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(map(_written, prompt))
 
 
 def _talk(exchange: Exchange) -> list[ChatMessage]:

@@ -57,6 +57,14 @@ def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
     growing: list[Any] = [{"role": "user", "content": "water the ferns every morning " * 50}]
     prompts = [growing[:], [*growing, {"role": "user", "content": "and the moss"}]]
     assert shapes.cache_share(prompts) > 0.9
+    shares = shapes.CacheShares()
+    for prompt in prompts:
+        assert shares.share("s") is None
+        shares.note("s", prompt)
+    assert shares.share("s") == shapes.cache_share(prompts)
+    for number in range(shapes.SESSIONS):
+        shares.note(number, prompts[0])
+    assert shares.share("s") is None, "the latest sessions only"
 
 
 def section(*texts: str, **fields: Any) -> Section:
