@@ -71,9 +71,10 @@ class Conversations(Namespace[W]):
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
         as_of: datetime | None = None,
+        tiers: bool = False,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
-        """What belongs before the answer to a query; with ``as_of`` what belonged there then."""
+        """What belongs before the answer to a query; with ``as_of`` what belonged there then, with ``tiers`` also what the group knows."""
         request = checked(
             ContextRequest,
             agent_id=agent_id,
@@ -85,6 +86,7 @@ class Conversations(Namespace[W]):
             format=format,
             template=template,
             as_of=as_of,
+            tiers=tiers,
         )
         return self._inject("conversations.context", request, timeout)
 

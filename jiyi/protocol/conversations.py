@@ -268,6 +268,8 @@ class Compacted(BaseModel):
 
 
 Format = Literal["markdown", "compact", "json", "template"]
+#: Formats in which files, skills and what a group knows may stand beside memories.
+PROSE: tuple[Format, ...] = ("markdown", "compact")
 
 #: Tokens of what is injected, unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
@@ -306,6 +308,9 @@ class ContextRequest(Request, ForUser, BySource):
     )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
     grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
+    tiers: bool = Field(
+        False, description="Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of the budget."
+    )
     split: bool = Field(
         False,
         description="Whether what stays the same through the session (`stable`: identity, skills, profile, preferences) is kept apart "
@@ -321,9 +326,11 @@ class ContextRequest(Request, ForUser, BySource):
     renew: bool = Field(False, description="With `split`: make the session's stable part anew, since the conversation was compacted.")
 
     @model_validator(mode="after")
-    def _past_alone(self) -> Self:
-        if self.as_of is not None and self.split:
-            raise ValueError("as_of: a session's prompt is of now; leave split out")
+    def _goes_together(self) -> Self:
+        if self.as_of is not None and (self.split or self.tiers):
+            raise ValueError("as_of: a session's prompt and the tiers are of now; leave split and tiers out")
+        if self.tiers and self.format not in PROSE:
+            raise ValueError(f"tiers: only with the formats {' and '.join(PROSE)}")
         return self
 
 

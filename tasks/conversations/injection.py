@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
@@ -17,10 +17,12 @@ from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
+from jiyi.errors import InvalidRequest
 from jiyi.once import once
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import (
     KINDS,
+    PROSE,
     ContextRequest,
     InjectedContext,
     InjectedMemory,
@@ -48,6 +50,8 @@ LEAST_QUERY_CHARS = 2
 LOOKED_AT = 135
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
+#: Share of the budget that what the whole group knows may have.
+GROUP_SHARE = 0.25
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
 #: Least probability of what is recalled for a message of a session that asks nothing.
@@ -95,12 +99,14 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
     room -= estimate_tokens(fitting.text)
+    shared = _shared(name, request, room) if searched and request.tiers else ""
+    room -= estimate_tokens(shared)
     rendered = Rendered("", 0, [])
     if retrieving is not None and searched:
         rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
         if _notes(request):
             access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
-    recalled = joined(fitting.text, rendered.text) if prepared.same is None else prepared.same.text
+    recalled = joined(fitting.text, shared, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
     notes = _notes(request) and bool(ids)
     keeps = searched and request.split and request.session_id is not None and request.turn is not None
@@ -133,11 +139,28 @@ def _prepared(connection: Connection, name: AgentName, request: ContextRequest, 
 
 def _in_prose(request: ContextRequest) -> bool:
     """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them; none is of the past."""
-    return request.grown and request.as_of is None and (request.split or request.format in ("markdown", "compact"))
+    return request.grown and request.as_of is None and (request.split or request.format in PROSE)
 
 
 def _notes(request: ContextRequest) -> bool:
     return request.note and request.as_of is None
+
+
+#: Gives what a group knows of a question, as text of at most so many tokens.
+GroupSource = Callable[[AgentName, ContextRequest, int], str]
+_GROUP: list[GroupSource] = []
+
+
+def group_source(function: GroupSource) -> GroupSource:
+    """Have what a function knows of a group put beside an agent's memories, for who asks for it."""
+    _GROUP.append(function)
+    return function
+
+
+def _shared(name: AgentName, request: ContextRequest, room: int) -> str:
+    if not _GROUP:
+        raise InvalidRequest(["tiers: this deployment has none (JIYI_SUBJECTS)"])
+    return joined(*(source(name, request, min(room, int(request.max_tokens * GROUP_SHARE)) // len(_GROUP)) for source in _GROUP))
 
 
 def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:

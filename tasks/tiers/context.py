@@ -6,21 +6,37 @@ from datetime import UTC, datetime
 
 from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
 from jiyi.protocol import limits
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryQuery
 from jiyi.settings import get_settings
 from jiyi.text.prompt import build_context
 from jiyi.text.words import language_of
-from jiyi.tiers.retrieval_node import UNVERIFIED
+from jiyi.tiers.retrieval_node import UNVERIFIED, fitting_history
 from models.db.actions import Actor
+from models.memory.agents import AgentName
 from models.tiers import query as memory
 from models.tiers import questions
+from tasks.conversations.injection import group_source
 from tasks.framework.rpc import implements
 from tasks.retrieval.retrieve import retrieve
 from tasks.tiers.screening import embed_query
 
+#: Tokens below which a prompt has nothing of a group.
+LEAST_TOKENS = 40
 #: Of a context's fields those that go with the question to the tiers.
 ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_days", "include_verdicts", "now"}
+
+
+@group_source
+def known_to_group(name: AgentName, request: ContextRequest, most: int) -> str:
+    """What the group's tiers know of a question, each with its mark, within so many tokens."""
+    if most < LEAST_TOKENS:
+        return ""
+    memory.throttle(name[0])
+    query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
+    known = memory.query_memory(MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query)
+    return fitting_history(known.results, most, language_of(query))[0].strip()
 
 
 @implements(questions.build_context)

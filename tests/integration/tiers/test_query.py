@@ -10,9 +10,11 @@ from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import text
 
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, NoAnswer, TooManyQuestions
+from jiyi.protocol.conversations import ContextRequest, InjectedContext
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.text.prompting import quoted
@@ -22,8 +24,10 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import actions, knowledge, working
 from models.tiers import query as memory
+from tasks.conversations.injection import build as build_prompt
 from tests.integration.growth.growing import AGENT, experienced
-from tests.integration.memory.test_inbox import rows
+from tests.integration.memory.test_inbox import observed, rows
+from tests.integration.memory.test_inbox import save as observe
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
 from web.api import tiers as api
 from workers.ephemeral import environment
@@ -270,3 +274,27 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
     assert f"temporary, unverified\n{quoted(TEXTS[0])}" in memories, "nobody has checked it"
     assert "the printer jams on the second tray" in experiences
     assert "printer" not in of_nobody.text.removesuffix(str(body["proposal"]))
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_one_context_has_memories_and_what_the_group_knows_within_one_budget(known: str, split: bool) -> None:
+    observe(observed(known, "Lin likes green tea.", agent_id=AGENT, kind="preference", uri=f"agent://{AGENT}/preference/tea"))
+    tasks("tiers.context")
+    session = {"split": True, "session_id": "s9", "turn": 1} if split else {}
+
+    def context(budget: int, **fields: Any) -> InjectedContext:
+        with for_groups(known):
+            asked = ContextRequest(agent_id=AGENT, query=f"{TEXTS[3]} And what tea?", max_tokens=budget, **session | fields)
+            return build_prompt(Actor(known), asked)
+
+    both = context(600, tiers=True)
+    assert both.tokens <= 600
+    assert "green tea" in both.context and quoted(TEXTS[3]) in both.context
+    assert quoted(TEXTS[3]) not in context(600, **({"session_id": "s10"} if split else {})).context
+    assert context(60, tiers=True, **({"session_id": "s11"} if split else {})).tokens <= 60
+
+
+def test_a_groups_knowledge_goes_with_no_json_and_no_past() -> None:
+    for wrong in ({"format": "json"}, {"as_of": datetime(2026, 1, 1, tzinfo=UTC)}):
+        with pytest.raises(ValidationError, match="tiers"):
+            ContextRequest(agent_id=AGENT, query="x", tiers=True, **wrong)
