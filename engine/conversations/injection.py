@@ -315,8 +315,14 @@ def _line(choice: Chosen, language: Language) -> str:
         ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})"
     elif memory.renewed_at is not None:
         ends = f" ({RENEWED[language].format(day=_day(memory.renewed_at, language))})"
-    speaker = f"{memory.role}: " if memory.role is not None and choice.text == memory.text and not memory.named else ""
+    speaker = f"{role}: " if (role := _speaker(choice)) else ""
     return f"{speaker}{quoted(choice.text)}{ends}"
+
+
+def _speaker(choice: Chosen) -> str | None:
+    """Who said a turn that is shown in its own words and names nobody."""
+    memory = choice.candidate
+    return memory.role if choice.text == memory.text and not memory.named else None
 
 
 #: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08).
@@ -328,7 +334,7 @@ def _day(at: date, language: Language, *, with_year: bool = True) -> str:
 
 
 #: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.
-PRICES = {"markdown": Price(3, 8), "compact": Price(3, 8), "template": Price(3, 8), "json": Price(26)}
+PRICES = {"markdown": Price(3, 8), "compact": Price(3, 8), "template": Price(3, 8), "json": Price(34)}
 
 
 def _headings(style: Style) -> int:
@@ -368,7 +374,8 @@ def _entry(choice: Chosen) -> dict[str, str]:
         ended = {"until": _day(choice.candidate.superseded_at, "zh")}
     elif choice.candidate.renewed_at is not None:
         ended = {"said_anew": _day(choice.candidate.renewed_at, "zh")}
-    return {"day": _day(choice.candidate.created_at, "zh"), "text": choice.text, **ended}
+    speaker = {"speaker": role} if (role := _speaker(choice)) else {}
+    return {"day": _day(choice.candidate.created_at, "zh"), **speaker, "text": choice.text, **ended}
 
 
 def _template(chosen: Sequence[Chosen], style: Style) -> str:

@@ -165,6 +165,12 @@ def test_what_is_remembered_is_data(form: str, text: str) -> None:
         assert json.loads(made)["preference"][0]["text"] == text
 
 
+def test_every_format_says_who_said_a_turn() -> None:
+    turn = memory("It is late.", "session", role="user")
+    assert 'user: "It is late."' in render([turn], 500, Style("markdown")).text
+    assert json.loads(render([turn], 500, Style("json")).text)["session"][0]["speaker"] == "user"
+
+
 def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:
     said = [("I like black tea.", 0, 0.8), ("I really like black tea.", 1, 0.8), ("Oh, I like black tea!", 2, 0.3)]
     folded = [memory(text, created_at=DAY + timedelta(days=days), trust=trust) for text, days, trust in said]
