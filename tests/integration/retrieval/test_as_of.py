@@ -162,5 +162,5 @@ def test_the_context_of_a_prompt_as_it_was_then(group: str) -> None:
     assert "Lyon" in now.context
     assert (past.injection_id, now.injection_id is not None) == (None, True), "a question about the past is not noted"
     assert context(as_of=then - timedelta(days=90)).context == ""
-    with pytest.raises(ValidationError, match="as_of: a session.s prompt and the tiers are of now"):
+    with pytest.raises(ValidationError, match="as_of: a session's prompt and the tiers are of now"):
         context(as_of=then, split=True)
