@@ -235,8 +235,8 @@ class UpdateSchedule(Request):
             _text_alone(self.kind)
         elif self.kind is not None:
             _told_when(self)
-        elif self.task is None:
-            raise ValueError("text: needed, unless kind or task is given")
+        elif self.task is None and self.tz is None:
+            raise ValueError("text: needed, unless kind, tz or task is given")
         if self.task is not None and not self.task.strip():
             raise ValueError("task: must not be blank")
         return self

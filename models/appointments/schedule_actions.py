@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -162,6 +163,9 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
         if next_run is None:
             raise InvalidRequest(["at: that time has passed; give one that is to come"])
         schedules.move(*which, _timing(schedule), schedule.description, next_run)
+    elif request.tz not in (None, known.tz):  # the same time of day elsewhere
+        timing = replace(schedules.timing_of(known), tz=request.tz)
+        schedules.retime(*which, timing, timing.after(now) if known.state == "active" else None)
     if task:
         schedules.rename(*which, task)
     context.audit(str(known.id), agent=known.agent_id)

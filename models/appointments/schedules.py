@@ -125,6 +125,12 @@ def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timin
     connection.execute(update(Schedule).where(*which).values(values))
 
 
+def retime(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, next_run_at: datetime | None) -> None:
+    """Keep its time in another time zone, and its state."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+    connection.execute(update(Schedule).where(*which).values(tz=timing.tz, next_run_at=next_run_at, owed_for=None))
+
+
 def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
     """Say in other words what is to be done."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)

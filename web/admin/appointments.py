@@ -122,6 +122,13 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
+def _where_it_is(known: Context) -> str:
+    """To the heartbeat; to all of them, if it is deleted."""
+    if known["verb"] == "delete":
+        return url_for("heartbeats.page", group=group())
+    return url_for("heartbeats.one", group=group(), agent=known["agent"])
+
+
 action_form_route(
     heartbeat_pages,
     "/growth/heartbeats",
@@ -134,23 +141,15 @@ action_form_route(
 )
 action_form_route(
     heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",
+    "/growth/heartbeats/<name:agent>/<any(enable, disable, tick, delete):verb>",
     {
         "enable": heartbeat_actions.enable_heartbeat,
         "disable": heartbeat_actions.disable_heartbeat,
         "tick": heartbeat_actions.tick_heartbeat,
+        "delete": heartbeat_actions.delete_heartbeat,
     },
-    "heartbeats.one",
+    _where_it_is,
     name="change",
-    field_names={"agent_id": "agent"},
-    scope="admin",
-)
-action_form_route(
-    heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/delete",
-    heartbeat_actions.delete_heartbeat,
-    "heartbeats.page",
-    name="delete",
     field_names={"agent_id": "agent"},
     scope="admin",
 )

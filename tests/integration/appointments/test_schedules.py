@@ -259,7 +259,11 @@ def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str
     change = lambda **fields: schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, **fields))
     before = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id)).schedule
     assert change(task="浇花") == before.model_copy(update={"task_description": "浇花"})
+    elsewhere = change(tz="Asia/Tokyo")
+    assert (elsewhere.tz, elsewhere.cron, elsewhere.state) == ("Asia/Tokyo", before.cron, "active")
+    assert elsewhere.next_run_at != before.next_run_at
     schedule_actions.pause_schedule.perform(me(group), ScheduleId(id=schedule_id))
+    assert change(tz="Europe/Paris").next_run_at is None
     moved = change(text="every day at 17:45", tz="Europe/Berlin")
     assert (moved.cron, moved.tz, moved.task_description, moved.state) == ("45 17 * * *", "Europe/Berlin", "浇花", "active")
     assert change(kind="interval", every_seconds=3_600).every_seconds == 3_600
