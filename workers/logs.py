@@ -23,6 +23,8 @@ _own = logging.getLogger("jiyi.process")
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Where Sentry, or what speaks its protocol, is: its SDK's own variable.
 TRACKER = "SENTRY_DSN"
+#: How long a process that ends waits for its last reports to be sent, in seconds: an error that ends it is among them.
+LAST_REPORTS_SECONDS = 10
 
 
 class JsonLines(logging.Formatter):
@@ -77,6 +79,7 @@ def track_errors(process: str) -> None:
         return
     try:
         import sentry_sdk
+        from sentry_sdk.integrations.atexit import AtexitIntegration
         from sentry_sdk.integrations.logging import LoggingIntegration
         from sentry_sdk.utils import BadDsn
     except ImportError:
@@ -89,7 +92,8 @@ def track_errors(process: str) -> None:
             # What these would add quotes: statements, requests, values of variables, lines of the log before the error.
             auto_enabling_integrations=False,
             default_integrations=False,
-            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR)],
+            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR), AtexitIntegration(lambda pending, seconds: None)],
+            shutdown_timeout=LAST_REPORTS_SECONDS,
             max_breadcrumbs=0,
             include_local_variables=False,
             max_request_body_size="never",

@@ -58,8 +58,8 @@ def provider(
     command = ["connect", "hermes", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    get_settings.cache_clear()
     monkeypatch.delenv("JIYI_KEY")
+    get_settings.cache_clear()
     spec = importlib.util.spec_from_file_location("hermes_jiyi", tmp_path / "hermes/plugins/jiyi/__init__.py")
     assert spec is not None
     assert spec.loader is not None

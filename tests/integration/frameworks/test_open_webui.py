@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from flask import Flask, request
@@ -112,8 +114,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
 
 
 def connect(*arguments: str, key: str = "jiyi_x", code: int = 0) -> str:
-    get_settings.cache_clear()
-    result = CliRunner().invoke(app, ["connect", "open-webui", "--yes", *arguments], env={"JIYI_KEY": key})
+    with patch.dict(os.environ, {"JIYI_KEY": key}):
+        get_settings.cache_clear()  # now, as threads of other tests ask for settings, too
+        result = CliRunner().invoke(app, ["connect", "open-webui", "--yes", *arguments])
     get_settings.cache_clear()  # nobody else speaks with this key
     assert result.exit_code == code, result.output
     return result.output

@@ -6,11 +6,13 @@ OpenClaw itself, a gigabyte that wants Node 24, is not installed for it: the hoo
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -46,10 +48,11 @@ for await (const line of createInterface({ input: process.stdin })) {
 def folder(service: str, unlimited_web: int, api_key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("OPENCLAW_CONFIG_PATH", raising=False)
-    get_settings.cache_clear()
     (tmp_path / "openclaw.json").write_text('{"agents": {}}')
     command = ["connect", "openclaw", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"]
-    done = CliRunner().invoke(app, command, env={"JIYI_KEY": api_key(service, "publish", "read")})
+    with patch.dict(os.environ, {"JIYI_KEY": api_key(service, "publish", "read")}):
+        get_settings.cache_clear()  # now, as threads of other tests ask for settings, too
+        done = CliRunner().invoke(app, command)
     get_settings.cache_clear()  # nobody else speaks with this key
     assert done.exit_code == 0, done.output
     config = json.loads((tmp_path / "openclaw.json").read_text())

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from tests.integration.operations.collector import collecting
 
+SLOW = 1.0  # s: the process has ended its work before its report is taken
 CHECKOUT = Path(__file__).resolve().parents[3]
 FAIL = """
 import logging
@@ -43,6 +45,7 @@ def tracker() -> Iterator[tuple[str, list[Any]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            time.sleep(SLOW)
             body = self.rfile.read(int(self.headers["Content-Length"]))
             envelope = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
             reports.extend(json.loads(line) for line in envelope.splitlines() if b'"exception"' in line)
