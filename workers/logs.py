@@ -92,7 +92,7 @@ def track_errors(process: str) -> None:
             # What these would add quotes: statements, requests, values of variables, lines of the log before the error.
             auto_enabling_integrations=False,
             default_integrations=False,
-            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR), AtexitIntegration(lambda pending, seconds: None)],
+            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR), AtexitIntegration(_silently)],
             shutdown_timeout=LAST_REPORTS_SECONDS,
             max_breadcrumbs=0,
             include_local_variables=False,
@@ -101,6 +101,10 @@ def track_errors(process: str) -> None:
         )
     except BadDsn as error:
         raise SettingsError(f"{TRACKER}: {error}") from None
+
+
+def _silently(_pending: int, _seconds: float) -> None:
+    """Say nothing of reports that are still to be sent: the log has its own lines."""
 
 
 def discreet(event: Any, hint: Any) -> Any:
