@@ -1,4 +1,4 @@
-"""Makes a site of the documents as they lie in the checkout (a hook of MkDocs): the README is its first page, and links to files
+"""Makes a site of the documents as they lie in the checkout (a hook of MkDocs): the READMEs are its first pages, and links to files
 outside ``docs/`` go to the repository, where its address is given (``REPOSITORY_URL``), and are plain text elsewhere.
 """
 
@@ -15,6 +15,8 @@ LINK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 BRANCH = "main"
+#: The first pages, in English and Chinese: file of the checkout → page of the site.
+FIRST = {"README.md": "index.md", "README.zh.md": "index.zh.md"}
 
 
 def for_the_site(markdown: str, folder: str, repository: str | None) -> str:
@@ -27,22 +29,22 @@ def for_the_site(markdown: str, folder: str, repository: str | None) -> str:
         path = PurePosixPath((ROOT / folder / target).resolve().relative_to(ROOT))
         if path.parts[:1] == ("docs",):
             return f"[{text}]({path.relative_to('docs')}{place})"
-        if path == PurePosixPath("README.md"):
-            return f"[{text}](index.md{place})"
+        if str(path) in FIRST:
+            return f"[{text}]({FIRST[str(path)]}{place})"
         return f"[{text}]({repository.rstrip('/')}/blob/{BRANCH}/{path})" if repository else text
 
     return LINK.sub(link, markdown)
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the README as ``index.md``."""
+    """Adds the first pages."""
     from mkdocs.structure.files import File  # only where the site is built
 
-    readme = for_the_site((ROOT / "README.md").read_text("utf-8"), "", config.repo_url)
-    files.append(File.generated(config, "index.md", content=readme))
+    for source, page in FIRST.items():
+        files.append(File.generated(config, page, content=for_the_site((ROOT / source).read_text("utf-8"), "", config.repo_url)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Links of a page of ``docs/``; those of the README are the site's already."""
-    return markdown if page.file.src_uri == "index.md" else for_the_site(markdown, "docs", config.repo_url)
+    """Links of a page of ``docs/``; those of the first pages are the site's already."""
+    return markdown if page.file.src_uri in FIRST.values() else for_the_site(markdown, "docs", config.repo_url)

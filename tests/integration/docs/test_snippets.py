@@ -1,4 +1,4 @@
-"""Every snippet of README.md and docs/ is run as it stands, against a service with the sample diary: Python, shell, curl.
+"""Every snippet of both READMEs and docs/ is run as it stands, against a service with the sample diary: Python, shell, curl.
 
 Only addresses, keys and ids that a reader has to put in are put in here. What cannot be run in a test is named in ``ELSEWHERE``, with
 where it is, and is at least a command that there is, with options that it has.
@@ -26,7 +26,7 @@ from workers.demo import GROUP
 pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*ROOT.glob("README*.md"), *sorted((ROOT / "docs").glob("*.md"))]
 #: Of this interpreter: ``jiyi`` and ``python`` of the snippets.
 BIN = Path(sys.executable).parent
 SECONDS = 200

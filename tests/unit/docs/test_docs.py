@@ -24,7 +24,7 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.settings import Settings, documentation
-from tools.docs_links import for_the_site
+from tools.docs_links import FIRST, for_the_site
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -183,7 +183,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*ROOT.glob("README*.md"), ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
 def test_links_lead_to_files_that_exist(path: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     broken = []
@@ -228,8 +228,22 @@ def test_every_verb_of_the_client_is_in_the_table_of_its_namespace_and_no_other(
 
 
 def test_every_page_is_in_the_menu_of_the_site_once() -> None:
-    menu = re.findall(r"^ +- (?:Start: )?([a-z]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
-    assert sorted(menu) == sorted(["index.md", *(page.name for page in DOCS.glob("*.md"))])
+    menu = re.findall(r"^ +- (?:\w+: )?([a-z.]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(menu) == sorted(["index.md", "index.zh.md", *(page.name for page in DOCS.glob("*.md"))])
+
+
+def test_the_first_page_says_the_same_in_both_languages() -> None:
+    """Sections, figures, dates, commands, links and their order; Chinese may have more."""
+    english, chinese = ((ROOT / name).read_text("utf-8") for name in FIRST)
+
+    def links(text: str) -> set[str]:
+        return set(re.findall(r"\]\(((?:docs/)?\w+\.md(?:#[\w-]+)?)\)", text))
+
+    assert links(english) - {"README.zh.md"} <= links(chinese)
+    assert english.count("\n## ") == chinese.count("\n## ")
+    figures = r"(?<![\w.])\.\d{3}|\d{4}-\d\d-\d\d"
+    assert re.findall(figures, english) == re.findall(figures, chinese)
+    assert re.findall(r"make [a-z]+|python -m [\w.]+", english) == re.findall(r"make [a-z]+|python -m [\w.]+", chinese)
 
 
 def test_links_of_the_site_lead_to_its_pages_or_to_the_repository() -> None:
