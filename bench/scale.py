@@ -59,6 +59,9 @@ PATIENCE = 3_600
 TIMEOUT = 60
 #: What ``JIYI_INDEX_MAX_NODES`` is at least.
 LEAST_LARGE = 10
+#: The share of its memories with which the large agent outgrows an index in memory: what comes later is added to the database's one by
+#: one, at some hundreds a second.
+LARGE_FROM = 0.95
 #: More than any agent that is held in memory.
 NEVER_LARGE = 10_000_000
 _SIZE = text("SELECT pg_database_size(current_database())")
@@ -248,7 +251,7 @@ def back_up_and_restore() -> dict[str, Any]:
 
 def run(console: Console, tenants: int, memories: int, large: int, index_mib: int) -> dict[str, Any]:
     vectors, load = Vectors(), Load()
-    settings = {"index_max_bytes": str(index_mib * 2**20), "index_max_nodes": str(large // 2 or NEVER_LARGE)}
+    settings = {"index_max_bytes": str(index_mib * 2**20), "index_max_nodes": str(int(large * LARGE_FROM) or NEVER_LARGE)}
     with running((), embedder="hashing", **settings):
         empty = database_bytes()
         with ephemeral.processes(get_settings().home / "log"):

@@ -7,6 +7,7 @@ their terms are counted, and each model's vectors get an index. Every step may b
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from psycopg import sql
+from psycopg.errors import DiskFull, OutOfMemory
 from sqlalchemy import Connection, text
 
 from models.db.connection import driver, session_engine
@@ -22,12 +24,15 @@ from models.memory.event_types import Owed, StoredBatch, after_events
 from models.memory.work import ENLARGE
 from models.queue import pending_work
 
-#: Values that pgvector's HNSW can index: as they are, and at half precision.
-MAX_INDEXED, MAX_INDEXED_HALF = 2_000, 4_000
+log = logging.getLogger("jiyi.enlargement")
+#: Values of a vector that pgvector's HNSW can index at half precision, which halves the index; the answer compares them whole.
+MAX_INDEXED = 4_000
 #: Stands for all terms together; no token is empty.
 ALL_TERMS = ""
-#: Building in memory is several times faster than on disk; one is built at a time.
-BUILD_MEMORY = "512MB"
+#: Bytes that a vector takes while its index is built, beside its values: its 32 to 48 neighbours and itself (pgvector 0.8).
+BUILD_BYTES = 800
+#: MB that building may take: on disk, where what does not fit goes, it is ten times slower. One is built at a time.
+MIN_BUILD_MB, MAX_BUILD_MB = 64, 2_048
 
 
 @after_events
@@ -100,13 +105,9 @@ def index_name(model: str, dimensions: int) -> str:
 
 
 def indexed_type(dimensions: int) -> LiteralString | None:
-    """What vectors are indexed as, and have to be searched as; None for those too long to be indexed."""
+    """What vectors of length 1 are indexed as, and have to be searched as; None for those too long to be indexed."""
     size = int(dimensions)
-    if size <= MAX_INDEXED:
-        return f"vector({size})"  # of a number only
-    if size <= MAX_INDEXED_HALF:
-        return f"halfvec({size})"
-    return None
+    return f"halfvec({size})" if size <= MAX_INDEXED else None  # of a number only
 
 
 def build_index(model: str, dimensions: int) -> None:
@@ -120,17 +121,31 @@ def build_index(model: str, dimensions: int) -> None:
     with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
         if connection.execute(_VALID, {"name": index_name(model, dimensions)}).scalar_one_or_none():
             return
-        name, operators = sql.Identifier(index_name(model, dimensions)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")
+        name = sql.Identifier(index_name(model, dimensions))
+        drop = sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name)  # left behind half made
+        create = _CREATE.format(name, sql.SQL(kind), sql.Literal(model), sql.Literal(dimensions))
         with driver(connection).cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
-            cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(BUILD_MEMORY)))
-            cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))  # left behind half made
-            cursor.execute(_CREATE.format(name, sql.SQL(kind), operators, sql.Literal(model), sql.Literal(dimensions)))
+            vectors = connection.execute(_VECTORS, {"model": model, "dimensions": dimensions}).scalar_one()
+            cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(f"{build_mb(vectors, dimensions)}MB")))
+            cursor.execute(drop)
+            try:
+                cursor.execute(create)
+            except (DiskFull, OutOfMemory) as error:  # several processes build in shared memory, of which containers have little
+                log.warning("the index of %s is built by one process: %s", model, error.diag.message_primary)
+                cursor.execute("SET max_parallel_maintenance_workers = 0")
+                cursor.execute(drop)
+                cursor.execute(create)
         connection.detach()  # its settings are nobody else's
 
 
+def build_mb(vectors: int, dimensions: int) -> int:
+    """Memory in which an index of so many vectors is built, if they fit."""
+    return min(MAX_BUILD_MB, max(MIN_BUILD_MB, vectors * (2 * dimensions + BUILD_BYTES) >> 20))
+
+
 _CREATE = sql.SQL("""
-    CREATE INDEX CONCURRENTLY {} ON memory_nodes USING hnsw ((embedding::{}) {})
+    CREATE INDEX CONCURRENTLY {} ON memory_nodes USING hnsw ((l2_normalize(embedding)::{}) halfvec_cosine_ops)
     WHERE large AND embedding_model = {} AND vector_dims(embedding) = {}
 """)
 _BEGIN = text("""
@@ -164,6 +179,9 @@ _ADD = text("""
 _MODELS = text("""
     SELECT embedding_model, mode() WITHIN GROUP (ORDER BY vector_dims(embedding)) AS dimensions FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND embedding IS NOT NULL GROUP BY embedding_model ORDER BY 1
+""")
+_VECTORS = text("""
+    SELECT count(*) FROM memory_nodes WHERE large AND embedding_model = :model AND vector_dims(embedding) = :dimensions
 """)
 _LARGE = text("SELECT agent_key, group_id FROM agents WHERE large_from IS NOT NULL")
 _FINISH = text("UPDATE agents SET large_ready_at = now() WHERE group_id = :group AND agent_id = :agent")

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+import numpy as np
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
@@ -107,10 +108,10 @@ class _Search:
         beside = self._not_folded_yet(vector, limit)
         kind = indexed_type(vector.size)
         if kind is not None and self._index_is_ready(vector.size, limit):
-            nearest = self._by_distance(vector, kind, limit)
+            nearest = self._by_distance(vector / np.linalg.norm(vector), "l2_normalize(n.embedding)", kind, limit)
             if len(nearest) == limit:
                 return nearest + beside
-        return self._by_distance(vector, "vector", limit) + beside
+        return self._by_distance(vector, "n.embedding", "vector", limit) + beside
 
     def with_words(self, tokens: Sequence[str]) -> list[UUID]:
         """Those with the rarer words, the highest sum of rarities first."""
@@ -169,9 +170,9 @@ class _Search:
             raise ServiceError(f"pgvector did not take its settings {wanted}: is it at least 0.8?")
         return True
 
-    def _by_distance(self, vector: Float32, kind: LiteralString, limit: int) -> list[UUID]:
+    def _by_distance(self, vector: Float32, column: LiteralString, kind: LiteralString, limit: int) -> list[UUID]:
         comparable = _COMPARABLE.format(sql.Literal(self._key.model), sql.Literal(vector.size))
-        distance = sql.SQL("(n.embedding::" + kind + ") <=> %(vector)s::" + kind)
+        distance = sql.SQL("(" + column + "::" + kind + ") <=> %(vector)s::" + kind)
         return self._ids(comparable, distance, limit, vector=vector)
 
     def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:

@@ -273,6 +273,21 @@ def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Datab
     assert names() == before
 
 
+def test_large_agents_are_owed_smaller_indexes(empty: Database) -> None:
+    empty.upgrade("0037")
+    name = f"memory_nodes_nearest_{'a' * 12}_3"
+    empty.query(
+        f"CREATE INDEX {name} ON memory_nodes USING hnsw ((embedding::vector(3)) vector_cosine_ops) "
+        "WHERE large AND embedding_model = 'm' AND vector_dims(embedding) = 3"
+    )
+    empty.fill()
+    empty.query("UPDATE agents SET large_from = 7, large_ready_at = now()")
+    empty.upgrade("0038")
+    assert empty.query("SELECT count(*) FROM pg_indexes WHERE indexname = %s", name) == [(0,)]
+    owed = "SELECT count(*) FROM agents JOIN pending_work ON kind = 'enlarge' AND subject_id = agent_key WHERE large_ready_at IS NULL"
+    assert empty.query(owed) == empty.query("SELECT count(*) FROM agents") != [(0,)]
+
+
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
     with Threads(2) as pool:
         both = [future.result() for future in [pool.submit(empty.python, "alembic", "upgrade", "head") for _ in range(2)]]

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.errors import DiskFull
 
 from engine.providers.embedders import embedder
 from jiyi.errors import ServiceError
@@ -21,7 +25,7 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.text.words import tokens
 from models.actions import ACTIONS
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
+from models.db.connection import driver, unit_of_work
 from models.db.valkey import valkey
 from models.memory.work import ENLARGE
 from models.operations import embedding_models
@@ -40,6 +44,8 @@ T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 OWN_DATABASE = 9
 BOUND = 100
 THINGS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶 龙井 窑火".split()
+#: Lengths of vectors that events may have; a half has at most 65,504, and at least 6e-8.
+LONG, SHORT = np.float32(9e5), np.float32(2e-6)
 NEAREST_ALONE: dict[str, Any] = {"relevance": "dense", "recency_w": 0, "importance_w": 0}
 
 
@@ -153,10 +159,13 @@ def test_one_agent_at_a_time_becomes_large_and_doing_it_again_changes_nothing(gr
     assert rows(counted, g=group) == before
 
 
-@pytest.mark.parametrize(("dimensions", "kind"), [(2_500, "halfvec(2500)"), (4_096, None)])
+@pytest.mark.parametrize(("dimensions", "kind"), [(3, "halfvec(3)"), (2_500, "halfvec(2500)"), (4_096, None)])
 def test_vectors_of_any_size_are_found(group: str, dimensions: int, kind: str | None) -> None:
-    assert (enlargement.indexed_type(3), enlargement.indexed_type(dimensions)) == ("vector(3)", kind)
+    """Of any length, too: halves go to 65,504 only."""
+    assert enlargement.indexed_type(dimensions) == kind
     vectors = np.random.default_rng(3).standard_normal((BOUND + 1, dimensions)).astype(np.float32)
+    vectors *= LONG / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[::2] *= SHORT / LONG
     model = f"random-{dimensions}"
     events = [observed(group, f"memory {i}", vector=vector.tolist(), embedding_model=model) for i, vector in enumerate(vectors)]
     save(*events)
@@ -344,3 +353,29 @@ def test_what_a_large_agent_knew_then_is_what_a_small_one_would_have_known(group
     assert ids == {node.node_id for node in small.retrieved_nodes} == {event.event_id for event in events}
     assert all(node.superseded_at is None for node in large.retrieved_nodes)
     assert {event.event_id for event in events[1:8]}.isdisjoint(node.node_id for node in ask(group, "kiln clay", top_k=200).retrieved_nodes)
+
+
+def test_an_index_is_built_by_one_process_where_shared_memory_is_small(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container: what several processes build in does not fit there."""
+    save(*(observed(group, f"memory {i}", vector=[float(i), 1.0, 0.0], embedding_model="shared") for i in range(BOUND + 1)))
+    statements: list[str] = []
+
+    class Cursor(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+            told = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
+            statements.append(told)
+            if told.strip().startswith("CREATE INDEX") and "SET max_parallel_maintenance_workers = 0" not in statements:
+                raise DiskFull("could not resize shared memory segment")
+            return super().execute(query, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(enlargement, "driver", lambda connection: SimpleNamespace(cursor=lambda: Cursor(driver(connection))))
+        run_until_idle(ENLARGE, enlarge)
+    assert sum(statement.strip().startswith("CREATE INDEX") for statement in statements) == 2
+    found = ask(group, "near", vectors=[[5.0, 1.0, 0.0]], embedding_model="shared", **NEAREST_ALONE, top_k=1)
+    assert len(found.accessed_ids) == 1
+
+
+@pytest.mark.parametrize(("vectors", "mb"), [(0, 64), (1_000_000, 1_495), (10_000_000, 2_048)])
+def test_an_index_is_built_in_as_much_memory_as_it_needs(vectors: int, mb: int) -> None:
+    assert enlargement.build_mb(vectors, 384) == mb
