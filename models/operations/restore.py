@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -13,11 +12,14 @@ from jiyi.polling import poll
 from models.db import scope
 from models.operations import backups
 from models.operations.backups import BackupError
+from models.retrieval.enlargement import MAX_BUILD_MB
 
 #: Where the tables wait that are being replaced.
 ASIDE = "jiyi_before_restore"
 #: Seconds within which a connection that its program has closed is gone from the server, too.
 ENDING_SECONDS = 2.0
+#: Indexes of large agents' vectors are made in memory, and by one process: containers have little memory that processes share.
+FOR_INDEXES = f"-c maintenance_work_mem={MAX_BUILD_MB}MB -c max_parallel_maintenance_workers=0"
 #: Tables whose rows are no data that could be missed.
 NO_DATA = {"alembic_version", "embedding_models", "job_ticks"}
 
@@ -78,7 +80,7 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
             f"--dbname={address}",
             path,
         ],
-        {**os.environ, **environment},
+        environment | {"PGOPTIONS": f"{environment.get('PGOPTIONS', '')} {FOR_INDEXES}"},
     )
     # Transactions of another server may be ahead of this one's; the indexes in memory would read such rows every time.
     connection.execute("UPDATE memory_nodes SET changed_xid = pg_current_xact_id() WHERE changed_xid > pg_current_xact_id()")

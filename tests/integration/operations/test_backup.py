@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 from uuid import uuid4
 
 import psycopg
@@ -143,6 +144,19 @@ def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, 
         assert _execute(empty, "SELECT vector_dims(embedding) FROM memory_nodes WHERE embedding IS NOT NULL") == [(3,)]
         forget()
     assert _execute(empty, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'jiyi%'") == []
+
+
+def test_indexes_are_made_anew_in_memory_and_other_options_stay(url: str, empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill()
+    made = backups.make()
+    monkeypatch.setenv("PGOPTIONS", "-c jit=off")
+    run = create_autospec(backups.run, side_effect=backups.run)
+    monkeypatch.setattr(backups, "run", run)
+    with environment(database_url=empty):
+        restore.restore(made.path)
+        forget()
+    (options,) = {call.args[1]["PGOPTIONS"] for call in run.call_args_list if "--single-transaction" in call.args[0]}
+    assert options.split("-c ")[1:] == ["jit=off ", "maintenance_work_mem=2048MB ", "max_parallel_maintenance_workers=0"]
 
 
 def test_a_backup_is_private_checked_and_the_last_few_are_kept_beside_other_files(url: str) -> None:
