@@ -245,11 +245,16 @@ _WITH_WORDS = sql.SQL("""
 """)
 #: Filters that were not given.
 _UNFILTERED: Parameters = dict.fromkeys(["after", "before", "session", "keywords", "origins", "min_trust", "now", "as_of"])
+#: Under row-level security an index is searched by values that are known, and not by sums of another row's columns: addition may tell
+#: what it is given.
 _AROUND = sql.SQL("""
-    SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
-    JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id IS NOT DISTINCT FROM o.session_id
-        AND n.node_count = o.node_count + away
-    WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s) AND {}
+    WITH places AS MATERIALIZED (
+        SELECT o.session_id, o.node_count + away AS place FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
+        WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s)
+    )
+    SELECT n.node_id FROM memory_nodes n
+    WHERE {} AND n.node_count = ANY ((SELECT array_agg(place) FROM places)::int[])
+        AND EXISTS (SELECT 1 FROM places p WHERE p.place = n.node_count AND p.session_id IS NOT DISTINCT FROM n.session_id)
 """)
 _FREQUENCIES = """
     SELECT term, sum(texts)::bigint FROM term_frequencies

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.rows import dict_row
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
@@ -649,6 +650,19 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
     for pool in (engine(), reading_engine()):
         pool.dispose()  # a session's numbers are written at its end at the latest
     assert [name for name in indexes if scans(owner, name) == before[name]] == []
+
+
+def test_neighbours_are_found_by_their_numbers_in_an_index(many: str) -> None:
+    """Not by reading all that the agent has, which takes seconds of a million memories."""
+    with for_groups(many), reading() as connection, driver(connection).transaction():
+        raw = driver(connection)
+        raw.execute("SET LOCAL enable_seqscan = off")  # few rows: it would be as quick
+        search = large_agents._Search(raw, IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
+        (first,) = search.first("n.node_count", 1)
+        assert len(search.around([first])) == 1 + len(large_agents.NEIGHBOUR_SHARES)
+        asked = sql.SQL("EXPLAIN ") + large_agents._AROUND.format(search._where)
+        told = "\n".join(row[0] for row in raw.execute(asked, search._parameters | {"ids": [first], "distances": [-1, 0, 1]}))
+    assert re.search(r"Index Cond: .*node_count = ANY", told), told
 
 
 # From before there were tenants
