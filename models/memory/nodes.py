@@ -228,12 +228,13 @@ _LOCK_AGENT = text("""
     SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a JOIN memory_nodes n USING (group_id, agent_id)
     WHERE n.node_id = :id FOR NO KEY UPDATE OF a
 """)
+# OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.
 _EVIDENCE = text("""
     SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, min(e.trust) AS trust,
         count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
     FROM memory_nodes n
-    LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
-    LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id
+    LEFT JOIN LATERAL (SELECT CAST(id AS uuid) AS id FROM jsonb_array_elements_text(n.filling) AS f(id) OFFSET 0) AS k ON true
+    LEFT JOIN memory_nodes e ON e.node_id = k.id AND e.group_id = n.group_id AND e.agent_id = n.agent_id
     WHERE n.node_id = :id
 """)
 _SET_DEPTH = text("""

@@ -178,6 +178,7 @@ _STATED = (
     .columns(*(Reflection.__table__.columns[name] for name in ReflectionBrief.model_fields))
     .subquery("stated")
 )
+# OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.
 # An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
 _THOUGHTS = text("""
     SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
@@ -185,8 +186,9 @@ _THOUGHTS = text("""
         coalesce((
             SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'created_at', e.created_at,
                 'description', e.description) ORDER BY f.place)
-            FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS f(id, place)
-            JOIN memory_nodes e ON e.node_id = CAST(f.id AS uuid) AND e.group_id = n.group_id
+            FROM (
+                SELECT CAST(id AS uuid) AS id, place FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS k(id, place) OFFSET 0
+            ) AS f JOIN memory_nodes e ON e.node_id = f.id AND e.group_id = n.group_id
         ), '[]') AS evidence
     FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e ON e.event_id = t.event_id AND e.group_id = :group
     JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
