@@ -60,9 +60,9 @@ def begin(connection: Connection, agent_key: UUID) -> EnlargedAgent | None:
     return None if row is None else EnlargedAgent(row.group_id, row.agent_id, row.large_from)
 
 
-def mark(connection: Connection, agent: EnlargedAgent, limit: int) -> int:
-    """Mark some of the earlier nodes; returns how many were left unmarked and are marked now."""
-    return connection.execute(_MARK, {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from, "limit": limit}).rowcount
+def mark(connection: Connection, agent: EnlargedAgent, numbers: range) -> None:
+    """Mark those of the earlier nodes that have these numbers (``node_count``)."""
+    connection.execute(_MARK, {"group": agent.group_id, "agent": agent.agent_id, "first": numbers.start, "end": numbers.stop})
 
 
 def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
@@ -153,11 +153,8 @@ _BEGIN = text("""
     RETURNING group_id, agent_id, large_from
 """)
 _MARK = text("""
-    UPDATE memory_nodes SET large = true WHERE node_id IN (
-        SELECT node_id FROM memory_nodes
-        WHERE group_id = :group AND agent_id = :agent AND node_count <= :upto AND NOT large
-        ORDER BY node_count LIMIT :limit
-    )
+    UPDATE memory_nodes SET large = true
+    WHERE group_id = :group AND agent_id = :agent AND node_count >= :first AND node_count < :end AND NOT large
 """)
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '1h'")
 _FORGET = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND counted = 'at first'")

@@ -150,10 +150,9 @@ def enlarge(batch: Batch) -> None:
 
 
 def _enlarge(agent: enlargement.EnlargedAgent) -> None:
-    marked = MARKING_BATCH
-    while marked == MARKING_BATCH:  # ends: new nodes come marked
+    for first in range(0, agent.large_from + 1, MARKING_BATCH):  # later ones come marked
         with unit_of_work() as connection:
-            marked = enlargement.mark(connection, agent, MARKING_BATCH)
+            enlargement.mark(connection, agent, range(first, min(first + MARKING_BATCH, agent.large_from + 1)))
     with unit_of_work() as connection:
         enlargement.count_terms(connection, agent)
         models = enlargement.models_of(connection, agent)

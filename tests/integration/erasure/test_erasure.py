@@ -402,7 +402,7 @@ def test_a_large_agents_terms_are_counted_as_if_it_had_never_been(group: str) ->
         assert key is not None
         large = enlargement.begin(connection, key)
         assert large is not None
-        enlargement.mark(connection, large, 100)
+        enlargement.mark(connection, large, range(101))
         enlargement.count_terms(connection, large)
         enlargement.finish(connection, large)
     save(kept[2], observed(group, "Maria Lopez writes", occurred_at=T0))
