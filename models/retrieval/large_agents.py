@@ -8,7 +8,8 @@ lives as long as the request; document frequencies are those of the whole agent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -184,10 +185,21 @@ class _Search:
 
     def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
         query = _IDS.format(self._where, more, order)
-        with self._raw.cursor(binary=True) as cursor:
+        with self._raw.cursor(binary=True) as cursor, _in_order_of_an_index(cursor):
             # Planned anew each time: an index of one model, or of what is large, fits known values only.
             cursor.execute(query, self._parameters | parameters | {"limit": limit}, prepare=False)
             return [row[0] for row in cursor]
+
+
+@contextmanager
+def _in_order_of_an_index(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
+    """Within, the first rows are taken from an index that has their order, and not sorted out of all.
+
+    What conditions and policies let through is guessed far too low (37 rows of a million), so that reading all looks cheaper.
+    """
+    cursor.execute("SELECT set_config('enable_sort', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)")
+    yield
+    cursor.execute("SET LOCAL enable_sort TO DEFAULT")
 
 
 def _conditions(key: IndexKey, filters: Filters, now: datetime, as_of: datetime | None) -> tuple[sql.Composed, Parameters]:

@@ -642,7 +642,6 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
             assert connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one() == 1
         connection.execute(flush)
     with for_groups(many), reading() as connection, driver(connection).transaction():
-        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
         search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
         assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)
