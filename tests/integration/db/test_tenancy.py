@@ -32,7 +32,7 @@ from models.db.actions import Action, Actor
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
 from models.db.rows import Copy, ForeignRowError
 from models.db.scope import ROLE, RoleError, Scope, as_owner, current, for_groups, whole_service, within
-from models.memory import agents, archive, events, nodes, reads
+from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
 from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
@@ -662,18 +662,6 @@ def test_neighbours_are_found_by_their_numbers_in_an_index(many: str) -> None:
         asked = sql.SQL("EXPLAIN ") + large_agents._AROUND.format(search._where)
         told = "\n".join(row[0] for row in raw.execute(asked, search._parameters | {"ids": [first], "distances": [-1, 0, 1]}))
     assert re.search(r"Index Cond: .*node_count = ANY", told), told
-
-
-def test_evidence_is_found_by_its_ids_in_an_index(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
-    (row,) = owner.execute("SELECT node_id FROM memory_nodes WHERE group_id = %s LIMIT 1", [many]).fetchall()
-    node_id = row["node_id"]
-    with for_groups(many), unit_of_work() as connection:
-        for other in ("seqscan", "hashjoin", "mergejoin", "bitmapscan"):  # few rows: these would be as quick
-            driver(connection).execute(f"SET LOCAL enable_{other} = off".encode())
-        evidence = plan(connection, str(nodes._EVIDENCE.compile(connection)), id=node_id, most=9)
-        thoughts = plan(connection, str(actions._THOUGHTS.compile(connection)), ids=[node_id], group=many)
-    for told in (evidence, thoughts):
-        assert re.search(r"on memory_nodes e(_1)? .*\n\s*Index Cond: \(+node_id = ", told), told
 
 
 # From before there were tenants
