@@ -100,8 +100,8 @@ def all_large(connection: Connection) -> list[tuple[UUID, str]]:
 
 
 def index_name(model: str, dimensions: int) -> str:
-    """Of the index of a model's vectors of one size."""
-    return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}_{dimensions}"
+    """Of the index of a model's vectors of one size; it says what they are indexed as, for workers of another version."""
+    return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}_{dimensions}_half"
 
 
 def indexed_type(dimensions: int) -> LiteralString | None:
