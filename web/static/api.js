@@ -61,7 +61,8 @@
       status.textContent = `${response.status} ${response.statusText} · ${Math.round(performance.now() - begun)} ms`;
       if (response.body) await read(response, (text) => (answer.textContent = text.slice(0, MOST_CHARACTERS)));
     } catch (error) {
-      status.textContent += ` ${error.name === "TimeoutError" ? `given up after ${MILLISECONDS / 1000} s` : error.message}`;
+      const reason = error.name === "TimeoutError" ? `given up after ${MILLISECONDS / 1000} s` : `the service did not answer: ${error.message}`;
+      status.textContent = `${status.textContent} ${reason}`.replace("… ", "");
     }
     answer.hidden = !answer.textContent;
   };
