@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from uuid import UUID
@@ -71,11 +71,11 @@ class Shown:
     user_id: str | None = None
     #: Whether it is trusted enough to say anew what trusted memories say.
     trusted: bool = True
-    #: What likeness and relevance have to add up to for it to replace an older one.
-    needed: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "needed", needed(self.text))
+    @cached_property
+    def needed(self) -> float:
+        """What likeness and relevance have to add up to for it to replace an older one."""
+        return needed(self.text)
 
     @cached_property
     def topics(self) -> frozenset[str]:
@@ -139,10 +139,11 @@ def _median(values: Floats) -> float:
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
-    enough = np.array([memory.needed for memory in shown])
     share = share_of(relevance)
-    pairs = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
-    return np.asarray(pairs & told_later(shown), dtype=bool)
+    near = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
+    matters: list[bool] = np.asarray(near.any(axis=1)).tolist()  # only of these is read what they say
+    enough = np.array([memory.needed if is_near else math.inf for memory, is_near in zip(shown, matters, strict=True)])
+    return np.asarray(near & (alike + np.minimum(share, 1) >= enough[:, None]), dtype=bool)
 
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:

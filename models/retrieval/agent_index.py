@@ -481,6 +481,9 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
     return fields, shown
 
 
-_DESCRIBE = sql.SQL("""
+_FIELDS = sql.SQL(", ").join(map(sql.Identifier, names(RetrievedNode, MemoryNode)))
+_DESCRIBING = sql.SQL("""
     SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
-""").format(sql.SQL(", ").join(map(sql.Identifier, names(RetrievedNode, MemoryNode))))
+""").format(_FIELDS)
+#: Text is read once, what is composed is put together anew for each question.
+_DESCRIBE = _DESCRIBING.as_string()
