@@ -100,6 +100,7 @@ _ROWS = (
     read("memory.related", memory.RelatedQuery, dict[str, list[memory.MemoryRow]]),
     read("memory.export", memory.ExportQuery, Page),
     read("memory.why", WhyQuery, Reasons),
+    change("memory.rate", memory.RateMemories, memory.Rated, scope="publish"),
     change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),
     read("archive.list", memory.ArchivedQuery, Page),

@@ -37,6 +37,8 @@ from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500
+#: Most memories that one request archives, restores, rates or exports by id.
+MAX_RESTORED = 1_000
 
 
 class MemoryBrief(BaseModel):
@@ -100,6 +102,7 @@ class ExportQuery(Request):
     """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
 
     agent_id: Name | None = None
+    node_ids: list[UUID] | None = Field(None, min_length=1, max_length=MAX_RESTORED, description="Of these memories only.")
     after: Position | None = None
     with_vectors: bool = False
     limit: PageSize = DEFAULT_PAGE
@@ -258,10 +261,6 @@ class Related(BaseModel):
     thoughts: list[RelatedMemory]
 
 
-#: Most memories that one request archives or restores.
-MAX_RESTORED = 1_000
-
-
 class ArchivedQuery(Request, ForUser):
     """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
 
@@ -296,6 +295,19 @@ class Archived(BaseModel):
     """How many memories were archived that were not before."""
 
     archived: int
+
+
+class RateMemories(Request):
+    """Memories that are to be of the same importance from now on."""
+
+    node_ids: list[UUID] = Field(min_length=1, max_length=MAX_RESTORED)
+    importance: float = Field(ge=1, le=10, allow_inf_nan=False, description="How much each of them matters, 1 … 10.")
+
+
+class Rated(BaseModel):
+    """How many memories are of another importance than before."""
+
+    rated: int
 
 
 class RestoreRequest(Request):

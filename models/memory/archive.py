@@ -15,14 +15,25 @@ from typing import Any, Literal
 from uuid import UUID
 
 import redis
-from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
+from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, cast, column, func, or_, select, text, update
+from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.memory import MAX_RESTORED, AgentState, Archived, ArchiveRequest, ConfigureAgent, Restored, RestoreRequest
+from jiyi.protocol.memory import (
+    MAX_RESTORED,
+    AgentState,
+    Archived,
+    ArchiveRequest,
+    ConfigureAgent,
+    Rated,
+    RateMemories,
+    Restored,
+    RestoreRequest,
+)
 from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
@@ -230,16 +241,27 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     return done
 
 
+@action("memory.rate")
+def rate(context: Context, request: RateMemories) -> Rated:
+    """Say how much memories matter.
+
+    All or nothing; no new version is made. What an agent's reflection has counted stays counted.
+    """
+    _must_exist(context, request.node_ids)
+    rated = _by_agent(
+        context.connection.execute(_RATE, {"group": context.group_id, "ids": request.node_ids, "importance": request.importance})
+    )
+    _audit(context, rated, importance=request.importance)
+    return Rated(rated=sum(map(len, rated.values())))
+
+
 @action("archive.archive")
 def archive(context: Context, request: ArchiveRequest) -> Archived:
     """Archive memories: they are found only when they are asked for.
 
     All or nothing. What is archived already stays as it is.
     """
-    known = {row.node_id for row in brief_nodes(context.connection, context.group_id, request.node_ids)}
-    missing = [str(node_id) for node_id in request.node_ids if node_id not in known]
-    if missing:
-        raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
+    _must_exist(context, request.node_ids)
     archived = archive_chosen(context.connection, context.group_id, request.node_ids)
     _audit(context, archived, reason="chosen")
     return Archived(archived=sum(map(len, archived.values())))
@@ -263,6 +285,13 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     context.after_commit(tell)
     counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}
     return Restored(restored=sum(counts.values()), agents=counts)
+
+
+def _must_exist(context: Context, node_ids: Sequence[UUID]) -> None:
+    known = {row.node_id for row in brief_nodes(context.connection, context.group_id, node_ids)}
+    missing = [str(node_id) for node_id in node_ids if node_id not in known]
+    if missing:
+        raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
 
 
 def _audit(context: Context, found: Mapping[str, list[UUID]], **details: Any) -> None:
@@ -314,6 +343,12 @@ _JUDGE = select(*(func.count().filter(_JUDGED.c.verdict == verdict).label(verdic
 _OLDEST_FADING = select(_JUDGED.c.node_id).where(_JUDGED.c.verdict == "fades").order_by(_JUDGED.c.node_count).limit(bindparam("limit"))
 _FADE = _archive("faded", _locked(MemoryNode.node_id.in_(_OLDEST_FADING)))
 _ARCHIVE_CHOSEN = _archive("chosen", _locked(MemoryNode.node_id == any_(_IDS), MemoryNode.archived_at.is_(None)))
+_OTHERWISE = MemoryNode.poignancy.is_distinct_from(bindparam("importance"))
+_RATE = _change(
+    _locked(MemoryNode.node_id == any_(_IDS), _OTHERWISE),
+    poignancy=bindparam("importance"),
+    provenance=MemoryNode.provenance.op("||")(cast({"rated": True}, JSONB)),  # so that an export tells it
+)
 _ARCHIVED = select(MemoryNode.node_id).where(
     _OF_GROUP,
     MemoryNode.archived_at.is_not(None),

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal
 
 from jiyi.protocol.event_bodies import content, digest
 from jiyi.protocol.event_requests import EventState
+from jiyi.protocol.memory import ExportQuery
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, StoredEvent
 from models.queue.dead_letters import ID_REUSED
@@ -173,12 +174,12 @@ def events(
     return fetch(connection, ListedEvent, wanted.order_by(StoredEvent.position.desc()).limit(limit))
 
 
-def exported(
-    connection: Connection, group_id: str, agent_id: str | None, after: int | None, with_vectors: bool, limit: int
-) -> list[ExportedEvent]:
-    """Stored events in order of arrival, as they came, with what an LLM or an embedder has given their memories since."""
-    parameters = {"group": group_id, "agent": agent_id, "after": after, "vectors": with_vectors, "limit": limit}
-    return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
+def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
+    """Stored events in order of arrival, as they came, with what an LLM, an embedder or a person has given their memories since."""
+    parameters = {"group": group_id, "agent": request.agent_id, "after": request.after, "vectors": request.with_vectors}
+    if request.node_ids is None:
+        return fetch(connection, ExportedEvent, _EXPORTED, **parameters, limit=request.limit)
+    return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids, limit=request.limit)
 
 
 def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
@@ -224,7 +225,7 @@ _REFUSED_AGAIN = text("""
     ORDER BY subject_id, letter_id DESC
 """)
 # What was asked of an LLM comes along, so that nobody has to ask again.
-_EXPORTED = text("""
+_EXPORT = """
     SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
         CASE WHEN n.provenance ? 'appraised' THEN
             jsonb_strip_nulls(jsonb_build_object(
@@ -237,13 +238,15 @@ _EXPORTED = text("""
                 jsonb_build_object(
                     'origin', CASE WHEN n.origin IN ('operator', 'rules', 'model') THEN 'import' ELSE n.origin END, 'trust', n.trust
                 )
-            ELSE '{}' END AS payload,
+            ELSE '{}' END
+            || CASE WHEN n.provenance ? 'rated' THEN jsonb_build_object('poignancy', n.poignancy) ELSE '{}' END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
     FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
-    ORDER BY e.position LIMIT :limit
-""")
+"""
+_IN_ORDER = " ORDER BY e.position LIMIT :limit"
+_EXPORTED, _EXPORTED_OF = text(_EXPORT + _IN_ORDER), text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER)
 _OWED = text("""
     SELECT kind, due_at, attempts, last_error, created_at FROM pending_work
     WHERE kind = ANY(:kinds) AND subject_id = :id AND group_id = :group ORDER BY kind

@@ -168,7 +168,7 @@ def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow
 @action("memory.export")
 def export(context: Context, request: ExportQuery) -> Page:
     """List events in order of arrival, as they came, with what their memories have been given since."""
-    exported = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
+    exported = events.exported(context.connection, context.group_id, request)
     rows = []
     for row in exported:
         payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}  # it would name nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -258,6 +258,16 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
         statement = statement.where(tuple_(node.created_at, node.node_id) < before)
     order = [node.node_count.desc()] if wanted.agent_id is not None else [node.created_at.desc(), node.node_id.desc()]
     return fetch(connection, row, statement.order_by(*order))
+
+
+def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
+    """How many memories there are of each kind, of those that are wanted but for their kind; the commonest first."""
+    kind, count = func.coalesce(MemoryNode.kind, "memory"), func.count()
+    which = _conditions(replace(wanted, kinds=()))
+    rows = connection.execute(
+        select(kind, count).where(MemoryNode.group_id == group_id, *which).group_by(kind).order_by(count.desc(), kind)
+    )
+    return dict(rows.tuples().all())
 
 
 def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901, PLR0912 – one case after another, each simple

@@ -48,6 +48,15 @@ class Totals:
     nodes: int
 
 
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """What whoever begins with a group has done: made a key for a program, told an event, asked a question."""
+
+    key: bool
+    event: bool
+    question: bool
+
+
 def counts(connection: Connection, group_id: str) -> GroupStats:
     """What is stored of a group. Erased events do not count; letters of no known group do, for whoever may see them."""
     return GroupStats.model_validate(dict(connection.execute(_COUNTS, {"group": group_id}).mappings().one()))
@@ -55,6 +64,11 @@ def counts(connection: Connection, group_id: str) -> GroupStats:
 
 def totals(connection: Connection, group_id: str) -> Totals:
     return Totals(*connection.execute(_TOTALS, {"group": group_id}).one())
+
+
+def first_steps(connection: Connection, group_id: str) -> FirstSteps:
+    """Which steps of a group's first visit are done. Asked of small groups only."""
+    return FirstSteps(*connection.execute(_FIRST_STEPS, {"group": group_id}).one())
 
 
 def open_letters(connection: Connection, group_id: str | None = None) -> int:
@@ -187,6 +201,11 @@ _COUNTS = text("""
         count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived,
         (SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)) AS dead_letters
     FROM memory_nodes WHERE group_id = :group
+""")
+_FIRST_STEPS = text("""
+    SELECT EXISTS (SELECT FROM api_keys WHERE group_id = :group AND revoked_at IS NULL),
+        EXISTS (SELECT FROM memory_nodes WHERE group_id = :group),
+        EXISTS (SELECT FROM retrievals WHERE group_id = :group)
 """)
 _TOTALS = text("""
     SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,

@@ -29,6 +29,8 @@ from models.queue import broker_queues, pending_work
 from models.queue.broker_queues import Depths, InFlight
 
 AGENTS_PER_PAGE = 50
+#: A group with so many memories has begun, whatever it was asked.
+FIRST_NODES = 10
 #: Minutes that can be looked back, and the minutes of one step of each.
 SPANS = {60: 1, 360: 5, 1_440: 15}
 
@@ -45,6 +47,8 @@ class Stored:
     open_dead_letters: int | None = None
     jobs: dict[str, Tick] | None = None
     budgets: list[Budget] | None = None
+    #: None: the group has begun.
+    first_steps: numbers.FirstSteps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,17 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
     settings = get_settings()
     agents = agent_rows(connection, group_id, after, AGENTS_PER_PAGE + 1)
     shown = agents[:AGENTS_PER_PAGE]
+    totals = numbers.totals(connection, group_id)
+    first = numbers.first_steps(connection, group_id) if totals.nodes < FIRST_NODES else None
     known = Stored(
-        totals=numbers.totals(connection, group_id),
+        totals=totals,
         agents=[with_progress(agent, settings) for agent in shown],
         agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
         work_owed=pending_work.by_kind(connection),
         open_dead_letters=numbers.open_letters(connection, group_id),
         jobs=numbers.last_runs(connection),
         budgets=budgets.of(connection, group_id),
+        first_steps=None if first is None or (first.event and first.question) else first,
     )
     return known, active_model(connection)
 

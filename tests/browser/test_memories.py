@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -230,3 +231,19 @@ def test_a_memory_is_archived_and_brought_back(open_browser: Open, client: Clien
     expect(page.locator("article.memory .pending")).to_have_text("archived")
     page.get_by_role("button", name="Restore").click()
     expect(page.locator("article.memory .pending")).to_have_count(0)
+
+
+def test_what_is_chosen_is_rated_and_exported(page: Page, client: Client, group: str) -> None:
+    tell(client, ("The swarm has settled in the third hive", 3), ("Tomas moved the fourth hive to the lime trees", 2))
+    page.goto(f"/memories?group={group}")
+    expect(page.locator(".kinds")).to_contain_text(re.compile(r"\b2\b"))
+    page.get_by_label("Choose all shown").check()
+    page.get_by_role("button", name="Rate, export, archive or delete").click()
+    page.get_by_label("Importance, 1 to 10").fill("9")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export").click()
+    lines = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
+    assert {line["payload"]["poignancy"] for line in lines} == {2, 3}
+    page.get_by_role("button", name="Set").click()
+    expect(page.locator("ol.memories > li")).to_have_count(2)
+    assert {row.poignancy for row in client.memory.nodes("Tomas").rows} == {9}

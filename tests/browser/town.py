@@ -79,6 +79,7 @@ class Town:
             "heartbeat": f"/growth/heartbeats/Tomas?group={self.group}",
             "what grew": f"/growth/agents/{self.group}/Tomas",
             "a sentence is tried": f"/growth/schedules?group={self.group}&text=每天早上9点提醒我喝水&tz=Asia/Shanghai",
+            "first visit": f"/?group={self.group}-new",
             "refused": f"/nodes/{self.group}/{uuid4()}",
         }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Response, render_template, stream_with_context, url_for
+from flask import Response, render_template, request, stream_with_context, url_for
 from flask_babel import lazy_gettext
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -30,7 +31,7 @@ from models.memory import reads as memory_reads
 from models.memory.archive import add_memory, restore
 from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.admin import frame, inputs
-from web.admin.acting import action_form_route, perform
+from web.admin.acting import action_form_route, ids_of, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.answers import answer
@@ -73,6 +74,14 @@ def index() -> Response:
 def rows() -> str:
     """The following memories, to be put in the place of the button that asked for them."""
     return render_template("_memories.html", group=frame.group(), **_matches())
+
+
+@memory_pages.get("/memories/kinds")
+def kinds() -> str:
+    """How many of what is looked for there are of each kind: told after the page, since all are counted."""
+    group, wanted = frame.group(), _wanted()
+    counts = attempt(lambda: from_database(lambda connection: memory_reads.kind_counts(connection, group, wanted)))
+    return render_template("_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=inputs.given(FILTERS))
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
@@ -124,12 +133,14 @@ EXPORTED_AT_ONCE = 200
 
 
 @memory_pages.get("/memories/export.jsonl")
+@memory_pages.post("/memories/chosen.jsonl", endpoint="export_chosen")
 def export() -> Response:
-    """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
-    return _file(questions.export, ExportQuery, "jiyi")
+    """The events of the group, of an agent, or of what was chosen, one a line, as ``jiyi import jsonl`` takes them back."""
+    chosen = ids_of(request.form.getlist("node_id"), "node_id", MAX_RESTORED) or None
+    return _file(questions.export, partial(ExportQuery, node_ids=chosen), "jiyi")
 
 
-def _file(action: Action[Any, Any], query: type[BaseModel], name: str) -> Response:
+def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) -> Response:
     """All pages of a list as a file, of the agent that the address names or of all."""
     agent = asked("agent")
 

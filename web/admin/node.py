@@ -112,6 +112,7 @@ def chosen(group: str) -> str:
 
 
 action_form_route(memory_pages, "/memories/<name:group>/archive", archive.archive, "memories.index", name="archive_chosen", field_names=IDS)
+action_form_route(memory_pages, "/memories/<name:group>/rate", archive.rate, "memories.index", name="rate_chosen", field_names=IDS)
 action_form_route(
     memory_pages, "/memories/<name:group>/delete", request_erasure, "erasure.one", name="delete_chosen", field_names=IDS, scope="admin"
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RestoreRequest
+from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RateMemories, RestoreRequest
 from jiyi.protocol.recall import AddMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -83,6 +83,13 @@ CASES = (
         action=archive.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
+    ),
+    Case(
+        action=archive.rate,
+        prepare=remembered,
+        request=lambda made: RateMemories(node_ids=[made], importance=9),
+        effect=lambda group, _made: rows("SELECT poignancy, provenance FROM memory_nodes WHERE group_id = :g", g=group),
+        admin=lambda made: ("/memories/{group}/rate", {"node_id": made, "importance": "9"}),
     ),
     Case(action=archive.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made])),
     Case(name="named", action=archive.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made])),

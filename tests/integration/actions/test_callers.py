@@ -72,6 +72,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "erasure.request": {"agent_id": "klaus"},
     "agents.configure": {"agent_id": "klaus", "mode": "elapsed"},
     "archive.archive": {"node_ids": [ANY_ID]},
+    "memory.rate": {"node_ids": [ANY_ID], "importance": 5},
     "archive.restore": {"agent_id": "klaus"},
     "keys.create": {"name": "mine", "scopes": ["admin"]},
 }
