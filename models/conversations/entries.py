@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 from pydantic import BaseModel
-from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, or_, select, text, tuple_
+from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, literal_column, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY, array
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
@@ -288,7 +288,9 @@ def agents(connection: Connection, group_id: str, after: str, limit: int) -> lis
 
 
 def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[RememberedLine]:
-    """What is in force of a kind, newest first."""
+    """What is in force of a kind, newest first; of turns all."""
+    if kind == "session":
+        return fetch(connection, RememberedLine, _TURNS, group=name[0], agent=name[1], limit=limit)
     return fetch(connection, RememberedLine, _REMEMBERED, group=name[0], agent=name[1], kind=kind, limit=limit)
 
 
@@ -332,10 +334,10 @@ _AGENTS = text("""
 _LINES = select(*columns(RememberedLine, MemoryNode, line=func.coalesce(MemoryNode.overview, MemoryNode.description))).where(
     MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent")
 )
+# Each by an index of its own.
+_TURNS = _LINES.where(MemoryNode.kind == literal_column("'session'")).order_by(MemoryNode.node_count.desc()).limit(bindparam("limit"))
 _REMEMBERED = (
-    _LINES.where(MemoryNode.kind == bindparam("kind"), or_(MemoryNode.superseded_at.is_(None), MemoryNode.kind == "session"))
-    .order_by(MemoryNode.node_count.desc())
-    .limit(bindparam("limit"))
+    _LINES.where(MemoryNode.kind == bindparam("kind"), *_IN_FORCE).order_by(MemoryNode.node_count.desc()).limit(bindparam("limit"))
 )
 _SUPERSEDED = (
     _LINES.where(MemoryNode.kind != "session", MemoryNode.superseded_at.is_not(None))

@@ -28,6 +28,11 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     expect(rows.last).to_contain_text("top k: 3")
     rows.last.get_by_role("link", name="The bees settled in the third hive").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("The bees settled in the third hive")
+    page.goto(f"/retrievals?group={group}")
+    rows.last.locator("summary").click()
+    rows.last.get_by_role("link", name="Then and now").click()
+    expect(page.locator("main")).to_contain_text("As known then")  # comes after the page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Where are the bees?")
     page.goto(f"/agents/{group}/Tomas")
     asked = page.locator("section").filter(has=page.get_by_role("heading", name="What it was asked"))
     asked.locator("summary").first.click()

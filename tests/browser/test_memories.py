@@ -238,7 +238,7 @@ def test_what_is_chosen_is_rated_and_exported(page: Page, client: Client, group:
     page.goto(f"/memories?group={group}")
     expect(page.locator(".kinds")).to_contain_text(re.compile(r"\b2\b"))
     page.get_by_label("Choose all shown").check()
-    page.get_by_role("button", name="Rate, export, archive or delete").click()
+    page.get_by_role("button", name="Act on the chosen").click()
     page.get_by_label("Importance, 1 to 10").fill("9")
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()

@@ -30,6 +30,7 @@ from models.memory import questions
 from models.memory import reads as memory_reads
 from models.memory.archive import add_memory, restore
 from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
+from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, ids_of, perform
 from web.admin.frame import Page, Pages, asked
@@ -136,6 +137,8 @@ EXPORTED_AT_ONCE = 200
 @memory_pages.post("/memories/chosen.jsonl", endpoint="export_chosen")
 def export() -> Response:
     """The events of the group, of an agent, or of what was chosen, one a line, as ``jiyi import jsonl`` takes them back."""
+    if request.method == "POST":  # as the page of what was chosen
+        need("admin")
     chosen = ids_of(request.form.getlist("node_id"), "node_id", MAX_RESTORED) or None
     return _file(questions.export, partial(ExportQuery, node_ids=chosen), "jiyi")
 

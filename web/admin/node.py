@@ -56,9 +56,14 @@ def one(group: str, node_id: UUID) -> Context | None:
         return None
     agent_id = stored["node"]["agent_id"]
     resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group, agent_id, node_id, MAX_RESTING)))
-    nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
-    apart = {"resting": resting.value, "resting_unknown": resting.reason or None}
-    return {**stored, **apart, "nearest": nearest.value, "nearest_unknown": nearest.reason or None}
+    return {**stored, "resting": resting.value, "resting_unknown": resting.reason or None}
+
+
+@page(memory_pages, f"{ADDRESS}/nearest", "_nearest.html", name="nearest")
+def nearest(group: str, node_id: UUID) -> Context:
+    """Those with the nearest vectors: thousands are compared, so the page asks for them by itself."""
+    found = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
+    return {"nearest": found.value, "nearest_unknown": found.reason or None}
 
 
 @reads_database

@@ -16,7 +16,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
-from flask import Blueprint, Response, abort, redirect, render_template
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
@@ -26,7 +26,7 @@ from jiyi.protocol import rest
 from models.db.bounded_reads import from_database
 from web.admin import frame
 from web.admin.forms import refusal
-from web.answers import answer
+from web.answers import answer, wants_json
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ def page(
     live: str | None = None,
     missing: LazyString | None = None,
     across_groups: bool = False,
+    late: bool = False,
     **shown: Any,
 ) -> Callable[[Gather], Callable[..., Context]]:
     """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``, at ``<path>.json``.
@@ -64,6 +65,7 @@ def page(
         live: template of the part that is asked for again and again, at ``<path>/live``.
         missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as ``id``.
         across_groups: an operator sees those of all groups.
+        late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives it at once.
         shown: what else the template gets; a function is called with the data.
     """
 
@@ -83,6 +85,9 @@ def page(
             return {"group": group, **gathered}
 
         def whole(**parts: Any) -> Response:
+            if late and not (wants_json() or frame.wants_fragment() or "whole" in request.args):
+                here = url_for(str(request.endpoint), **request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1})
+                return answer("late.html", data={"group": frame.group(), "address": here})
             gathered = data(**parts)
             return answer(template, data=gathered, **{key: value(gathered) if callable(value) else value for key, value in shown.items()})
 

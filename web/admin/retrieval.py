@@ -318,7 +318,7 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
 
 
-@page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again")
+@page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again", late=True)
 def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
     again = perform(records.ask_again, retrieval_id=retrieval_id)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ProgrammingError
 from alembic import command
 from engine.operations import Job
 from jiyi.protocol import limits
-from jiyi.protocol.memory import MemoryRow, NodesQuery
+from jiyi.protocol.memory import ExportQuery, MemoryRow, NodesQuery
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.users import groups as known_groups
 from models.db import rows
@@ -327,7 +327,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
     "related": lambda c, g, _: reads.related(c, MemoryRow, g, "klaus", ["x"], 1_000),
-    "events": lambda c, g, _: events.exported(c, g, None, None, True, 1_000),
+    "events": lambda c, g, _: events.exported(c, g, ExportQuery(with_vectors=True, limit=500)),
     "counts": lambda c, g, _: {k: v for k, v in numbers.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),

@@ -22,6 +22,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import CHANGES
 from jiyi.protocol.erasure import Erasure, ErasureState
 from jiyi.protocol.events import Event, build
+from jiyi.protocol.memory import ExportQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
@@ -225,7 +226,7 @@ def test_what_was_erased_does_not_come_back_and_its_record_holds_hashes_only(gro
     (row,) = rows("SELECT * FROM events WHERE event_id = :id", id=event.event_id)
     assert (row["outcome"], row["payload"], row["agent_id"], row["node_id"]) == ("erased", {}, "", None)
     with unit_of_work() as connection:
-        assert [one.event_id for one in events.exported(connection, group, None, None, False, 100)] == [other.event_id]
+        assert [one.event_id for one in events.exported(connection, group, ExportQuery())] == [other.event_id]
         states = events.states(connection, group, [event.event_id])
     assert states[0].state == "erased"
 

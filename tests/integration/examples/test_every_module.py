@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.latency": ["--nodes", "50", "--retrievals", "3"],
     "bench.locomo": [LOCOMO, "--limit", "1"],
     "bench.memdaily": [MEMDAILY, "--limit", "1"],
+    "bench.pages": ["--memories", "60", "--agents", "3", "--visits", "1"],
     "bench.parity": [str(STANFORD / "isabella_step_3_8"), str(STANFORD / "cases_single.json")],
     "bench.peers": [LOCOMO, "--limit", "1", "--only", "jiyi"],
     "bench.proxy": ["--memories", "50", "--requests", "3", "--streams", "3"],

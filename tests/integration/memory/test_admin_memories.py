@@ -213,15 +213,16 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     found = data(signed_in, f"/nodes/{group}/{nodes[1]}.json")
     assert [row["description"] for row in found["session"]["before"]] == ["turn 0"]
     assert [row["description"] for row in found["session"]["after"]] == ["turn 2", "turn 3", "turn 4"]
-    assert [row["description"] for row in found["nearest"]] == ["turn 2", "turn 3", "turn 4", "turn 0"]
-    assert found["nearest"][0]["similarity"] == pytest.approx(3 / 10**0.5)
+    nearest = data(signed_in, f"/nodes/{group}/{nodes[1]}/nearest.json")["nearest"]
+    assert [row["description"] for row in nearest] == ["turn 2", "turn 3", "turn 4", "turn 0"]
+    assert nearest[0]["similarity"] == pytest.approx(3 / 10**0.5)
     assert found["event"]["payload"]["description"] == "turn 1"
     assert {row["kind"] for row in found["owed"]} == {"appraise", "embed"}
     assert found["node"]["access_count"] == 1
     html = page(signed_in, f"/nodes/{group}/{nodes[1]}")
     for shown in ("Alike", "turn 4", "<code>embed</code>", "03-03 09:41</time></li>"):
         assert shown in html
-    assert data(signed_in, f"/nodes/{group}/{other}.json")["nearest"] == []  # of another size
+    assert data(signed_in, f"/nodes/{group}/{other}/nearest.json")["nearest"] == []  # of another size
 
 
 def test_evidence_is_drawn_and_told_down_to_the_events(signed_in: FlaskClient, group: str) -> None:

@@ -34,7 +34,11 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     assert (again.then.accessed_ids, again.now.accessed_ids, again.same, again.notes) == ([old], [new], True, [])
     with Client(f"{client.group}-other") as stranger, pytest.raises(NotFound):
         stranger.memory.ask_again(noted.retrieval_id)
-    html = signed_in.get(f"/retrievals/{client.group}/{noted.retrieval_id}", query_string={"group": client.group}).text
+    address = f"/retrievals/{client.group}/{noted.retrieval_id}"
+    first = signed_in.get(address, query_string={"group": client.group}).text
+    assert "Porto" not in first, "what takes long comes after the page"
+    assert "whole=1" in first
+    html = signed_in.get(address, query_string={"group": client.group, "whole": 1}).text
     assert (
         0
         < html.index("As known then")
@@ -42,7 +46,7 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
         < html.index("As known now")
         < html.index("Klaus lives in Lyon")
     )
-    missing = signed_in.get(f"/retrievals/{client.group}/{old}", query_string={"group": client.group})
+    missing = signed_in.get(f"/retrievals/{client.group}/{old}", query_string={"group": client.group, "whole": 1})
     assert missing.status_code == 404
     listed = signed_in.get("/memories.json", query_string={"group": client.group, "kind": ["session"]})
     assert listed.json["nodes"] == []
