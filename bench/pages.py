@@ -25,6 +25,7 @@ import httpx2
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy import text as text_of
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
@@ -38,6 +39,7 @@ from jiyi.protocol.accounts import AddPerson, hash_password
 from models.accounts.actions import add_person
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.db.scope import as_owner
 from models.memory.inbox import store
 from web import create_app
 from workers import ephemeral
@@ -85,6 +87,8 @@ def fill(memories: int, agents: int) -> None:
         ]
         with unit_of_work() as connection:
             store(connection, made)
+    with unit_of_work() as connection, as_owner(connection):
+        connection.execute(text_of("ANALYZE"))  # as the autovacuum does a minute later
 
 
 def sign_in(http: httpx2.Client) -> None:

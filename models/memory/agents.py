@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, and_, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy import Connection, and_, bindparam, literal, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -262,13 +261,6 @@ class TimelineSpan(BaseModel):
     chat: int
 
 
-class Span(NamedTuple):
-    """When the first and the last of some memories happened."""
-
-    first: datetime
-    last: datetime
-
-
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
     """One agent, or None."""
     wanted = select(*columns(AgentState, Agent)).where(Agent.group_id == group_id, Agent.agent_id == agent_id)
@@ -311,19 +303,18 @@ def keywords(
     return fetch(connection, KeywordStrength, wanted.order_by(*order).offset(offset).limit(limit))
 
 
-def timeline(connection: Connection, group_id: str, agent_id: str, unit: str) -> list[TimelineSpan]:
-    """How many memories of each type began in each ``hour``, ``day``, ``week`` or ``month`` (UTC), oldest first."""
-    parameters = {"group": group_id, "agent": agent_id, "unit": unit, "nodes": TIMELINE_NODES}
-    return fetch(connection, TimelineSpan, _TIMELINE, **parameters)
+def timeline(
+    connection: Connection, group_id: str, agent_id: str, units: Sequence[tuple[str, timedelta]]
+) -> tuple[str, list[TimelineSpan]]:
+    """How many memories of each type began in each span (UTC), oldest first, and the spans' unit.
 
-
-def span(connection: Connection, group_id: str, agent_id: str) -> Span | None:
-    """When the first and the last of the memories happened that the timeline counts."""
-    node = tables.MemoryNode
-    newest = select(node.created_at).where(node.group_id == group_id, node.agent_id == agent_id)
-    counted = newest.order_by(node.node_count.desc()).limit(TIMELINE_NODES).subquery()
-    first, last = connection.execute(select(func.min(counted.c.created_at), func.max(counted.c.created_at))).one()
-    return None if first is None else Span(first, last)
+    ``units`` are ``hour``, ``day``, ``week`` and ``month``, from fine to coarse, each with the longest time that it is for: the first
+    that is long enough is taken.
+    """
+    names, longest = [name for name, _ in units], [length for _, length in units]
+    parameters = {"group": group_id, "agent": agent_id, "nodes": TIMELINE_NODES, "units": names, "longest": longest}
+    rows = connection.execute(_TIMELINE, parameters).mappings().all()
+    return rows[0]["unit"] if rows else names[0], [TimelineSpan.model_construct(**row) for row in rows]
 
 
 _NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
@@ -370,11 +361,13 @@ _SAVE = text("""
     WHERE a.group_id = s.group_id AND a.agent_id = s.agent_id
 """).bindparams(bindparam("rows", type_=JSONB))
 _TIMELINE = text("""
-    SELECT date_trunc(:unit, created_at, 'UTC') AS start, count(*) AS memories, count(*) FILTER (WHERE type = 'event') AS event,
+    WITH newest AS MATERIALIZED (
+        SELECT type, created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :nodes
+    ), chosen AS MATERIALIZED (
+        SELECT unit FROM unnest(CAST(:units AS text[]), CAST(:longest AS interval[])) WITH ORDINALITY AS u(unit, longest, place)
+        WHERE longest >= (SELECT max(created_at) - min(created_at) FROM newest) ORDER BY place LIMIT 1
+    )
+    SELECT unit, date_trunc(unit, created_at, 'UTC') AS start, count(*) AS memories, count(*) FILTER (WHERE type = 'event') AS event,
         count(*) FILTER (WHERE type = 'thought') AS thought, count(*) FILTER (WHERE type = 'chat') AS chat
-    FROM (
-        SELECT type, created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
-        ORDER BY node_count DESC LIMIT :nodes
-    ) AS newest
-    GROUP BY 1 ORDER BY 1
+    FROM newest CROSS JOIN chosen GROUP BY 1, 2 ORDER BY 2
 """)

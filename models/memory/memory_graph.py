@@ -17,7 +17,7 @@ from models.memory.reads import evidence_of
 from models.memory.tables import MemoryNode
 
 #: Of so many memories, the newest, those that are joined are looked for.
-LOOKED_AT = 5_000
+LOOKED_AT = 2_000
 #: Memories and people of a graph at most, and people among them, those with most memories.
 MOST, MOST_PEOPLE = 300, 30
 #: Characters of a memory that are shown.

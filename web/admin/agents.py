@@ -21,7 +21,7 @@ from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
 from models.memory import archive, memory_graph
-from models.memory.agents import Span, TimelineSpan
+from models.memory.agents import TimelineSpan
 from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records
@@ -64,8 +64,7 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         return None
     keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
     questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
-    span = stored_agents.span(connection, group, agent)
-    unit = unit_for(span)
+    unit, spans = stored_agents.timeline(connection, group, agent, UNITS)
     return {
         **memories,
         "agent": with_progress(state, get_settings()),
@@ -74,7 +73,7 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         "questions_next": questions["next"],
         "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
         "has": stored_agents.belongings(connection, group, agent),
-        "timeline": {"unit": unit, "spans": stored_agents.timeline(connection, group, agent, unit) if span else []},
+        "timeline": {"unit": unit, "spans": spans},
     }
 
 
@@ -222,11 +221,6 @@ MOST_STOPS = 40
 #: The drawing's own units.
 HEIGHT, BAR, GAP = 90, 10, 3
 TYPES = ("event", "thought", "chat")
-
-
-def unit_for(span: Span | None) -> str:
-    length = timedelta(0) if span is None else span.last - span.first
-    return next(unit for unit, longest in UNITS if length <= longest)
 
 
 class Timeline:

@@ -19,7 +19,7 @@ from jiyi.protocol.events import build
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
-from models.memory.agents import Span, TimelineSpan
+from models.memory.agents import TimelineSpan
 from models.memory.inbox import store
 from models.queue.pending_work import enqueue
 from models.reflection import reflections
@@ -431,8 +431,9 @@ def test_an_event_tells_what_became_of_it(signed_in: FlaskClient, group: str) ->
 def test_an_agents_time_is_drawn_and_a_time_chosen(signed_in: FlaskClient, group: str) -> None:
     for day in (1, 1, 3):
         observe(group, description=f"day {day}", at=datetime(2026, 3, day, 9, tzinfo=UTC))
-    observe(group, node_type="thought", description="hm", at=datetime(2026, 3, 20, 9, tzinfo=UTC))
     path = f"/agents/{group}/{AGENT}"
+    assert data(signed_in, f"{path}.json")["timeline"]["unit"] == "hour"
+    observe(group, node_type="thought", description="hm", at=datetime(2026, 3, 20, 9, tzinfo=UTC))
     found = data(signed_in, f"{path}.json")
     assert found["timeline"]["unit"] == "day"
     assert [(row["start"][:10], row["event"], row["thought"]) for row in found["timeline"]["spans"]] == [
@@ -632,6 +633,5 @@ def test_a_timeline_has_bars_for_empty_months_too() -> None:
     assert [bar["memories"] for bar in drawn.bars] == [4, 0, 0, 2]
     assert [bar["start"].month for bar in drawn.bars] == [11, 12, 1, 2]
     assert not agent_pages.Timeline("day", [])
-    assert agent_pages.unit_for(Span(start, start + timedelta(days=3))) == "hour"
     long = agent_pages.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
     assert (len(long.bars), long.cut) == (agent_pages.MOST_BARS, True)
