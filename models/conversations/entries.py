@@ -38,6 +38,8 @@ from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
+#: Characters by which a question and a turn are known as the same.
+COMPARED_CHARS = 200
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
@@ -304,6 +306,15 @@ def injections(connection: Connection, name: AgentName, before: UUID | None, lim
     return fetch(connection, InjectionRow, _INJECTIONS, group=name[0], agent=name[1], before=before, limit=limit)
 
 
+def injections_for(connection: Connection, name: AgentName, session_id: str, said: Mapping[UUID, str]) -> dict[UUID, InjectionRow]:
+    """For each turn of a session, by its id and text, what was put before the answer to it; of several the last."""
+    beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in said.items()}
+    parameters = {"group": name[0], "agent": name[1], "session": session_id, "chars": COMPARED_CHARS}
+    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **parameters, said=list(set(beginnings.values())))
+    by_text = {row.query[:COMPARED_CHARS]: row for row in rows}
+    return {node_id: by_text[beginning] for node_id, beginning in beginnings.items() if beginning in by_text}
+
+
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _AT = text("""
     SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
@@ -344,6 +355,11 @@ _SUPERSEDED = (
     .order_by(MemoryNode.superseded_at.desc(), MemoryNode.node_count.desc())
     .limit(bindparam("limit"))
 )
+_INJECTIONS_FOR = text("""
+    SELECT DISTINCT ON (left(query, :chars)) injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
+    WHERE group_id = :group AND agent_id = :agent AND session_id = :session AND left(query, :chars) = ANY(:said)
+    ORDER BY left(query, :chars), injection_id DESC
+""")
 _INJECTIONS = text("""
     SELECT injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
     WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)

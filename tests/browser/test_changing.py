@@ -47,6 +47,9 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
             occurred_at=datetime(2026, 3, 2, 9, number, tzinfo=UTC),
             wait=True,
         )
+    client.observe("companion", "米娅喜欢杏仁", kind="preference", uri="agent://companion/preference/nuts", wait=True)
+    injected = client.conversations.inject("companion", "我对花生过敏。", session_id="monday")
+    assert "杏仁" in injected.prompt
     client.observe("companion", "The door bell rang", session_id="monday", wait=True)
     page.goto(f"/sessions/{group}/companion/monday")
     turns = page.locator("ol.conversation > li")
@@ -54,6 +57,9 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
     expect(turns.nth(0)).to_contain_text("米娅")
     expect(turns.nth(1)).to_have_class("own")
     expect(turns.nth(2)).to_have_class("noticed")
+    page.get_by_text("What was injected").click()
+    expect(turns.nth(0)).to_contain_text("杏仁")
+    expect(turns.nth(0).get_by_role("link", name="Ask it as of then")).to_be_visible()
     judge = page.get_by_role("form", name="Worth remembering?")
     expect(judge).to_have_count(1)  # what the agent says is no fact of its user
     judge.get_by_role("button", name="No").click()

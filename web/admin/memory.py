@@ -187,8 +187,11 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
     found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
     numbers = {node.node_id: node.node_count for node in nodes if node.kind == "session"}
     judged, remembered = entries.judgements(connection, group, numbers), entries.remembered_of(connection, (group, agent), numbers)
-    turns = [_turn(turn, judged, remembered) for turn in reversed(found["turns"])]
-    return {"agent_id": agent, "session_id": session, "turns": turns, "older": found["next"], "before": before}
+    before_answers = entries.injections_for(connection, (group, agent), session, {node.node_id: node.description for node in nodes})
+    turns = [{**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)} for turn in reversed(found["turns"])]
+    injected = entries.memories(connection, group, list({node_id for row in before_answers.values() for node_id in row.node_ids}))
+    by_id = {str(entry.id): entry for entry in injected}
+    return {"agent_id": agent, "session_id": session, "turns": turns, "older": found["next"], "before": before, "injected": by_id}
 
 
 def _turn(memory: Turn, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[RememberedOfTurn]]) -> Context:

@@ -6,7 +6,7 @@
   if (!section || !window.uPlot) return;
   const note = section.querySelector("[data-plot-note]");
   const figures = [...section.querySelectorAll("[data-plot]")].map((figure) => ({
-    figure, spec: JSON.parse(figure.dataset.plot), chart: null,
+    figure, spec: JSON.parse(figure.dataset.plot), chart: null, hidden: new Set(),
   }));
   const language = document.documentElement.lang;
   const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
@@ -26,28 +26,38 @@
   const shown = (value, unit) => (value == null ? "–" : short.format(value) + (unit ? ` ${unit}` : ""));
 
   // What is under the pointer, or else the last whole step: the one under way is still growing.
-  const legend = ({ figure, spec }, data, place) => {
+  const legend = (item, data, place) => {
+    const { figure, spec } = item;
     const line = figure.querySelector(".legend");
     const at = place ?? Math.max(0, data.times.length - 2);
-    line.replaceChildren(...[clock(data.times[at]), ...spec.columns].map((item, index) => {
-      const part = document.createElement("span");
-      if (index === 0) {
-        part.textContent = item;
-        return part;
-      }
-      const dot = document.createElement("i");
-      dot.className = `key ${item.colour}`;
-      part.append(dot, `${item.label} ${shown(column(data, item.column)[at], spec.unit)}`);
-      return part;
-    }));
+    if (!line.children.length) {  // its buttons stay: one of them may have the focus
+      line.append(document.createElement("span"), ...spec.columns.map((one, index) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.ariaPressed = "true";
+        const dot = document.createElement("i");
+        dot.className = `key ${one.colour}`;
+        button.append(dot, "");
+        button.addEventListener("click", () => {
+          item.hidden.has(index) ? item.hidden.delete(index) : item.hidden.add(index);
+          button.ariaPressed = String(!item.hidden.has(index));
+          item.chart.setSeries(index + 1, { show: !item.hidden.has(index) });
+        });
+        return button;
+      }));
+    }
+    line.children[0].textContent = clock(data.times[at]);
+    spec.columns.forEach((one, index) => {
+      line.children[index + 1].lastChild.textContent = `${one.label} ${shown(column(data, one.column)[at], spec.unit)}`;
+    });
   };
 
   const options = (item, data, width) => ({
     width, height: 150, legend: { show: false }, padding: [8, 18, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_chart, _least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
-    series: [{}, ...item.spec.columns.map((one) => ({
-      label: one.label, stroke: colour(one.colour), width: 1.6, points: { show: rare(one) || Boolean(one.gaps), size: 4, fill: colour(one.colour) },
+    series: [{}, ...item.spec.columns.map((one, index) => ({
+      label: one.label, show: !item.hidden.has(index), stroke: colour(one.colour), width: 1.6, points: { show: rare(one) || Boolean(one.gaps), size: 4, fill: colour(one.colour) },
       fill: one.colour === "accent" ? `${colour("accent")}1f` : undefined, spanGaps: false,
     }))],
     axes: [
