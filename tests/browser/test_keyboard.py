@@ -27,6 +27,8 @@ FOCUS = """() => {
   const parts = at.type?.startsWith("date") ?? false; // day, month and year are stops of one field
   return { place: window.stops.get(at), parts, seen: ring && box.width > 0 && box.bottom > 0, what: at.outerHTML.slice(0, 99) };
 }"""
+#: What of a page comes after it, and has stops: a legend for each plot, counts of kinds.
+LATE = {"/": [f"figure:nth-of-type({place}) .legend button" for place in range(1, 5)], "/memories": [".kinds a"]}
 #: Taps of the key before a page without an end is called a trap.
 MOST = 400
 
@@ -55,6 +57,8 @@ def test_tab_comes_everywhere_is_seen_and_is_never_caught(page: Page, town: Town
     if path == "/events":
         page.get_by_role("button", name="Pause").press("Enter")  # after a click the browser shows no focus
         expect(page.locator(".live-state")).to_have_text("paused")
+    for late in LATE.get(path, ()):  # comes after the page
+        expect(page.locator(late).first).to_be_visible()
     expected = page.evaluate(STOPS)
     stops, unseen = walk(page)
     assert unseen == []

@@ -72,9 +72,14 @@ def valkey(settings: Settings) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture(autouse=True)
-def _no_letters_left_for_everybody(database: Stack) -> Iterator[None]:
-    """Dead letters of no known group are shown to every group, so to other tests too."""
+def _no_letters_for_everybody(database: Stack) -> Iterator[None]:
+    """Dead letters of no known group are shown to every group, so to other tests too: none is left, and none was there."""
+    _drop_letters_of_no_group()
     yield
+    _drop_letters_of_no_group()
+
+
+def _drop_letters_of_no_group() -> None:
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM dead_letters WHERE group_id IS NULL"))
 
