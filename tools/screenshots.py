@@ -102,10 +102,11 @@ def take(pictures: Pictures) -> None:
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)
         expect(page.locator(".plots [data-plot-note]")).to_be_hidden()
-    with pictures.of("memories", f"/memories?{group}&q=bees"):
-        pass
+    with pictures.of("memories", f"/memories?{group}&q=bees") as page:
+        expect(page.locator(".kinds a").first).to_be_visible()
     with pictures.of("memory", f"/nodes/{demo.GROUP}/{thought.node_id}", height=930) as page:
         expect(page.locator(".graph")).to_be_visible()
+        expect(page.locator(".near")).to_be_visible()
     question = "How did Tomas injure himself at the kiln?".replace(" ", "+")
     address = f"/playground?{group}&agent=Tomas&focal={question}&compare=1&b.relevance_w=0.3&b.importance_w=2.5"
     with pictures.of("playground", address, height=1_000) as page:
