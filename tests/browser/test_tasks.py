@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from jiyi import Client
 from tests.browser.test_memories import letter_of, tell
 from tests.browser.town import bury
 from tests.integration.growth.growing import artifacts, experienced
+from tests.integration.waiting import until
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
 #: Seconds in which a stopped worker has to be red.
 RED_SECONDS = 20
-GROWN_SECONDS = 60
 ROOF = "Tomas mended the roof of the mill"
 
 
@@ -108,11 +107,7 @@ def test_a_letter_is_tried_again(page: Page, group: str) -> None:
 
 def test_a_skill_is_confirmed(page: Page, client: Client, group: str) -> None:
     experienced(group)
-    end = time.monotonic() + GROWN_SECONDS
-    while not artifacts(group):
-        if time.monotonic() > end:
-            pytest.fail("no skill has grown")
-        time.sleep(0.2)
+    until(lambda: artifacts(group))
     page.goto(f"/growth?group={group}")
     with task("confirm a skill", 2) as hand:
         hand.click(page.locator("table.cards td a").first)

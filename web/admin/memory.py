@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Response, render_template, request, stream_with_context, url_for
+from flask import Response, abort, render_template, request, stream_with_context, url_for
+from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -82,7 +83,7 @@ def kinds() -> str:
     """How many of what is looked for there are of each kind: told after the page, since all are counted."""
     group, wanted = frame.group(), _wanted()
     counts = attempt(lambda: from_database(lambda connection: memory_reads.kind_counts(connection, group, wanted)))
-    return render_template("_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=inputs.given(FILTERS))
+    return render_template("_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=_filters())
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
@@ -104,9 +105,13 @@ def _matches() -> Context:
         if reading.value is None
         else listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
     )
+    return {**shown, "why_unknown": reading.reason or None, "filters": _filters()}
+
+
+def _filters() -> Context:
+    """As an address has them."""
     several = {"type": inputs.choices("type", NODE_TYPES), "kind": inputs.choices("kind", ALL_KINDS)}
-    filters = {**inputs.given(FILTERS), **{name: values for name, values in several.items() if values}}
-    return {**shown, "why_unknown": reading.reason or None, "filters": filters}
+    return {**inputs.given(FILTERS), **{name: values for name, values in several.items() if values}}
 
 
 def _wanted() -> MemoryFilter:
@@ -129,18 +134,28 @@ def _wanted() -> MemoryFilter:
     )
 
 
+#: Memories chosen on one page.
+MAX_CHOSEN = 200
 #: Events of one transaction of an export.
 EXPORTED_AT_ONCE = 200
 
 
 @memory_pages.get("/memories/export.jsonl")
-@memory_pages.post("/memories/chosen.jsonl", endpoint="export_chosen")
 def export() -> Response:
-    """The events of the group, of an agent, or of what was chosen, one a line, as ``jiyi import jsonl`` takes them back."""
-    if request.method == "POST":  # as the page of what was chosen
-        need("admin")
-    chosen = ids_of(request.form.getlist("node_id"), "node_id", MAX_RESTORED) or None
-    return _file(questions.export, partial(ExportQuery, node_ids=chosen), "jiyi")
+    """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
+    return _file(questions.export, ExportQuery, "jiyi")
+
+
+@memory_pages.post("/memories/chosen.jsonl")
+def export_chosen() -> Response:
+    """The same of the memories that were chosen; who may choose may export them."""
+    need("admin")
+    return _file(questions.export, partial(ExportQuery, node_ids=chosen_ids()), "jiyi")
+
+
+def chosen_ids() -> list[UUID]:
+    """The memories of a form; 400 for none, and for too many."""
+    return ids_of(request.form.getlist("node_id"), "node_id", MAX_CHOSEN) or abort(400, _("Choose at least one memory."))
 
 
 def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) -> Response:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from flask import abort, render_template, request, url_for
-from flask_babel import gettext as _
+from flask import render_template, request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -21,8 +20,8 @@ from models.memory import archive, events, reads
 from models.reflection.actions import why_thought
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import action_form_route, ids_of, perform
-from web.admin.memory import memory_pages
+from web.admin.acting import action_form_route, perform
+from web.admin.memory import chosen_ids, memory_pages
 from web.admin.pages import Context, page, reads_database
 from web.admin.retrieval import FILTERS
 
@@ -100,17 +99,15 @@ action_form_route(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories
 action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
 action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct")
 
-#: Memories chosen on one page, and seconds that looking for what rests on them may take.
-MAX_CHOSEN, PREVIEW_TIMEOUT = 200, 20.0
+#: Seconds that looking for what rests on chosen memories may take.
+PREVIEW_TIMEOUT = 20.0
 
 
 @memory_pages.post("/memories/<name:group>/chosen")
 def chosen(group: str) -> str:
     """What was chosen among the memories, and what goes with it if it is erased. Changes nothing."""
     need("admin")
-    node_ids = ids_of(request.form.getlist("node_id"), "node_id", MAX_CHOSEN)
-    if not node_ids:
-        abort(400, _("Choose at least one memory."))
+    node_ids = chosen_ids()
     nodes = from_database(lambda connection: reads.brief_nodes(connection, frame.group(), node_ids))
     found = perform(preview, node_ids=node_ids, timeout=PREVIEW_TIMEOUT)
     return render_template("chosen.html", group=group, nodes=nodes, found=found)

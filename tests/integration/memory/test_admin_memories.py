@@ -428,6 +428,13 @@ def test_an_event_tells_what_became_of_it(signed_in: FlaskClient, group: str) ->
     assert "a repetition" in page(signed_in, f"/events/{group}/{again}")
 
 
+def test_bad_input_nothing_chosen_is_not_everything(signed_in: FlaskClient, group: str) -> None:
+    observe(group, description="as it came")
+    for path in ("/memories/chosen.jsonl", f"/memories/{group}/chosen"):
+        answer = signed_in.post(path, query_string={"group": group}, data={"from_page": f"/memories?group={group}"})
+        assert (answer.status_code, "Choose at least one memory." in answer.text) == (400, True), path
+
+
 def test_an_agents_time_is_drawn_and_a_time_chosen(signed_in: FlaskClient, group: str) -> None:
     for day in (1, 1, 3):
         observe(group, description=f"day {day}", at=datetime(2026, 3, day, 9, tzinfo=UTC))
