@@ -60,3 +60,10 @@ def test_the_group_is_chosen_by_choosing(page: Page, town: Town) -> None:
     page.locator(".beside-page").get_by_label("Group").select_option(town.group)
     expect(page).to_have_url(re.compile(f"group={town.group}"))
     expect(page.locator("ol.memories > li").first).to_be_visible()
+
+
+def test_what_looks_again_by_itself_does_not_flicker(page: Page, town: Town) -> None:
+    page.goto(f"/workers?group={town.group}")
+    page.route("**/workers/live*", lambda route: None)  # never answered: the look stays under way
+    page.locator("#workers.htmx-request").wait_for()
+    expect(page.locator("#workers").get_by_role("button", name="Pause").first).to_have_css("opacity", "1")
