@@ -1,6 +1,6 @@
 """The translations of the pages: ``python -m tools.translations``.
 
-Collects every message of ``web``, and every ``Translatable`` of ``jiyi``, ``engine`` and ``models``, into
+Collects every message of ``web`` and ``web/words.toml``, and every ``Translatable`` of ``jiyi``, ``engine`` and ``models``, into
 ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is no longer used, compiles
 ``messages.mo`` beside it (which git does not keep), and names what has no translation yet. ``--compile`` only compiles;
 ``--check`` writes nothing and fails if there is anything to do; a unit test does the same.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tomllib
 from itertools import chain
 from pathlib import Path
 
@@ -30,7 +31,6 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "lazy_gettext": None,
     "ngettext": (1, 2),
     "lazy_ngettext": (1, 2),
-    "sentence": None,
 }
 #: Where sentences for people are made besides in the pages, and how they are marked there (``jiyi.text.translatable``).
 JUDGED = ("jiyi", "engine", "models")
@@ -60,6 +60,10 @@ def messages() -> Catalog:
     judged = (extract_from_dir(CHECKOUT / layer, [("**.py", "python")], {}, MARKED) for layer in JUDGED)
     for _name, _line, message, _comments, context in chain(pages, *judged):
         found.add(message, context=context)
+    with (CHECKOUT / "web" / "words.toml").open("rb") as file:
+        for words in tomllib.load(file).values():
+            for message in words.values() if isinstance(words, dict) else words:
+                found.add(message)
     return found
 
 

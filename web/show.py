@@ -9,13 +9,15 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response
 from flask_babel import gettext as _
-from flask_babel import lazy_gettext
 
 from jiyi.text import translatable
 from jiyi.text.translatable import Translatable
@@ -102,8 +104,8 @@ def readable_body(body: str | None) -> str:
 
 def summary(value: Mapping[str, Any]) -> str:
     """What a job did, without what it found none of."""
-    parts = (f"{name.replace('_', ' ')}: {_plain(item)}" for name, item in value.items() if item)
-    return ", ".join(parts) or _("nothing to do")
+    parts = (f"{_in_words('results', name).replace('_', ' ')}{_(': ')}{_plain(item)}" for name, item in value.items() if item)
+    return str(_(", ")).join(parts) or _("nothing to do")
 
 
 def _plain(item: Any) -> str:
@@ -112,135 +114,27 @@ def _plain(item: Any) -> str:
     return ", ".join(f"{name} {count}" for name, count in item.items()) if isinstance(item, Mapping) else str(item)
 
 
-#: What the service calls in one word, for people.
-_WORDS = {
-    "event": lazy_gettext("event"),
-    "thought": lazy_gettext("thought"),
-    "chat": lazy_gettext("chat"),
-    "operator": lazy_gettext("operator"),
-    "admin": lazy_gettext("admin"),
-    "viewer": lazy_gettext("viewer"),
-    "publish": lazy_gettext("publish"),
-    "read": lazy_gettext("read"),
-    "open": lazy_gettext("open"),
-    "replayed": lazy_gettext("replayed"),
-    "discarded": lazy_gettext("discarded"),
-    "alive": lazy_gettext("valid"),
-    "expired": lazy_gettext("expired"),
-    "revoked": lazy_gettext("revoked"),
-    "ok": lazy_gettext("ok"),
-    "unknown": lazy_gettext("unknown"),
-    "attention": lazy_gettext("attention"),
-    "unreachable": lazy_gettext("unreachable"),
-    "running": lazy_gettext("running"),
-    "done": lazy_gettext("done"),
-    "failed": lazy_gettext("failed"),
-    "owed": lazy_gettext("owed"),
-    "incomplete": lazy_gettext("incomplete"),
-    "agent": lazy_gettext("agent"),
-    "person": lazy_gettext("person"),
-    "nodes": lazy_gettext("memories"),
-    "waiting": lazy_gettext("waiting"),
-    "paused": lazy_gettext("paused"),
-    "draining": lazy_gettext("draining"),
-    "stopped": lazy_gettext("stopped"),
-    "dry run": lazy_gettext("dry run"),
-    "turn.recorded": lazy_gettext("turn"),
-    "turn.step": lazy_gettext("step"),
-    "session.ended": lazy_gettext("ended"),
-    "node.executed": lazy_gettext("node"),
-    "agent.configured": lazy_gettext("settings"),
-    "feedback.given": lazy_gettext("vote"),
-    "proposed": lazy_gettext("proposed"),
-    "refused": lazy_gettext("refused by the gate"),
-    "registered": lazy_gettext("registered"),
-    "returned": lazy_gettext("came back"),
-    "accepted": lazy_gettext("confirmed"),
-    "declined": lazy_gettext("declined"),
-    "enabled": lazy_gettext("enabled"),
-    "disabled": lazy_gettext("disabled"),
-    "archived": lazy_gettext("archived"),
-    "deleted": lazy_gettext("deleted"),
-    "feedback_given": lazy_gettext("a vote was given"),
-    "feedback_ignored": lazy_gettext("a vote did not count"),
-    "recommended": lazy_gettext("recommended"),
-    "explicit": lazy_gettext("said so"),
-    "implicit_usage": lazy_gettext("was used"),
-    "usage_count": lazy_gettext("was used often"),
-    "completion_rate": lazy_gettext("was completed"),
-    "silent": lazy_gettext("never"),
-    "light": lazy_gettext("only when urgent"),
-    "standard": lazy_gettext("when it matters"),
-    "autonomous": lazy_gettext("whenever there is something"),
-    "ui": lazy_gettext("in the program"),
-    "desktop": lazy_gettext("on the desktop"),
-    "all": lazy_gettext("everywhere"),
-    "tasks": lazy_gettext("reminders"),
-    "memory": lazy_gettext("memory"),
-    "pain": lazy_gettext("pain points"),
-    "corrections": lazy_gettext("corrections"),
-    "idle": lazy_gettext("silence"),
-    "cron": lazy_gettext("again and again"),
-    "once": lazy_gettext("once"),
-    "interval": lazy_gettext("every"),
-    "reminder": lazy_gettext("a reminder"),
-    "workflow": lazy_gettext("a workflow"),
-    "concise": lazy_gettext("concise"),
-    "detailed": lazy_gettext("detailed"),
-    "formal": lazy_gettext("formal"),
-    "casual": lazy_gettext("casual"),
-    "ready": lazy_gettext("ready"),
-    "indexed": lazy_gettext("indexed"),
-    "pending": lazy_gettext("waiting"),
-}
+#: What the service calls by a name, in words for people.
+WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 
 
-#: Of memories; ``memory`` is what was not taken from conversations.
-_KINDS: dict[str, Any] = {
-    "memory": lazy_gettext("observation"),
-    "preference": lazy_gettext("preference"),
-    "knowledge": lazy_gettext("knowledge"),
-    "experience": lazy_gettext("experience"),
-    "session": lazy_gettext("turn"),
-}
-
-
-#: What a question asks for, beside a kind of memory.
-_INTENTS: dict[str, Any] = {
-    **_KINDS,
-    "code": lazy_gettext("code"),
-    "identity_recall": lazy_gettext("who the user is"),
-    "general": lazy_gettext("nothing in particular"),
-}
-
-
-_ORIGINS: dict[str, Any] = {
-    "operator": lazy_gettext("an operator"),
-    "user": lazy_gettext("the user"),
-    "rules": lazy_gettext("the service's rules"),
-    "model": lazy_gettext("a language model"),
-    "import": lazy_gettext("an import"),
-    "assistant": lazy_gettext("the assistant"),
-    "document": lazy_gettext("a document"),
-    "tool": lazy_gettext("a tool"),
-}
+def _in_words(table: str, name: str) -> str:
+    """In the page's language; the name itself if the table has no words for it."""
+    words = WORDS[table].get(name)
+    return name if words is None else str(_(words))
 
 
 def word(name: str) -> str:
-    return str(_WORDS.get(name, name))
+    return _in_words("words", name)
 
 
 def intent(name: str) -> str:
     """What a question asks for, or the kind of a memory, in the page's language."""
-    return str(_INTENTS.get(name, name))
+    return _in_words("kinds" if name in WORDS["kinds"] else "intents", name)
 
 
 #: Parts of why a memory is in a prompt, as ``engine.conversations.injection`` writes them.
 _PLACE = re.compile(r"(?P<in_words>in the words of )?place (?P<place>\d+)")
-_WHY: dict[str, Any] = {
-    "within the floor of its kind": lazy_gettext("within the share of its kind"),
-    "shortened": lazy_gettext("shortened"),
-}
 
 
 def why_injected(why: str) -> str:
@@ -251,7 +145,7 @@ def why_injected(why: str) -> str:
 def _why_part(part: str) -> str:
     found = _PLACE.fullmatch(part)
     if found is None:
-        return str(_WHY.get(part, part))
+        return _in_words("why", part)
     place = found["place"]
     return str(_("in the words of place %(place)s", place=place) if found["in_words"] else _("place %(place)s", place=place))
 
@@ -279,8 +173,8 @@ def register(app: Flask) -> None:
         person=person,
         word=word,
         node_type=word,
-        memory_kind=lambda kind: str(_KINDS[kind]),
-        memory_origin=lambda origin: str(_ORIGINS[origin]),
+        memory_kind=partial(_in_words, "kinds"),
+        memory_origin=partial(_in_words, "origins"),
         intent=intent,
         why_injected=why_injected,
         role=word,

@@ -40,6 +40,7 @@ from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
+from web.show import WORDS
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -659,5 +660,5 @@ def test_a_dry_run_of_each_job_works_and_leaves_no_trace(group: str) -> None:
     execute("INSERT INTO kw_strength VALUES (:g, 'klaus', 'event', 'ghost', 3)", g=group)
     before = everything()
     for name in sorted(JOBS):
-        rehearse(JOBS[name])
+        assert rehearse(JOBS[name]).keys() <= WORDS["results"].keys(), name
         assert everything() == before, name

@@ -21,7 +21,7 @@ from jiyi.errors import Conflict, InvalidRequest, problems_of
 from jiyi.protocol.conversations import Intent
 from web.admin.forms import WORDS, Problem, problems, refusal
 from web.admin.sentences import SENTENCES, told, values_of
-from web.show import intent, why_injected
+from web.show import intent, summary, why_injected
 
 ROOT = Path(__file__).resolve().parents[3]
 CHINESE = re.compile("[一-鿿]")
@@ -57,6 +57,14 @@ def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask)
     with app.test_request_context(), force_locale("zh"):
         assert [why for why in reasons if re.search("[a-z]", why_injected(why))] == []
         assert [name for name in get_args(Intent) if intent(name) == name] == []
+
+
+def test_what_a_job_did_is_told_in_the_readers_language(app: Flask) -> None:
+    did = {"due": {"embed": 2}, "buried": 0, "accesses_recovered": 3}
+    with app.test_request_context(), force_locale("zh"):
+        assert summary(did) == "到期：embed 2，恢复的访问记录：3"
+    with app.test_request_context(), force_locale("en"):
+        assert summary(did | {"not_named_yet": 1}) == "due: embed 2, accesses recovered: 3, not named yet: 1"
 
 
 def test_each_template_is_a_sentence_of_the_code() -> None:
