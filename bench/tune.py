@@ -38,7 +38,7 @@ from engine.retrieval import corpus as columns
 from engine.retrieval import lexicon, relevance
 from engine.retrieval import query as sentences
 from engine.retrieval.corpus import Corpus, Rows, language_code
-from engine.retrieval.query import Part, parts_of, vector_of, words_of
+from engine.retrieval.query import Part, parts_of, texts_of, vector_of, words_of
 from engine.retrieval.ranking import best
 from engine.retrieval.relevance import Relevance, Words
 from engine.text.keywords import asked_tokens
@@ -140,14 +140,17 @@ def _key(embedder: str, kind: str, text: str) -> str:
 
 def dialogue_of(question: Question) -> tuple[Part, ...]:
     """The messages that are looked for together; none of a question that is no dialogue."""
-    parts = parts_of([DialogueMessage.model_validate(one) for one in question.messages])
+    parts = parts_of(_messages(question))
     return parts if len(parts) > 1 else ()
+
+
+def _messages(question: Question) -> list[DialogueMessage]:
+    return [DialogueMessage.model_validate(one) for one in question.messages]
 
 
 def asked_by(question: Question) -> list[str]:
     """The texts whose vectors a question needs."""
-    parts = dialogue_of(question)
-    return [part.text for part in parts] if parts else [question.text, *sentences.sentences_of(question.text)]
+    return list(texts_of(_messages(question))) if dialogue_of(question) else [question.text, *sentences.sentences_of(question.text)]
 
 
 class TextVectors(Protocol):
@@ -235,7 +238,8 @@ def measured(corpus: Corpus, question: Question, vectors: TextVectors) -> tuple[
     """How relevant each memory is, and the words that were looked for."""
     parts, now = dialogue_of(question), question.now or NOW
     if parts:
-        query = vector_of(parts, {part.text: vectors.query(part.text) for part in parts})
+        texts = texts_of(_messages(question))
+        query = vector_of(texts, {text: vectors.query(text) for text in texts})
         return relevance.hybrid(corpus, parts[0].text, query, vectors.query, now, dialogue=parts), words_of(parts)
     return relevance.hybrid(corpus, question.text, vectors.query(question.text), vectors.query, now), asked_tokens(question.text)
 

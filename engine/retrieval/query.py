@@ -1,8 +1,9 @@
 """What of a query counts, and how much: the sentences of a question, the messages of a dialogue.
 
-In a dialogue the user's latest message leads. Earlier ones say what the talk is about and count less the earlier they were;
-what the assistant said counts little, because much of it is advice and echoes. A memory is compared with the weighted mean
-of the messages' vectors, and a word counts as much as the weightiest message that has it. Measured in docs/decisions.md.
+In a dialogue the user's latest message leads. A memory is compared with the mean of two directions: that message's, and that of the
+dialogue as one text. A word counts as much as the weightiest message that has it: earlier ones of the user say what the talk is about and
+count less the earlier they were; what the assistant said counts little, because much of it is advice and echoes. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.retrieval.ranking import MIN_NORM, Floats, length_of
 from engine.text.keywords import asked_tokens
+from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
@@ -95,8 +97,10 @@ def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:
 DECAY = 0.5
 #: What an assistant's message counts, beside the user's message that answers it.
 ASSISTANT_SHARE = 0.2
-#: What counts less is left out: the user's last four messages, and the assistant's between the last three, have to be embedded.
+#: What counts less is left out: the user's last four messages and the assistant's between the last three are looked for.
 LEAST_WEIGHT = 0.08
+#: Who an assistant is called in a dialogue's text, where it has no name.
+ASSISTANT = "Assistant"
 
 
 class Part(NamedTuple):
@@ -121,10 +125,24 @@ def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
     return tuple(Part(text, counts) for text, counts in sorted(weights.items(), key=lambda item: -item[1]))
 
 
-def vector_of(parts: Sequence[Part], vectors: Mapping[str, Float32]) -> Float32:
-    """The weighted mean of the parts' directions, of length 1 or less: shape ``(d,)``."""
-    units = [vectors[part.text] / max(length_of(vectors[part.text]), MIN_NORM) for part in parts]
-    total = np.sum([part.weight * unit for part, unit in zip(parts, units, strict=True)], axis=0)
+def texts_of(messages: Sequence[DialogueMessage]) -> tuple[str, str]:
+    """The texts that are embedded of a dialogue: the user's latest message, and the latest messages as one text.
+
+    As many messages as an embedder reads of a question (``EMBEDDED_QUESTION_CHARS``), at least the last.
+    """
+    leading = next(message.text for message in reversed(messages) if message.role == "user")
+    lines: list[str] = []
+    for message in reversed(messages):
+        line = message.text if message.name or message.role == "user" else f"{ASSISTANT}: {message.text}"
+        if lines and sum(map(len, lines)) + len(lines) + len(line) > EMBEDDED_QUESTION_CHARS:
+            break
+        lines.append(line)
+    return leading, "\n".join(reversed(lines))
+
+
+def vector_of(texts: Sequence[str], vectors: Mapping[str, Float32]) -> Float32:
+    """The mean of the texts' directions, of length 1 or 0: shape ``(d,)``."""
+    total = np.sum([vectors[text] / max(length_of(vectors[text]), MIN_NORM) for text in texts], axis=0)
     return np.asarray(total / max(length_of(total), MIN_NORM), dtype=np.float32)
 
 

@@ -13,7 +13,7 @@ from engine.providers.embedder_specs import chosen, model_of
 from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
 from engine.providers.llms import MOST_DOCUMENTS, OFF
 from engine.retrieval.ordering import LOOKED_AT
-from engine.retrieval.query import Part, parts_of, sentences_of, vector_of, words_of
+from engine.retrieval.query import Part, parts_of, sentences_of, texts_of, vector_of, words_of
 from engine.retrieval.ranking import Weights
 from engine.retrieval.relevance import Words
 from engine.text.keywords import asked_tokens
@@ -92,6 +92,11 @@ class ParsedQuestion:
         if self.request.vectors:
             return len(self.request.vectors[0]) // BYTES_PER_VALUE
         return next((vector.size for vector in self.vectors.values()), 0)
+
+    @property
+    def dialogue_texts(self) -> tuple[str, ...]:
+        """The texts whose vectors the dialogue is looked for with."""
+        return texts_of(self.request.messages) if self.dialogue else ()
 
     def words(self, text: str) -> Words:
         """The words to look for: a focal text's, or the dialogue's."""
@@ -172,7 +177,7 @@ def _texts_to_embed(question: ParsedQuestion) -> list[str]:
     if question.relevance == "lexical" and request.filters.min_similarity is None:
         return []
     if question.dialogue:
-        return [] if request.vectors is not None else [part.text for part in question.dialogue]
+        return [] if request.vectors is not None else list(question.dialogue_texts)
     sentences = [part for text in request.texts for part in question.sentences(text)]
     return sentences if request.vectors is not None else [*request.texts, *sentences]
 
@@ -232,7 +237,7 @@ def _vectors(question: ParsedQuestion) -> list[Float32]:
     if question.away is not None:
         raise question.away
     if question.dialogue:
-        return [vector_of(question.dialogue, question.vectors)]
+        return [vector_of(question.dialogue_texts, question.vectors)]
     return [question.vectors[text] for text in question.request.texts]
 
 

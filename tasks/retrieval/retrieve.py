@@ -182,7 +182,7 @@ def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors if the embedder is away."""
     given, known = question.request.vectors, question.vectors
     if question.dialogue:
-        vector = to_array(given[0]) if given is not None else vector_of(question.dialogue, known) if known else None
+        vector = to_array(given[0]) if given is not None else vector_of(question.dialogue_texts, known) if known else None
         yield CandidateSearch(vector, [token for part in question.dialogue for token in tokens(part.text)])
         return
     for place, text in enumerate(question.request.texts):

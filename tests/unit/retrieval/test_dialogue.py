@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.query import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, vector_of, words_of
+from engine.retrieval.query import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, texts_of, vector_of, words_of
+from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.retrieval import DialogueMessage
 
 roles = st.lists(st.sampled_from(["user", "assistant"]), max_size=32)
@@ -37,12 +38,27 @@ def test_few_messages_count_however_long_the_dialogue_is(spoken: list[str]) -> N
         assert parts[0] == Part(str(max(place for place, role in enumerate(spoken) if role == "user")), 1.0)
 
 
-def test_the_vector_is_the_weighted_mean_of_directions_whatever_the_vectors_lengths() -> None:
-    vectors = {"a": np.array([10, 0], dtype=np.float32), "b": np.array([0, 0.1], dtype=np.float32)}
-    found = vector_of([Part("a", 1.0), Part("b", 0.75)], vectors)
+def test_the_leading_message_and_the_dialogue_as_one_text_are_embedded() -> None:
+    assert texts_of(said(("user", "tea"), ("assistant", "black?"), ("user", "green"))) == ("green", "tea\nAssistant: black?\ngreen")
+    named = [DialogueMessage(role="user", name="小林", content="猫呢？"), DialogueMessage(role="assistant", name="小助", content="在家。")]
+    assert texts_of(named) == ("小林: 猫呢？", "小林: 猫呢？\n小助: 在家。")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text("茶a", min_size=1, max_size=700)), max_size=8))
+def test_of_a_long_dialogue_the_latest_messages_are_embedded(spoken: list[tuple[str, str]]) -> None:
+    messages = said(*spoken, ("user", "the last"))
+    leading, whole = texts_of(messages)
+    assert leading == "the last"
+    assert whole.endswith("the last")
+    assert len(whole) <= EMBEDDED_QUESTION_CHARS
+
+
+def test_the_vector_is_the_mean_of_directions_whatever_the_vectors_lengths() -> None:
+    vectors = {"a": np.array([8, 6], dtype=np.float32), "b": np.array([0.08, -0.06], dtype=np.float32)}
+    found = vector_of(["a", "b"], vectors)
     assert found.dtype == np.float32
-    assert found.tolist() == pytest.approx([0.8, 0.6])
-    assert vector_of([Part("a", 1.0)], vectors).tolist() == pytest.approx([1, 0])
+    assert found.tolist() == pytest.approx([1, 0], abs=1e-6)
+    assert vector_of(["a"], vectors).tolist() == pytest.approx([0.8, 0.6])
 
 
 def test_a_word_counts_as_much_as_the_weightiest_message_that_has_it() -> None:
