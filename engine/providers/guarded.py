@@ -221,8 +221,9 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     if isinstance(error, openai.APIStatusError):
         return f"{at} {_of_status(error, endpoint)}"
     if isinstance(error, openai.APITimeoutError):
-        or_raise = "" if endpoint.purpose == "rerank" else f", or raise {endpoint.setting}_TIMEOUT"
-        return f"{at} did not answer within {seconds:g} s: check it{or_raise}"
+        if endpoint.purpose == "rerank":
+            return f"{at} did not answer within {seconds:g} s: check it"
+        return f"{at} did not answer within {seconds:g} s: check it, or raise {endpoint.setting}_TIMEOUT"
     if isinstance(error, openai.APIConnectionError):
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
     if isinstance(error, Unusable):
@@ -243,9 +244,12 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
         case 404:
             return f"knows no model {model!r} or no such address (404): check {setting} and {setting}_BASE_URL"
         case 429:
-            wait = retry_after(error)
-            asked = "" if wait is None else f", asks to wait {wait:g} s"
-            return f"has had too many requests or its quota is used up (429{asked}): {_quote(error, endpoint)}"
+            wait, words = retry_after(error), _quote(error, endpoint)
+            return (
+                f"has had too many requests or its quota is used up (429): {words}"
+                if wait is None
+                else f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s): {words}"
+            )
         case status if status >= 500:
             return f"failed on its side ({status}): wait, or ask the vendor"
         case status:

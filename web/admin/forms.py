@@ -181,6 +181,7 @@ def this_page() -> str:
 
 def register(app: Flask, blueprints: Collection[str]) -> None:
     """After the blueprints: all their routes that take forms."""
+    app.jinja_env.filters["told"] = told
     app.jinja_env.globals.update(this_page=this_page, form_of=form_of, above_the_page=above_the_page)
     for rule in app.url_map.iter_rules():
         if "POST" in (rule.methods or ()) and rule.endpoint.partition(".")[0] in blueprints:

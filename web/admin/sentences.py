@@ -1,4 +1,4 @@
-"""What the service refuses in whole sentences, in the language of whoever reads them.
+"""What the service refuses, or cannot do now, in whole sentences, in the language of whoever reads them.
 
 REST, the command line and the log say them in English, and the service hands them over as finished text; here each is known by its
 template, which gives back its values. What no template fits is shown as it is. A test compares the templates with the code.
