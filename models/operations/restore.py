@@ -20,6 +20,18 @@ ASIDE = "jiyi_before_restore"
 ENDING_SECONDS = 2.0
 #: Indexes of large agents' vectors are made in memory, and by one process: containers have little memory that processes share.
 FOR_INDEXES = f"-c maintenance_work_mem={MAX_BUILD_MB}MB -c max_parallel_maintenance_workers=0"
+#: Of a backup, in their order: tables, their rows, and indexes with all that rests on rows.
+SECTIONS = ("pre-data", "data", "post-data")
+#: Transactions of another server may be ahead of this one's, and indexes in a worker's memory would read such rows every time. They are
+#: set right while they are loaded: once a large agent's vectors are indexed, a change of each row takes hours.
+_AS_OF_NOW = """
+    CREATE FUNCTION public.jiyi_as_of_now() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.changed_xid := least(NEW.changed_xid, pg_current_xact_id());
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER as_of_now BEFORE INSERT ON public.memory_nodes FOR EACH ROW EXECUTE FUNCTION public.jiyi_as_of_now();
+"""
 #: Tables whose rows are no data that could be missed.
 NO_DATA = {"alembic_version", "embedding_models", "job_ticks"}
 
@@ -69,21 +81,21 @@ def row_counts(connection: psycopg.Connection) -> dict[str, int]:
 
 def _load(connection: psycopg.Connection, path: Path) -> None:
     address, environment = backups.conninfo()
-    major = connection.info.server_version // 10_000
-    backups.run(
-        [
-            backups.program("pg_restore", major),
-            "--single-transaction",
-            "--no-owner",
-            "--no-privileges",
-            "--no-password",
-            f"--dbname={address}",
-            path,
-        ],
-        environment | {"PGOPTIONS": f"{environment.get('PGOPTIONS', '')} {FOR_INDEXES}"},
-    )
-    # Transactions of another server may be ahead of this one's; the indexes in memory would read such rows every time.
-    connection.execute("UPDATE memory_nodes SET changed_xid = pg_current_xact_id() WHERE changed_xid > pg_current_xact_id()")
+    command: list[str | Path] = [
+        backups.program("pg_restore", connection.info.server_version // 10_000),
+        "--single-transaction",
+        "--no-owner",
+        "--no-privileges",
+        "--no-password",
+        f"--dbname={address}",
+    ]
+    for section in SECTIONS:
+        if section == "data":
+            connection.execute(_AS_OF_NOW)
+        options = environment | {"PGOPTIONS": f"{environment.get('PGOPTIONS', '')} {FOR_INDEXES}"}
+        backups.run([*command, f"--section={section}", path], options)
+        if section == "data":
+            connection.execute("DROP FUNCTION public.jiyi_as_of_now CASCADE")
     connection.execute("ANALYZE")
     if scope.is_secured(connection):  # a backup has no roles, and none of their rights
         with connection.transaction():
