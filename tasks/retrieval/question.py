@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,9 +16,6 @@ from engine.retrieval.ranking import Weights
 from engine.retrieval.relevance import Words
 from engine.text.keywords import asked_tokens
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
-from jiyi.once import once
-from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.limits import RETRIEVAL_THREADS
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
@@ -142,32 +137,10 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     return replace(question, missing=tuple(texts)) if known is None else replace(question, vectors=known)
 
 
-def embed_ahead(request: RetrievalRequest) -> Future[ParsedQuestion] | None:
-    """Begin to embed a question, by the model of this process's last one, while its agent is read: :func:`embed` waits for what is begun.
-
-    None if there is nothing to embed, or no model is known yet. What fails is tried again by :func:`embed`.
-    """
-    if _last_used is None:
-        return None
-    question = parse(request, AgentRecord(AgentSettings(), embedding=_last_used))
-    return _threads().submit(copy_context().run, embed, question) if question.missing else None
-
-
-@once
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(RETRIEVAL_THREADS, "embed")
-
-
-#: The model that the last question was embedded by.
-_last_used: ActiveModel | None = None
-
-
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
     """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may be away."""
-    global _last_used  # noqa: PLW0603 – one of each process
     if used is None:
         return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)
-    _last_used = used
     index_cache.follow(used.model, used.since)
     return used.model, lambda texts: query_vectors(embedder_of(used.spec), texts)
 

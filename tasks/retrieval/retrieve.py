@@ -42,7 +42,7 @@ from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import flush_soon, note_with
 from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
-from tasks.retrieval.question import ParsedQuestion, embed, embed_ahead, focal_vectors, parse
+from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
 #: What a user of a large agent is told is indexed in memory up to so many memories: some 40 MB.
 MOST_TOLD = 20_000
@@ -87,7 +87,6 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     They are plain values: whoever receives them validates them.
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
-    embed_ahead(request)
     with reading() as connection:
         agent = agents.find_agents(connection, request.group_id, request.agent_id)
         if agent is None:
