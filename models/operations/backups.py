@@ -27,6 +27,8 @@ from models.folders import make_private
 NAME = re.compile(r"jiyi-(\d{8}T\d{6}Z)\.dump")
 TIME_FORM = "%Y%m%dT%H%M%SZ"
 CHECKSUM = ".sha256"
+#: gzip's fastest: vectors, which are most of it, become an eighth larger than by its usual level, in a fifth of the time.
+COMPRESSION = 1
 #: Of a file that is being written; one that is left behind is no backup.
 PARTIAL = ".partial"
 #: No backup takes that long.
@@ -78,6 +80,7 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
             [
                 program("pg_dump", major),
                 "--format=custom",
+                f"--compress={COMPRESSION}",
                 "--no-owner",
                 "--no-privileges",
                 "--no-comments",
