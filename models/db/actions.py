@@ -181,5 +181,6 @@ def _registered(declared: Declaration, function: Callable[[Context, Any], Any] |
 
 _BOUNDS = text("""
     SELECT set_config('statement_timeout', coalesce(CAST(:timeout AS text), current_setting('statement_timeout')), true),
-        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE current_setting('transaction_read_only') END, true)
+        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE current_setting('transaction_read_only') END, true),
+        set_config('plan_cache_mode', 'force_custom_plan', true)
 """)

@@ -8,7 +8,10 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
+from jiyi.protocol.base import Request
 from models.db import connection as connections
+from models.db.actions import Actor, Context, read
+from models.db.bounded_reads import from_database
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
 from tests.pgbouncer import own_sessions
 from workers.embedded.stack import Stack
@@ -65,3 +68,19 @@ def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:
         said, again = (connection.execute(text("""SELECT '["Anna has asthma"]'::jsonb""")).scalar_one()[0] for _ in range(2))
     assert said == again
     assert said is not again
+
+
+@read(scope="read")
+def _planning(context: Context, request: Request) -> list[str]:
+    return [str(context.connection.execute(_PLANNING).scalar_one())]
+
+
+_PLANNING = text("SELECT current_setting('plan_cache_mode')")
+
+
+def test_what_people_ask_is_planned_for_the_group_that_is_asked_about(database: Stack) -> None:
+    for _ in range(12):  # from the eleventh on PostgreSQL might use a plan for any group
+        assert from_database(lambda connection: connection.execute(_PLANNING).scalar_one()) == "force_custom_plan"
+    assert _planning.perform(Actor("group", "nobody"), Request()) == ["force_custom_plan"]
+    with unit_of_work() as connection:
+        assert connection.execute(_PLANNING).scalar_one() == "auto"
