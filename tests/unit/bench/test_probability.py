@@ -90,7 +90,7 @@ class ByText:
 def test_a_question_that_is_a_dialogue_is_ranked_as_one() -> None:
     messages = [{"role": "user", "name": "Bo", "content": "I bought a kayak"}, {"role": "user", "content": "where shall I take it?"}]
     question = Question("<Bo>: …", {"1"}, "single", messages=messages)
-    assert tune.asked_by(question) == ["where shall I take it?", "Bo: I bought a kayak"]
+    assert tune.asked_by(question) == ["where shall I take it?", "Bo: I bought a kayak\nwhere shall I take it?"]
     assert tune.asked_by(Question("who is it?", {"1"}, "single")) == ["who is it?", "who is it"]
     some = agent(20, [1])
     corpus = tune.corpus_of(some, ByText())
