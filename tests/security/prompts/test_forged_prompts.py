@@ -490,6 +490,7 @@ NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
     **dict.fromkeys(("jiyi.imports", "jiyi.protocol.parts"), "texts of other services and what ids follow from: they become events"),
     **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
+    "engine.retrieval.query": "a dialogue that is embedded",
     "jiyi.integrations.open_webui": "the parts of a user's own message; memories come quoted from the service",
     **dict.fromkeys(
         (
