@@ -2,7 +2,7 @@
 
 In a dialogue the user's latest message leads. A memory is compared with the mean of two directions: that message's, and that of the
 dialogue as one text. A word counts as much as the weightiest message that has it: earlier ones of the user say what the talk is about and
-count less the earlier they were; what the assistant said counts little, because much of it is advice and echoes. Measured in
+count less the earlier they were; what the assistant said counts little, because much of it is advice and echoes. Why:
 docs/decisions.md.
 """
 

@@ -20,8 +20,6 @@ ASIDE = "jiyi_before_restore"
 ENDING_SECONDS = 2.0
 #: Indexes of large agents' vectors are made in memory, and by one process: containers have little memory that processes share.
 FOR_INDEXES = f"-c maintenance_work_mem={MAX_BUILD_MB}MB -c max_parallel_maintenance_workers=0"
-#: Of a backup, in their order: tables, their rows, and indexes with all that rests on rows.
-SECTIONS = ("pre-data", "data", "post-data")
 #: Transactions of another server may be ahead of this one's, and indexes in a worker's memory would read such rows every time. They are
 #: set right while they are loaded: once a large agent's vectors are indexed, a change of each row takes hours.
 _AS_OF_NOW = """
@@ -89,13 +87,16 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
         "--no-password",
         f"--dbname={address}",
     ]
-    for section in SECTIONS:
-        if section == "data":
-            connection.execute(_AS_OF_NOW)
-        options = environment | {"PGOPTIONS": f"{environment.get('PGOPTIONS', '')} {FOR_INDEXES}"}
-        backups.run([*command, f"--section={section}", path], options)
-        if section == "data":
-            connection.execute("DROP FUNCTION public.jiyi_as_of_now CASCADE")
+    environment = {**environment, "PGOPTIONS": f"{environment.get('PGOPTIONS', '')} {FOR_INDEXES}"}
+
+    def load(section: str) -> None:
+        backups.run([*command, f"--section={section}", path], environment)
+
+    load("pre-data")  # tables
+    connection.execute(_AS_OF_NOW)
+    load("data")
+    connection.execute("DROP FUNCTION public.jiyi_as_of_now CASCADE")
+    load("post-data")  # indexes, and all else that rests on rows
     connection.execute("ANALYZE")
     if scope.is_secured(connection):  # a backup has no roles, and none of their rights
         with connection.transaction():
