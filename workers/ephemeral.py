@@ -79,10 +79,10 @@ def environment(**settings: str) -> Iterator[None]:
     try:
         yield
     finally:
-        forget()
-        os.environ.clear()
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
         os.environ.update(before)
-        get_settings.cache_clear()
+        forget()  # afterwards: what another thread makes meanwhile is not kept
 
 
 def forget() -> None:
