@@ -106,7 +106,7 @@ def changes() -> list[Change]:
         Change(columns, "FLOW", "off: lend everything", (-2.0, -1.0)),
         *_scaled("ASSISTANT_PENALTY"),
         *_scaled("SUBJECT_BONUS"),
-        *_scaled("DAY_BONUS"),
+        *_scaled("DAY_WEIGHT"),
         *_scaled("SENTENCE_WEIGHT"),
         *_scaled("TOLD_SHARE", ("off: nothing", 0.0), sentences),
         Change(columns, "FULL_CONTENT", "halved", 2),

@@ -8,7 +8,7 @@ question. On top of their weighted sum come
   answers "where does the person with this phone number work?" when one memory has the number and another the work;
 * **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
   that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every turn lends little;
-* what the question **names**: a memory's subject, a day;
+* what the question **names**: a memory's subject; days, the more the fewer memories are of them;
 * less for what an **assistant replied**, unless the question asks for it.
 
 A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
@@ -71,9 +71,11 @@ HOP_POOL = 1_000
 #: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
 ASSISTANT_PENALTY = 1.0
 ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
-#: Standard scores that a memory gains when the question names its subject, or its day.
+#: Standard scores that a memory gains when the question names its subject.
 SUBJECT_BONUS = 0.5
-DAY_BONUS = 1.0
+#: Standard scores for each nat that is told by the days which the question names: among a year's memories a day tells 5.9, a month 2.5, and
+#: the year nothing.
+DAY_WEIGHT = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
@@ -239,7 +241,7 @@ def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     subjects, days = _subjects_in(corpus, text), named_spans(text, now)
     if not subjects and not days:
         return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
-    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_BONUS * _of_days(corpus, days)
+    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_WEIGHT * _told_by(corpus, days)
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
@@ -250,14 +252,24 @@ def _subjects_in(corpus: Corpus, text: str) -> list[int]:
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     """1 for rows from a day, month or year that the question names, else 0."""
-    return _of_days(corpus, named_spans(text, now))
+    named = np.zeros(len(corpus), dtype=bool)
+    for span in named_spans(text, now):
+        named |= _within(corpus, span)
+    return named.astype(np.float64)
 
 
-def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
-    within = np.zeros(len(corpus), dtype=bool)
-    for start, end in days:
-        within |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
-    return within.astype(np.float64)
+def _told_by(corpus: Corpus, days: Sequence[Span]) -> Floats:
+    """What each row's being of these days tells, in nats: a span that few memories are of tells more than one that many are of."""
+    told = np.zeros(len(corpus))
+    for span in days:
+        within = _within(corpus, span)
+        told[within] = np.maximum(told[within], np.log((len(corpus) + 1) / (np.count_nonzero(within) + 1)))
+    return told
+
+
+def _within(corpus: Corpus, span: Span) -> NDArray[np.bool_]:
+    start, end = span
+    return (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
 
 
 def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:

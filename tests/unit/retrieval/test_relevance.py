@@ -214,24 +214,42 @@ def test_memories_whose_subject_the_question_names(question: str, expected: list
 
 
 @pytest.mark.parametrize(
-    ("question", "expected"),
+    ("question", "expected", "of_each"),
     [
-        ("What happened on 2 March 2026?", [0, 1, 1, 0]),
-        ("3月2日发生了什么", [0, 1, 1, 0]),
-        ("on 1 March or on 3 March", [1, 0, 0, 1]),
-        ("in March 2026", [1, 1, 1, 1]),
-        ("nine days ago", [0, 1, 1, 0]),
+        ("What happened on 2 March 2026?", [0, 1, 1, 0], 2),
+        ("3月2日发生了什么", [0, 1, 1, 0], 2),
+        ("on 1 March or on 3 March", [1, 0, 0, 1], 1),
+        ("in March 2026", [1, 1, 1, 1], 4),
+        ("nine days ago", [0, 1, 1, 0], 2),
     ],
 )
-def test_memories_from_the_day_that_the_question_names(question: str, expected: list[int]) -> None:
+def test_memories_from_the_day_that_the_question_names(question: str, expected: list[int], of_each: int) -> None:
     second = datetime(2026, 3, 2, tzinfo=UTC)
     moments = [second - timedelta(seconds=1), second, second + timedelta(days=1, seconds=-1), second + timedelta(days=1)]
     corpus = corpus_of(["a", "b", "c", "d"], created=[moment.timestamp() for moment in moments], subjects=["Anna", "Ben", "Cleo", "Dan"])
     named = hybrid(corpus, f"Ben {question}", None, None, NOW).named
     assert named is not None
-    assert named.tolist() == [relevance.DAY_BONUS * day + relevance.SUBJECT_BONUS * (row == 1) for row, day in enumerate(expected)]
+    told = math.log((len(expected) + 1) / (of_each + 1))  # what all memories are of tells nothing
+    assert named.tolist() == [relevance.DAY_WEIGHT * told * day + relevance.SUBJECT_BONUS * (row == 1) for row, day in enumerate(expected)]
     beijing = timezone(timedelta(hours=8))  # a day is one in the time zone of now
     assert relevance.names_day(corpus, "3月3日", NOW.astimezone(beijing)).tolist() == [0, 0, 1, 1]
+
+
+def test_a_day_tells_more_than_the_month_it_is_of() -> None:
+    first = datetime(2026, 3, 1, tzinfo=UTC)
+    moments = [(first + timedelta(days=day)).timestamp() for day in range(-59, 61)]
+    corpus = corpus_of([f"memory {number}" for number in range(len(moments))], created=moments)
+    day, month, both = (
+        hybrid(corpus, question, None, None, NOW).named
+        for question in ("what was on 8 March 2026?", "what was in March 2026?", "what was in March 2026, on 8 March 2026?")
+    )
+    assert day is not None
+    assert month is not None
+    assert both is not None
+    assert np.count_nonzero(day) == 1
+    assert np.count_nonzero(month) == 31
+    assert day.max() > month.max() > 1
+    assert both.tolist() == np.maximum(day, month).tolist()
 
 
 # The second hop
