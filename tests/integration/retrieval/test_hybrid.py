@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -15,7 +16,7 @@ from engine.providers.embedder_specs import Embedder
 from engine.providers.embedders import embedder, forget_questions, query_vectors
 from engine.providers.llms import reranker
 from engine.retrieval.query import sentences_of
-from engine.retrieval.relevance import SUBJECT_BONUS
+from engine.retrieval.relevance import DAY_WEIGHT, SUBJECT_BONUS
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
@@ -242,7 +243,8 @@ def test_minimum_similarity_holds_for_words_too(group: str) -> None:
 def test_a_subject_and_a_day_that_the_question_names_count(group: str) -> None:
     remember(group, "she wrote a letter", subject="Maria Lopez", hours=-24)
     remember(group, "he wrote a poem", subject="Klaus Mueller", hours=-72)
-    for question, bonus in (("where did Maria Lopez go", SUBJECT_BONUS), ("what was written yesterday", 1)):
+    of_one_in_two = DAY_WEIGHT * math.log(3 / 2)
+    for question, bonus in (("where did Maria Lopez go", SUBJECT_BONUS), ("what was written yesterday", of_one_in_two)):
         nodes = by_description(ask(group, question))
         assert nodes["she wrote a letter"].relevance_parts.named == bonus
         assert nodes["he wrote a poem"].relevance_parts.named == 0
