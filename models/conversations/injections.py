@@ -38,10 +38,9 @@ def most_important(
 
     For who asks what is known of them at all.
     """
-    least = max(STANDING_TRUST, request.min_trust or 0)
     session_id = request.session_id if beside_session else None
-    whose = {**bind_name(name), "session": session_id, "user": request.user_id, "least": least, "origins": request.origins or None}
-    rows = connection.execute(_IMPORTANT, {**whose, "kinds": list(kinds), "limit": limit})
+    whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
+    rows = connection.execute(_IMPORTANT, {**whose, "session": session_id, "kinds": list(kinds), "limit": limit})
     return [
         Candidate(
             row.node_id,
@@ -57,6 +56,18 @@ def most_important(
         )
         for row in rows
     ]
+
+
+def in_force(
+    connection: Connection, name: AgentName, request: ContextRequest, kinds: Sequence[Kind], node_ids: Sequence[UUID]
+) -> Sequence[UUID]:
+    """Which of these memories are among those that :func:`most_important` may give, however many are more important."""
+    whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
+    return connection.execute(_IN_FORCE, {**whose, "kinds": list(kinds), "ids": list(node_ids)}).scalars().all()
+
+
+def _least_trust(request: ContextRequest) -> float:
+    return max(STANDING_TRUST, request.min_trust or 0)
 
 
 def industry_keywords(connection: Connection, name: AgentName) -> dict[str, list[str]] | None:
@@ -117,18 +128,26 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
     connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 
+#: What is in force, trusted enough and told the user.
+_STANDS = """
+    superseded_at IS NULL AND archived_at IS NULL
+    AND trust >= :least AND (CAST(:origins AS text[]) IS NULL OR origin = ANY(:origins))
+    AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
+"""
+_IN_FORCE = text(f"""
+    SELECT node_id FROM memory_nodes
+    WHERE group_id = :group AND node_id = ANY(:ids) AND agent_id = :agent AND kind = ANY(:kinds) AND {_STANDS}
+""")  # noqa: S608 – no value
 # Of each kind by itself, in the order of the index.
-_IMPORTANT = text("""
+_IMPORTANT = text(f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
         SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust FROM memory_nodes
-        WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND superseded_at IS NULL AND archived_at IS NULL
-          AND trust >= :least AND (CAST(:origins AS text[]) IS NULL OR origin = ANY(:origins))
+        WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND {_STANDS}
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
-          AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
     ) AS of_kind
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
-""")
+""")  # noqa: S608 – no value
 _KEYWORDS = text("""
     SELECT i.keywords FROM agents a LEFT JOIN industry_keywords i USING (group_id)
     WHERE a.group_id = :group AND a.agent_id = :agent ORDER BY i.industry

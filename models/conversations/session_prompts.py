@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 
 from engine.conversations.injection import HEADINGS, PROFILE
 from engine.conversations.stable import STABLE_SHARE, Line, Section, Stable, compose, is_crowded, profile_lines
-from jiyi.protocol.conversations import ContextRequest, InjectedSkill
+from jiyi.protocol.conversations import ContextRequest, InjectedSkill, Kind
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language, text_digest
 from models.conversations import injections
@@ -24,6 +24,9 @@ from models.conversations.tables import SessionPrompt
 from models.memory.agents import AgentName
 from models.operations import numbers
 
+#: The kind of memories that a session's prompt begins with, and what a fact is called that is one.
+STANDING: Kind = "preference"
+MEMORY = "memory:"
 #: Preferences that are looked at, the most important: more than fit.
 PREFERENCES = 200
 #: Most of the stable part that they, and the profile, may have: what a question needs is recalled for it.
@@ -106,17 +109,18 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
 
     The first of several processes makes it: the others wait for its transaction, and find it.
     """
-    sections = _sections(connection, name, request, language)
     most = int(request.max_tokens * STABLE_SHARE)
     if request.session_id is None:
-        return Prepared(compose(sections, most, language))
+        return Prepared(compose(_sections(connection, name, request, language), most, language))
     whose = _whose(name, request)
-    connection.execute(_BEGIN, whose)
-    row = connection.execute(_LOCK, whose).one()
+    row = connection.execute(_LOCK, whose).one_or_none()
+    if row is None:
+        connection.execute(_BEGIN, whose)
+        row = connection.execute(_LOCK, whose).one()
     stable = Stable(row.opening, row.body, row.facts, row.node_ids)
-    in_force = {fact for section in sections for line in section.lines for fact in line.facts}
-    if row.made_at is None or request.renew or not in_force.issuperset(row.facts) or stable.tokens > most:
-        stable = compose(sections, most, language)
+    new = row.made_at is None or request.renew or stable.tokens > most
+    if new or not _in_force(connection, name, request, language, stable.facts).issuperset(stable.facts):
+        stable = compose(_sections(connection, name, request, language), most, language)
         connection.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
         return Prepared(stable)
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
@@ -150,13 +154,26 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
 
 
 def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
+    preferences = injections.most_important(connection, name, request, [STANDING], PREFERENCES, beside_session=False)
+    lines = (Line(quoted(known.text), (f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
+    of_memory = Section(f"## {HEADINGS[language][STANDING]}", tuple(lines), share=PREFERENCES_SHARE)
+    return [*_beside_memories(connection, name, request, language), of_memory]
+
+
+def _in_force(connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]) -> set[str]:
+    """Of these facts those that still hold: each memory is looked up by its id, which is far less than to choose all anew."""
+    sections = _beside_memories(connection, name, request, language)
+    memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
+    still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
+    return {fact for section in sections for line in section.lines for fact in line.facts} | {f"{MEMORY}{node_id}" for node_id in still}
+
+
+def _beside_memories(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
     sections = _grown(connection, name, request.user_id, language) if request.grown else []
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
         sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE))
-    preferences = injections.most_important(connection, name, request, ["preference"], PREFERENCES, beside_session=False)
-    lines = (Line(quoted(known.text), (f"memory:{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
-    return [*sections, Section(f"## {HEADINGS[language]['preference']}", tuple(lines), share=PREFERENCES_SHARE)]
+    return sections
 
 
 def _grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:

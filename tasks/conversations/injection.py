@@ -30,7 +30,7 @@ from jiyi.protocol.conversations import (
     QueryAnalysis,
     RecalledEarlier,
 )
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import Language, language_of
@@ -42,7 +42,7 @@ from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName
 from tasks.framework.rpc import implements
 from tasks.memory import access
-from tasks.retrieval.retrieve import retrieve
+from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
@@ -170,17 +170,26 @@ def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
     return bool(prepared.earlier) and not asks
 
 
+#: Fields of the memories that a retrieval has found, as it answers them: validated they would take as long as ranking them.
+Found = list[dict[str, Any]]
+#: Those that a candidate has, too.
+_SAME = (
+    *("node_id", "kind", "created_at", "score", "superseded_by", "superseded_at"),
+    *("session_id", "subject", "user_id", "visibility", "trust"),
+)
+
+
 @once
 def _beside() -> ThreadPoolExecutor:
     """Threads of this process for what is done at the same time as the caller does something else."""
     return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
 
 
-def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, answer: Answer) -> Rendered:
+def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, found: Found) -> Rendered:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
-    ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, answer, least)), prepared)
+    ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, found, least)), prepared)
     about_user = request.as_of is None and (analysis.weak_identity or analysis.intent in ("identity_recall", "preference"))
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     style = Style(request.format, language_of(analysis.original), request.template, profile)
@@ -227,7 +236,7 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, r
     return _once(retrieved)
 
 
-def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> Answer:
+def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> Found:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
@@ -241,39 +250,28 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
         min_probability=get_settings().min_probability,
         filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, include_superseded=True),
     )
-    answer = retrieve(asked)
-    assert isinstance(answer, Answer)  # nothing is touched yet
-    return answer
+    fields = answer(asked)
+    assert isinstance(fields, dict)  # nothing is touched yet
+    return [node for group in fields["groups"] for node in group["retrieved_nodes"]]
 
 
-def _retrieved(request: ContextRequest, answer: Answer, least: float) -> list[Candidate]:
+def _retrieved(request: ContextRequest, found: Found, least: float) -> list[Candidate]:
     """What was found and is likely enough to answer, but for what was said in this session."""
-    found = [node for group in answer.groups for node in group.retrieved_nodes]
-    nodes = [node for node in found if node.probability is None or node.probability >= least]
-    created = {node.node_id: node.created_at for node in nodes}
-    earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
-    return [_candidate(node, created.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
+    nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
+    created = {node["node_id"]: node["created_at"] for node in nodes}
+    earlier = [node for node in nodes if request.session_id is None or node["session_id"] != request.session_id]
+    return [_candidate(node, created.get(node["replaced_by"])) for node in earlier]
 
 
-def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
-    assert node.kind is not None
+def _candidate(node: dict[str, Any], renewed_at: datetime | None) -> Candidate:
+    role = node["provenance"].get("role")
     return Candidate(
-        node.node_id,
-        node.kind,
-        node.description,
-        node.created_at,
-        node.score,
-        role=(role := node.provenance.get("role")),
-        named=node.subject != role,
-        turn_ids=tuple(UUID(turn) for turn in node.filling) if node.kind != "session" else (),
-        superseded_by=node.superseded_by,
-        superseded_at=node.superseded_at,
+        **{name: node[name] for name in _SAME},
+        text=node["description"],
+        role=role,
+        named=node["subject"] != role,
+        turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] != "session" else (),
         renewed_at=renewed_at,
-        session_id=node.session_id,
-        subject=node.subject,
-        user_id=node.user_id,
-        visibility=node.visibility,
-        trust=node.trust,
     )
 
 
