@@ -50,6 +50,11 @@ def home(tmp_path: Path) -> Iterator[Path]:
     assert not left, f"left running: {left}"
 
 
+@pytest.mark.parametrize(("gibibytes", "megabytes"), [(0.5, 128), (24, 3_072), (256, 4_096)])
+def test_the_database_has_a_share_of_the_memory_for_its_cache(gibibytes: float, megabytes: int) -> None:
+    assert postgres.shared_megabytes(int(gibibytes * 2**30)) == megabytes
+
+
 def processes_in(folder: Path) -> list[psutil.Process]:
     """Every live process that works in a folder or below it."""
     found = []
