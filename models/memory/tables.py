@@ -92,6 +92,7 @@ class MemoryNode(Base):
         Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
         # Of large agents only; their vectors' indexes are made by models/retrieval/enlargement.py, one a model and size.
         Index("memory_nodes_tokens_idx", text("string_to_array(tokens, ' ')"), postgresql_using="gin", postgresql_where=text("large")),
+        Index("memory_nodes_times_idx", "group_id", "agent_id", "created_at", postgresql_where=text("large")),
         Index("memory_nodes_poignancy_idx", "group_id", "agent_id", text("coalesce(poignancy, 0) DESC"), postgresql_where=text("large")),
         Index(
             "memory_nodes_expiring_idx",

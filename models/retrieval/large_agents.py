@@ -1,7 +1,7 @@
 """Candidates of an agent that is too large for an index in memory: found by PostgreSQL, scored like any others.
 
-Those nearest to the question, those with its rarer words, the newest, the most important, and what was said right
-before and after the best of them, all under the request's filters. They are put into an index of their own, which
+Those nearest to the question, those with its rarer words, those of the days that it names, the newest, the most important,
+and what was said right before and after the best of them, all under the request's filters. They are put into an index of their own, which
 lives as long as the request; document frequencies are those of the whole agent.
 """
 
@@ -21,6 +21,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from engine.retrieval.corpus import NEIGHBOUR_SHARES
+from engine.times.past import Span
 from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
@@ -32,6 +33,8 @@ from models.retrieval.index_rows import TOLD, Past
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
 NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 200, 200
+#: Of the days that a question names so many become candidates, the nearest of so many of the newest of each.
+OF_DAYS, NEWEST_OF_DAYS = 200, 4_000
 #: Of the nearest, and of those with the words, so many bring their neighbours.
 WITH_NEIGHBOURS = 50
 #: A word that is in more texts than this tells little, and takes long to look up.
@@ -46,10 +49,11 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CandidateSearch:
-    """One text to look for: its vector, where there is one, and its tokens."""
+    """One text to look for: its vector, where there is one, its tokens, and the days that it names."""
 
     vector: Float32 | None
     tokens: Sequence[str]
+    days: Sequence[Span] = ()
 
 
 def candidates(
@@ -77,6 +81,7 @@ def _candidates(
         for node_ids in (search.nearest(text.vector), search.with_words(text.tokens)):
             candidates_found.update(dict.fromkeys(node_ids))
             best += node_ids[:WITH_NEIGHBOURS]
+        candidates_found.update(dict.fromkeys(search.of_days(text.days, text.vector)))
     candidates_found.update(dict.fromkeys(search.first("n.node_count DESC", max(NEWEST, top_k))))
     candidates_found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
     candidates_found.update(dict.fromkeys(search.around(best)))
@@ -127,6 +132,17 @@ class _Search:
         with self._raw.cursor(binary=True) as cursor:
             return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), parameters)]
 
+    def of_days(self, days: Sequence[Span], vector: Float32 | None) -> list[UUID]:
+        """Those of some days: the nearest, then the newest of what has no vector to compare."""
+        if not days:
+            return []
+        starts, ends = zip(*days, strict=True)
+        comparable = sql.SQL("AND false") if vector is None else self._comparable(vector)
+        looked_at = {"starts": list(starts), "ends": list(ends), "looked_at": NEWEST_OF_DAYS, "limit": max(OF_DAYS, self._top_k)}
+        with self._raw.cursor(binary=True) as cursor, _in_order_of_an_index(cursor):
+            parameters = self._parameters | looked_at | {"vector": vector}
+            return [row[0] for row in cursor.execute(_OF_DAYS.format(comparable, self._where), parameters, prepare=False)]
+
     def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
         """What came right before and after in the same session, or without one."""
         furthest = len(NEIGHBOUR_SHARES)
@@ -172,9 +188,11 @@ class _Search:
         return True
 
     def _by_distance(self, vector: Float32, column: LiteralString, kind: LiteralString, limit: int) -> list[UUID]:
-        comparable = _COMPARABLE.format(sql.Literal(self._key.model), sql.Literal(vector.size))
         distance = sql.SQL("(" + column + "::" + kind + ") <=> %(vector)s::" + kind)
-        return self._ids(comparable, distance, limit, vector=vector)
+        return self._ids(self._comparable(vector), distance, limit, vector=vector)
+
+    def _comparable(self, vector: Float32) -> sql.Composed:
+        return _COMPARABLE.format(sql.Literal(self._key.model), sql.Literal(vector.size))
 
     def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:
         """Of those whose vector is still beside them, while a move to another model comes to its end."""
@@ -246,6 +264,15 @@ _BESIDE = sql.SQL("""
     SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id, group_id)
     WHERE v.model = %(model)s AND vector_dims(v.embedding) = vector_dims(%(vector)s) AND {}
     ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
+""")
+_OF_DAYS = sql.SQL("""
+    WITH newest AS MATERIALIZED (
+        SELECT of_day.* FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS days(first, past) CROSS JOIN LATERAL (
+            SELECT n.node_id, n.created_at, CASE WHEN true {} THEN n.embedding END AS embedding FROM memory_nodes n
+            WHERE {} AND n.created_at >= days.first AND n.created_at < days.past ORDER BY n.created_at DESC LIMIT %(looked_at)s
+        ) AS of_day
+    )
+    SELECT node_id FROM newest ORDER BY embedding <=> %(vector)s::vector, created_at DESC LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
 # The words' index is asked by a function of the tables' owner (see migrations 0008 and 0031), which knows the filters, too.

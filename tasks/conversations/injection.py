@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -27,6 +27,7 @@ from jiyi.protocol.conversations import (
     InjectedContext,
     InjectedMemory,
     InjectRequest,
+    Kind,
     QueryAnalysis,
     RecalledEarlier,
 )
@@ -170,13 +171,25 @@ def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
     return bool(prepared.earlier) and not asks
 
 
-#: Fields of the memories that a retrieval has found, as it answers them: validated they would take as long as ranking them.
-Found = list[dict[str, Any]]
-#: Those that a candidate has, too.
-_SAME = (
-    *("node_id", "kind", "created_at", "score", "superseded_by", "superseded_at"),
-    *("session_id", "subject", "user_id", "visibility", "trust"),
-)
+class FoundMemory(TypedDict):
+    """What is read of a memory that a retrieval has found, as it answers it: to validate all would take as long as to rank them."""
+
+    node_id: UUID
+    kind: Kind
+    description: str
+    created_at: datetime
+    score: float
+    probability: float | None
+    provenance: dict[str, str]
+    filling: list[str]
+    superseded_by: UUID | None
+    superseded_at: datetime | None
+    replaced_by: UUID | None
+    session_id: str | None
+    subject: str | None
+    user_id: str | None
+    visibility: str | None
+    trust: float
 
 
 @once
@@ -185,7 +198,9 @@ def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
 
 
-def _rendered(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, found: Found) -> Rendered:
+def _rendered(
+    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, found: list[FoundMemory]
+) -> Rendered:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
@@ -236,7 +251,7 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, r
     return _once(retrieved)
 
 
-def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> Found:
+def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[FoundMemory]:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
         group_id=name[0],
@@ -255,23 +270,33 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     return [node for group in fields["groups"] for node in group["retrieved_nodes"]]
 
 
-def _retrieved(request: ContextRequest, found: Found, least: float) -> list[Candidate]:
+def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) -> list[Candidate]:
     """What was found and is likely enough to answer, but for what was said in this session."""
     nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
-    created = {node["node_id"]: node["created_at"] for node in nodes}
+    created: dict[UUID | None, datetime] = {node["node_id"]: node["created_at"] for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node["session_id"] != request.session_id]
     return [_candidate(node, created.get(node["replaced_by"])) for node in earlier]
 
 
-def _candidate(node: dict[str, Any], renewed_at: datetime | None) -> Candidate:
+def _candidate(node: FoundMemory, renewed_at: datetime | None) -> Candidate:
     role = node["provenance"].get("role")
     return Candidate(
-        **{name: node[name] for name in _SAME},
-        text=node["description"],
+        node["node_id"],
+        node["kind"],
+        node["description"],
+        node["created_at"],
+        node["score"],
         role=role,
         named=node["subject"] != role,
         turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] != "session" else (),
+        superseded_by=node["superseded_by"],
+        superseded_at=node["superseded_at"],
         renewed_at=renewed_at,
+        session_id=node["session_id"],
+        subject=node["subject"],
+        user_id=node["user_id"],
+        visibility=node["visibility"],
+        trust=node["trust"],
     )
 
 

@@ -22,6 +22,7 @@ from engine.retrieval.ordering import Shown
 from engine.retrieval.query import vector_of
 from engine.retrieval.ranking import Ranked
 from engine.retrieval.relevance import Relevance, measure, probabilities
+from engine.times.past import MAX_SPANS, named_spans
 from jiyi import tracing
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
@@ -182,11 +183,13 @@ def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
     given, known = question.request.vectors, question.vectors
     if question.dialogue:
         vector = to_array(given[0]) if given is not None else vector_of(question.dialogue_texts, known) if known else None
-        yield CandidateSearch(vector, [token for part in question.dialogue for token in tokens(part.text)])
+        days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
+        yield CandidateSearch(vector, [token for part in question.dialogue for token in tokens(part.text)], days[:MAX_SPANS])
         return
     for place, text in enumerate(question.request.texts):
         for part in [text, *question.sentences(text)]:
-            yield CandidateSearch(to_array(given[place]) if given is not None and part == text else known.get(part), tokens(part))
+            vector = to_array(given[place]) if given is not None and part == text else known.get(part)
+            yield CandidateSearch(vector, tokens(part), named_spans(part, question.now))
 
 
 def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Result]:

@@ -634,7 +634,7 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
             f"jiyi_best_with_terms(:g, 'klaus', '{{key7}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)"
         ),
     }
-    indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx"]
+    indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx", "memory_nodes_times_idx"]
     before = {name: scans(owner, name) for name in indexes}
     flush = text("SELECT pg_stat_force_next_flush()")
     with for_groups(many), unit_of_work() as connection:
@@ -645,6 +645,7 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
         search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
         assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)
+        search.of_days([(T0, T0 + timedelta(days=1))], None)
         driver(connection).execute(flush.text)
     for pool in (engine(), reading_engine()):
         pool.dispose()  # a session's numbers are written at its end at the latest

@@ -217,6 +217,19 @@ def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypa
     assert np.mean(overlaps) > 7  # of 10; these texts are as alike as can be
 
 
+@pytest.mark.parametrize("question", ["What was there on 3 March 2026?", "2026年3月3日有什么"])
+def test_what_happened_on_a_day_that_the_question_names_is_looked_for(group: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "OF_DAYS"):
+        monkeypatch.setattr(large_agents, name, 5)
+    day = T0 + timedelta(days=2)
+    save(*[observed(group, f"nothing of note {n}", occurred_at=day + timedelta(minutes=n), poignancy=1) for n in range(3)])
+    grown(group, 400)
+    options = {"now": T0 + timedelta(days=30), "top_k": 3}
+    expected, found = (answer(group, question, **options) for answer in (as_small, ask))
+    assert {node.description for node in found.retrieved_nodes} == {f"nothing of note {n}" for n in range(3)}
+    assert set(found.accessed_ids) == set(expected.accessed_ids)
+
+
 def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
         monkeypatch.setattr(large_agents, name, 5)
