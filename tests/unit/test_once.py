@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -21,6 +22,30 @@ def test_threads_that_ask_at_once_get_the_same_one():
         got = list(threads.map(lambda _: pool(), range(8)))
     assert len(made) == 1
     assert set(got) == set(made) == set(pool.made())
+
+
+def test_what_a_thread_was_still_making_when_all_was_forgotten_is_not_kept() -> None:
+    making, go_on = Event(), Event()
+    values = iter(["old", "new"])
+
+    @once
+    def value() -> str:
+        value_made = next(values)
+        if value_made == "old":
+            making.set()
+            assert go_on.wait(10)
+        return value_made
+
+    with ThreadPoolExecutor(2) as threads:
+        late = threads.submit(value)
+        assert making.wait(10)
+        forgetting = threads.submit(value.cache_clear)
+        with pytest.raises(TimeoutError):
+            forgetting.result(0.05)
+        go_on.set()
+        assert late.result(10) == "old"
+        forgetting.result(10)
+    assert value() == "new"
 
 
 def test_a_failure_is_not_kept():

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jiyi import settings as settings_module
 from jiyi.errors import SettingsError
 from jiyi.settings import FIRST, SECTIONS, Settings, UnknownSetting, documentation, get_settings, unknown_variables
 
@@ -155,31 +153,3 @@ def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_mea
 )
 def test_backups_are_on_where_they_have_a_place_unless_it_is_said(given: dict[str, Any], hours: int) -> None:
     assert Settings(**given).backup_hours == hours
-
-
-def test_settings_that_a_thread_was_still_reading_when_they_changed_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, changed = threading.Event(), threading.Event()
-
-    def slowly(names: object) -> list[str]:
-        if not reading.is_set():
-            reading.set()
-            changed.wait(0.5)
-        return []
-
-    monkeypatch.setattr(settings_module, "unknown_variables", slowly)
-    monkeypatch.setenv("JIYI_SECRET_KEY", "a" * 64)
-    get_settings.cache_clear()
-    late = threading.Thread(target=get_settings)
-    late.start()
-    assert reading.wait(10)
-    before = settings_module.Settings()
-    monkeypatch.setattr(settings_module, "Settings", lambda: before)  # what the late thread has read
-    clearing = threading.Thread(target=get_settings.cache_clear)
-    clearing.start()
-    clearing.join(0.1)
-    changed.set()
-    late.join(10)
-    clearing.join(10)
-    monkeypatch.undo()
-    assert get_settings() is not before
-    get_settings.cache_clear()
