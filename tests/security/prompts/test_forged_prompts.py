@@ -500,6 +500,7 @@ NOT_FOR_PROMPTS = {
             "models.operations",
             "models.db",
             "models.conversations.actions",
+            "models.conversations.injections",
             "jiyi.settings",
             "engine.operations",
         ),
