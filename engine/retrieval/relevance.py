@@ -39,7 +39,7 @@ from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
 from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from engine.text.keywords import asked_tokens
-from engine.times.past import Span, named_spans
+from engine.times.past import Span, named_spans, spans_over
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import RelevanceMode
 from jiyi.text.words import normalise
@@ -76,6 +76,8 @@ SUBJECT_BONUS = 0.5
 #: Standard scores for each nat that is told by the days which the question names: among a year's memories a day tells 5.9, a month 2.5, and
 #: the year nothing.
 DAY_WEIGHT = 1.0
+#: Nats that days tell at most which are not surely over: "today" is when somebody asks, more often than what they ask about.
+MOST_OF_TODAY = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
@@ -238,7 +240,7 @@ def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
 
 
 def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
-    subjects, days = _subjects_in(corpus, text), named_spans(text, now)
+    subjects, days = _subjects_in(corpus, text), spans_over(text, now)
     if not subjects and not days:
         return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
     return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_WEIGHT * _told_by(corpus, days)
@@ -258,12 +260,13 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     return named.astype(np.float64)
 
 
-def _told_by(corpus: Corpus, days: Sequence[Span]) -> Floats:
+def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
     """What each row's being of these days tells, in nats: a span that few memories are of tells more than one that many are of."""
     told = np.zeros(len(corpus))
-    for span in days:
+    for span, over in days.items():
         within = _within(corpus, span)
-        told[within] = np.maximum(told[within], np.log((len(corpus) + 1) / (np.count_nonzero(within) + 1)))
+        nats = np.log((len(corpus) + 1) / (np.count_nonzero(within) + 1))
+        told[within] = np.maximum(told[within], nats if over else min(nats, MOST_OF_TODAY))
     return told
 
 

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, timedelta
+from itertools import islice
 
 from engine.times.clocks import EN_MONTH_NAMES, EN_MONTHS, SMALL_EN, WEEK, add_months, month_index, number, weekday_index
 from jiyi.text.words import normalise
@@ -34,6 +35,8 @@ _DAYS = dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "th
 _DAYS |= {"yesterday": 1, "last night": 1, "day before yesterday": 2}
 _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
 _CHINESE_WEEKS = ("这", "本", "上", "上上")
+#: Weekdays with one of these are over.
+_GONE = ("last", "past", "上", "上上")
 #: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time zones).
 _FIRST_YEAR = 1000
 #: 29 February can be this many years apart, around a year such as 1900.
@@ -69,21 +72,27 @@ _HINT = re.compile(
 
 def named_spans(text: str, now: datetime) -> list[Span]:
     """The days named in the text as half-open spans in the time zone of ``now``, in order, each once."""
+    return list(spans_over(text, now))
+
+
+def spans_over(text: str, now: datetime) -> dict[Span, bool]:
+    """The same, each with whether it is surely over: neither of today ("this month") nor a weekday that may be yet to come."""
     if not _HINT.search(text := normalise(text)):
-        return []
+        return {}
     today = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     rules = _ENGLISH_RULES if text.isascii() else _RULES
     matches = [(match, reader) for pattern, reader in rules for match in pattern.finditer(text)]
     # The leftmost and longest wins: 去年3月 is not also last year, and 31 February 2026 not also February.
     matches.sort(key=lambda item: (item[0].start(), -item[0].end()))
-    spans: dict[Span, None] = {}
+    spans: dict[Span, bool] = {}
     end = 0
     for match, reader in matches:
         if match.start() >= end:
             end = match.end()
             with suppress(ValueError, OverflowError):  # there is no such day
-                spans[reader(match, today)] = None
-    return list(spans)[:MAX_SPANS]
+                span = reader(match, today)
+                spans[span] = span[1] <= today and (reader is not _on_weekday or match.groupdict().get("back") in _GONE)
+    return dict(islice(spans.items(), MAX_SPANS))
 
 
 def _days(start: datetime, count: int = 1) -> Span:

@@ -240,7 +240,7 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     moments = [(first + timedelta(days=day)).timestamp() for day in range(-59, 61)]
     corpus = corpus_of([f"memory {number}" for number in range(len(moments))], created=moments)
     day, month, both = (
-        hybrid(corpus, question, None, None, NOW).named
+        hybrid(corpus, question, None, None, NOW + timedelta(days=60)).named
         for question in ("what was on 8 March 2026?", "what was in March 2026?", "what was in March 2026, on 8 March 2026?")
     )
     assert day is not None
@@ -250,6 +250,17 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     assert np.count_nonzero(month) == 31
     assert day.max() > month.max() > 1
     assert both.tolist() == np.maximum(day, month).tolist()
+
+
+@pytest.mark.parametrize("question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "this week I am tired"])
+def test_a_day_that_may_be_no_more_than_when_it_is_asked_tells_little(question: str) -> None:
+    moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
+    named = hybrid(corpus_of([f"memory {number}" for number in range(len(moments))], created=moments), question, None, None, NOW).named
+    assert named is not None
+    assert named.max() == relevance.DAY_WEIGHT * relevance.MOST_OF_TODAY
+    said_of_the_past = hybrid(corpus_of(["a"] * len(moments), created=moments), "last Friday", None, None, NOW).named
+    assert said_of_the_past is not None
+    assert said_of_the_past.max() > 5
 
 
 # The second hop
