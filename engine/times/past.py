@@ -35,6 +35,7 @@ _DAYS = dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "th
 _DAYS |= {"yesterday": 1, "last night": 1, "day before yesterday": 2}
 _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
 _CHINESE_WEEKS = ("这", "本", "上", "上上")
+_YEAR_LATER = timedelta(days=365)
 #: Weekdays with one of these are over.
 _GONE = ("last", "past", "上", "上上")
 #: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time zones).
@@ -76,7 +77,7 @@ def named_spans(text: str, now: datetime) -> list[Span]:
 
 
 def spans_over(text: str, now: datetime) -> dict[Span, bool]:
-    """The same, each with whether it is surely over: neither of today ("this month") nor a weekday that may be yet to come."""
+    """The same, each with whether it is surely over: neither of today ("this month") nor what may be yet to come ("on Friday")."""
     if not _HINT.search(text := normalise(text)):
         return {}
     today = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
@@ -85,14 +86,24 @@ def spans_over(text: str, now: datetime) -> dict[Span, bool]:
     # The leftmost and longest wins: 去年3月 is not also last year, and 31 February 2026 not also February.
     matches.sort(key=lambda item: (item[0].start(), -item[0].end()))
     spans: dict[Span, bool] = {}
+    tells_of_past = bool(matches) and _PAST.search(text) is not None
     end = 0
     for match, reader in matches:
         if match.start() >= end:
             end = match.end()
             with suppress(ValueError, OverflowError):  # there is no such day
                 span = reader(match, today)
-                spans[span] = span[1] <= today and (reader is not _on_weekday or match.groupdict().get("back") in _GONE)
+                spans[span] = span[1] <= today and (not _is_open(match, reader, span, today) or tells_of_past)
     return dict(islice(spans.items(), MAX_SPANS))
+
+
+def _is_open(match: re.Match[str], reader: _Reader, span: Span, today: datetime) -> bool:
+    """Whether what is read as past may be yet to come: a bare weekday, or a day without a year that is nearer ahead than behind."""
+    named = match.groupdict()
+    if reader is _on_weekday:
+        return named.get("back") not in _GONE
+    without_year = reader is _date and bool(named.get("day")) and not (named.get("year") or named.get("back"))
+    return without_year and span[0] + _YEAR_LATER - today < today - span[1]
 
 
 def _days(start: datetime, count: int = 1) -> Span:

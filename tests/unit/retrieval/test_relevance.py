@@ -252,15 +252,22 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     assert both.tolist() == np.maximum(day, month).tolist()
 
 
-@pytest.mark.parametrize("question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "this week I am tired"])
+@pytest.mark.parametrize("question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "the dentist, on 20 March"])
 def test_a_day_that_may_be_no_more_than_when_it_is_asked_tells_little(question: str) -> None:
     moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
     named = hybrid(corpus_of([f"memory {number}" for number in range(len(moments))], created=moments), question, None, None, NOW).named
     assert named is not None
     assert named.max() == relevance.DAY_WEIGHT * relevance.MOST_OF_TODAY
-    said_of_the_past = hybrid(corpus_of(["a"] * len(moments), created=moments), "last Friday", None, None, NOW).named
-    assert said_of_the_past is not None
-    assert said_of_the_past.max() > 5
+
+
+@pytest.mark.parametrize(
+    "question", ["last Friday", "what did Ben do on Friday?", "周五做了什么", "on 20 March last year", "on 20 February"]
+)
+def test_a_day_that_is_over_tells_how_few_memories_are_of_it(question: str) -> None:
+    moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
+    named = hybrid(corpus_of([f"memory {number}" for number in range(len(moments))], created=moments), question, None, None, NOW).named
+    assert named is not None
+    assert named.max() == relevance.DAY_WEIGHT * math.log((len(moments) + 1) / 2)
 
 
 # The second hop
