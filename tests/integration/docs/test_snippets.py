@@ -56,7 +56,7 @@ ELSEWHERE = {
     "jiyi reflect": "takes the LLM's time; reflection/test_reflecting.py",
 }
 #: Frameworks whose blocks are run in environments of their own, by frameworks/test_frameworks.py.
-OWN_ENVIRONMENTS = re.compile(r"jiyi\.integrations\.(?:openai_agents|llama_index|google_adk|autogen) ")
+OWN_ENVIRONMENTS = re.compile(r"jiyi\.integrations\.(?:openai_agents|llama_index|google_adk|autogen|crewai) ")
 #: Python blocks that are no programs.
 NO_PROGRAMS = {"architecture.md": "pieces of a recipe, which memory/test_columns.py follows"}
 

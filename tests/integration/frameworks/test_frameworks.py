@@ -23,7 +23,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 #: Module of ``jiyi.integrations`` → the package's own module, where it is among those for development.
 HERE = {"pydantic_ai": "pydantic_ai", "agent_framework": "agent_framework"}
 #: The others: they are large, or want other versions of what the service uses.
-ELSEWHERE = ("openai_agents", "llama_index", "google_adk", "autogen")
+ELSEWHERE = ("openai_agents", "llama_index", "google_adk", "autogen", "crewai")
 
 Runs = Callable[[Path, list[str]], None]
 

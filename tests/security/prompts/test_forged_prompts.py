@@ -389,7 +389,7 @@ DOORS = {
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
 OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
-OTHER_DOORS |= {"jiyi.integrations.google_adk"}  # frameworks/programs/use_google_adk.py
+OTHER_DOORS |= {"jiyi.integrations.crewai", "jiyi.integrations.google_adk"}  # frameworks/programs/use_….py
 #: Doors that show once what several memories tell in nearly the same words.
 FOLDING = {"context", "conversations.context, markdown", "conversations.context, compact", "conversations.context, template"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
