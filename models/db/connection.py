@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import datetime, timedelta
-from typing import Any
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -31,9 +34,14 @@ from jiyi.settings import get_settings
 from models.db import spans
 from models.db.scope import ROLE, Scope, confine, current, is_secured
 
+T = TypeVar("T")
+
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
 POOL_OVERFLOW = 8
+#: Connections of a process that read beside another one, for the same question: of more no processor is left.
+MOST_BESIDE = 2
+_BESIDE = BoundedSemaphore(MOST_BESIDE)
 #: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than short questions of
 #: the web take (``models.db.bounded_reads``), which has more threads than connections.
 POOL_TIMEOUT = 5
@@ -218,6 +226,30 @@ def reading() -> Iterator[Connection]:
         return
     with reading_engine().connect() as connection:
         yield connection
+
+
+def read_beside(read: Callable[[Connection], T], connection: Connection) -> Callable[[], T]:
+    """Begin to read on another connection, while the caller reads on this one; gives what waits for the result.
+
+    PostgreSQL takes one processor for a statement. If all threads for this are busy, it is read on the caller's connection, once the
+    result is asked for: nobody waits for a connection while they hold one.
+    """
+    if not _BESIDE.acquire(blocking=False):
+        return lambda: read(connection)
+
+    def on_another() -> T:
+        try:
+            with reading() as another:
+                return read(another)
+        finally:
+            _BESIDE.release()
+
+    return _threads_beside().submit(copy_context().run, on_another).result
+
+
+@once
+def _threads_beside() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST_BESIDE, "reading")
 
 
 def driver(connection: Connection) -> psycopg.Connection:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from threading import RLock
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -30,7 +31,7 @@ from jiyi.protocol.retrieval import Filters, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
-from models.db.connection import driver
+from models.db.connection import driver, read_beside
 from models.db.rows import names
 from models.db.spans import telling
 from models.memory.agents import AgentRecord, Identity
@@ -197,9 +198,12 @@ class AgentIndex:
             self._horizon = seen.oldest_running
         self._read_accesses(connection)
 
-    def load(self, connection: Connection, node_ids: Sequence[UUID], past: Past | None = None) -> None:
+    def load(self, connection: Connection, node_ids: Iterable[UUID], past: Past | None = None) -> None:
         """Take in some of the agent's rows, once, as they are now or were."""
-        self._take([index_rows.named_rows(connection, self._whose, node_ids, past)])
+        ids = sorted(node_ids)  # the older first, as ids are made
+        first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+        rest = read_beside(lambda another: index_rows.named_rows(another, self._whose, second, past), connection)
+        self._take(read() for read in (partial(index_rows.named_rows, connection, self._whose, first, past), rest))
         if past is None:
             self._read_accesses(connection)
 

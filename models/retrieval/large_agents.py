@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -25,18 +27,19 @@ from engine.times.past import Span
 from jiyi.errors import ServiceError
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
-from models.db.connection import driver
+from models.db.connection import driver, read_beside
 from models.db.spans import telling
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 from models.retrieval.index_rows import TOLD, Past
 
-#: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
-NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 200, 200
+#: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer: of a million made-up
+#: memories half as many of the nearest and of those with the words find a quarter less of the exact answer, of the others nothing less.
+NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 100, 100
 #: Of the days that a question names so many become candidates, the nearest of so many of the newest of each.
 OF_DAYS, NEWEST_OF_DAYS = 200, 4_000
 #: Of the nearest, and of those with the words, so many bring their neighbours.
-WITH_NEIGHBOURS = 50
+WITH_NEIGHBOURS = 25
 #: A word that is in more texts than this tells little, and takes long to look up.
 MAX_TEXTS_OF_WORDS = 20_000
 #: How far the approximate search goes before it gives up on the filters: rows, and times ``work_mem``.
@@ -67,27 +70,34 @@ def candidates(
     past: Past | None = None,
 ) -> AgentIndex:
     """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
+    sought = list(sought)
+    searching = partial(_searching, key=key, node_count=node_count, filters=filters, now=now, top_k=top_k, past=past)
+
+    def having_words(another: Connection) -> tuple[list[list[UUID]], Mapping[str, int]]:
+        with searching(another) as search:
+            return [search.with_words(text.tokens) for text in sought], search.known
+
+    words = read_beside(having_words, connection)
+    with searching(connection) as search:
+        nearest = [search.nearest(text.vector) for text in sought]
+        of_days = [search.of_days(text.days, text.vector) for text in sought]
+        newest = search.first("n.node_count DESC", max(NEWEST, top_k))
+        most_important = search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))
+        with_words, frequencies = words()
+        search.known |= frequencies
+        around = search.around([node_id for node_ids in (*nearest, *with_words) for node_id in node_ids[:WITH_NEIGHBOURS]])
+        index = AgentIndex(key, search)
+        index.load(connection, {*chain(*nearest, *with_words, *of_days), *newest, *most_important, *around}, past)
+        return index
+
+
+@contextmanager
+def _searching(
+    connection: Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int, past: Past | None
+) -> Iterator[_Search]:
     raw = driver(connection)
     with telling("SELECT … FROM memory_nodes"), raw.transaction():  # settings of the search hold as long
-        return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k, past), key, sought, top_k, past)
-
-
-def _candidates(
-    connection: Connection, search: _Search, key: IndexKey, sought: Iterable[CandidateSearch], top_k: int, past: Past | None
-) -> AgentIndex:
-    candidates_found: dict[UUID, None] = {}
-    best: list[UUID] = []
-    for text in sought:
-        for node_ids in (search.nearest(text.vector), search.with_words(text.tokens)):
-            candidates_found.update(dict.fromkeys(node_ids))
-            best += node_ids[:WITH_NEIGHBOURS]
-        candidates_found.update(dict.fromkeys(search.of_days(text.days, text.vector)))
-    candidates_found.update(dict.fromkeys(search.first("n.node_count DESC", max(NEWEST, top_k))))
-    candidates_found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
-    candidates_found.update(dict.fromkeys(search.around(best)))
-    index = AgentIndex(key, search)
-    index.load(connection, list(candidates_found), past)
-    return index
+        yield _Search(raw, key, node_count, filters, now, top_k, past)
 
 
 class _Search:
@@ -98,7 +108,8 @@ class _Search:
     ) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
         self._where, self._parameters = _conditions(key, filters, now, None if past is None else past.as_of)
-        self._known: dict[str, int] = {}
+        #: In how many texts each term is that was asked about.
+        self.known: dict[str, int] = {}
         self.texts, self.tokens = node_count, self.containing([ALL_TERMS])[ALL_TERMS]
 
     def first(self, order: LiteralString, limit: int) -> list[UUID]:
@@ -152,12 +163,12 @@ class _Search:
 
     def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
         """In how many of the agent's texts each term occurs; ``ALL_TERMS`` gives all occurrences of all."""
-        unknown = [token for token in tokens if token not in self._known]
+        unknown = [token for token in tokens if token not in self.known]
         if unknown:
-            self._known.update(dict.fromkeys(unknown, 0))
+            self.known.update(dict.fromkeys(unknown, 0))
             with self._raw.cursor(binary=True) as cursor:
-                self._known.update(cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall())
-        return self._known
+                self.known.update(cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall())
+        return self.known
 
     def _rare(self, tokens: Sequence[str]) -> dict[str, float]:
         """Rarity of each of the rarest tokens that occur, up to ``MAX_TEXTS_OF_WORDS`` texts together."""

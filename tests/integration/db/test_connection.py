@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import ProgrammingError
 
 from jiyi.protocol.base import Request
 from models.db import connection as connections
 from models.db.actions import Actor, Context, read
 from models.db.bounded_reads import from_database
-from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
+from models.db.connection import driver, engine, read_beside, reading, reading_engine, unit_of_work
+from models.db.scope import for_groups
 from tests.pgbouncer import own_sessions
 from workers.embedded.stack import Stack
 
@@ -61,6 +64,26 @@ def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest
     monkeypatch.setattr(connections, "TRIED_AFTER", 0.0)
     assert pid(pool) == before
     assert "SELECT 1" in asked
+
+
+def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(database: Stack) -> None:
+    def look(connection: Connection) -> tuple[int, str]:
+        pid, groups = connection.execute(text("SELECT pg_backend_pid(), current_setting('jiyi.groups')")).one()
+        return pid, groups
+
+    with for_groups("g"), reading() as connection:
+        own = look(connection)
+        beside = read_beside(look, connection)()
+        assert beside[0] != own[0]
+        assert beside[1] == own[1] == "{g}"
+        held = Event()
+        waiting = [read_beside(lambda _: held.wait(30), connection) for _ in range(connections.MOST_BESIDE)]
+        assert read_beside(look, connection)() == own
+        held.set()
+        assert all(wait() for wait in waiting)
+        with pytest.raises(ProgrammingError):
+            read_beside(lambda another: another.execute(text("SELECT nothing")), connection)()
+        assert read_beside(look, connection)()[0] != own[0]
 
 
 def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:

@@ -191,8 +191,9 @@ def test_the_original_mode_is_exact_however_large_the_agent_and_what_cannot_be_s
 # Answers
 
 
-def test_the_same_candidates_give_the_same_answer(group: str) -> None:
+def test_the_same_candidates_give_the_same_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So few that all are candidates: then nothing may differ from an index of everything."""
+    monkeypatch.setattr(large_agents, "NEWEST", 200)
     grown(group)
     questions = ["kiln with glaze", "Where is the ferry? Who drinks 龙井?", "陶瓷窑火", "nothing known"]
     for question, relevance in product(questions, ["hybrid", "dense", "lexical"]):
