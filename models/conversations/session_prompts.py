@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, select, text, update
+from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.injection import HEADINGS, PROFILE
 from engine.conversations.stable import STABLE_SHARE, Line, Section, Stable, compose, is_crowded, profile_lines
@@ -21,6 +22,7 @@ from jiyi.text.prompting import quoted
 from jiyi.text.words import Language, text_digest
 from models.conversations import injections
 from models.conversations.tables import SessionPrompt
+from models.db.connection import unit_of_work
 from models.memory.agents import AgentName
 from models.operations import numbers
 
@@ -107,36 +109,51 @@ class Prepared:
 def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
     """The session's prompt as it was; made anew where asked for, where something in it was withdrawn, and where it is over the budget.
 
-    The first of several processes makes it: the others wait for its transaction, and find it.
+    The first of several processes makes it, in a transaction: the others wait for that, and find it.
     """
     most = int(request.max_tokens * STABLE_SHARE)
     if request.session_id is None:
         return Prepared(compose(_sections(connection, name, request, language), most, language))
     whose = _whose(name, request)
-    row = connection.execute(_LOCK, whose).one_or_none()
-    if row is None:
-        connection.execute(_BEGIN, whose)
-        row = connection.execute(_LOCK, whose).one()
+    known = _kept(connection, name, request, language, connection.execute(_READ, whose).one_or_none())
+    if known is not None:
+        return known
+    with unit_of_work() as writing:
+        row = writing.execute(_LOCK, whose).one_or_none()
+        if row is None:
+            writing.execute(_BEGIN, whose)
+            row = writing.execute(_LOCK, whose).one()
+        known = _kept(writing, name, request, language, row)
+        if known is None:
+            stable = compose(_sections(writing, name, request, language), most, language)
+            writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
+            known = Prepared(stable)
+    return known
+
+
+def _kept(connection: Connection, name: AgentName, request: ContextRequest, language: Language, row: Any) -> Prepared | None:
+    """What a row says, if it still holds."""
+    if row is None or row.made_at is None or request.renew:
+        return None
     stable = Stable(row.opening, row.body, row.facts, row.node_ids)
-    new = row.made_at is None or request.renew or stable.tokens > most
-    if new or not _in_force(connection, name, request, language, stable.facts).issuperset(stable.facts):
-        stable = compose(_sections(connection, name, request, language), most, language)
-        connection.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
-        return Prepared(stable)
+    if stable.tokens > request.max_tokens * STABLE_SHARE:
+        return None
+    if not _in_force(connection, name, request, language, stable.facts).issuperset(stable.facts):
+        return None
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
 
 
 def keep(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: Recalled) -> Recalled:
     """Keep what was recalled for a message; gives what another process has kept for it meanwhile, if one has."""
     whose = _whose(name, request)
-    row = connection.execute(_LOCK, whose).one_or_none()
+    entries = [asdict(entry) for entry in (*prepared.earlier, recalled)]
+    this = {"turn": recalled.turn, "digest": recalled.digest}
+    if connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none() is not None:
+        return recalled
+    row = connection.execute(_READ, whose).one_or_none()
     if row is None:  # erased meanwhile
         return recalled
-    known = next((entry for entry in row.recalled if (entry["turn"], entry["digest"]) == (recalled.turn, recalled.digest)), None)
-    if known is not None:
-        return Recalled(**known)
-    connection.execute(_CHANGE.values(recalled=[asdict(entry) for entry in (*prepared.earlier, recalled)]), whose)
-    return recalled
+    return next((Recalled(**entry) for entry in row.recalled if this.items() <= entry.items()), recalled)
 
 
 def digest_of(query: str) -> str:
@@ -193,6 +210,9 @@ _OF = (
 _BEGIN = text("""
     INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES (:group, :agent, :user, :session) ON CONFLICT DO NOTHING
 """)
-_LOCK = select(_P.opening, _P.body, _P.facts, _P.node_ids, _P.recalled, _P.made_at).where(*_OF).with_for_update()
+_READ = select(_P.opening, _P.body, _P.facts, _P.node_ids, _P.recalled, _P.made_at).where(*_OF)
+_LOCK = _READ.with_for_update()
 _CHANGE = update(_P).where(*_OF)
+#: Unless there is something for this message.
+_KEEP = _CHANGE.where(~_P.recalled.contains(bindparam("this", type_=JSONB))).returning(_P.made_at)
 numbers.prunes("session_prompts", "made_at < :before", KEPT_DAYS)

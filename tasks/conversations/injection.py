@@ -83,7 +83,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     name = (group_id, request.agent_id)
     query = request.query.strip()
     language = language_of(query)
-    with unit_of_work() if request.split and request.session_id is not None else reading() as connection:
+    with reading() as connection:
         keywords = injections.industry_keywords(connection, name)
         there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)

@@ -93,8 +93,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         if agent is None:
             return _unknown_agent(connection, request)
         question = parse(request, agent)
-        search = Search() if question.missing and (agent.large or question.past) else _search(connection, question, agent)
-    if question.missing and search.nothing is None:  # an embedder may take its time: no connection and no lock waits for it
+        embeds = bool(question.missing) and agent.node_count > 0
+        search = Search() if embeds else _search(connection, question, agent)
+    if embeds:  # an embedder may take its time: no connection and no lock waits for it
         question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
             agent = agents.find_agents(connection, request.group_id, request.agent_id)
@@ -126,13 +127,11 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
-    """The best candidates for each focal text, in their order. While vectors are missing only whether there are candidates."""
+    """The best candidates for each focal text, in their order."""
     with tracing.part("search"), _index(connection, question, agent) as index:
         rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return Search(nothing=no_candidates(connection, question, index))
-        if question.missing:
-            return Search()
         results = best_of(question, index, rows)
         fields, shown = agent_index.describe(connection, index, np.concatenate([result.best_rows for result in results]))
         if question.request.newer_first and not question.original:
