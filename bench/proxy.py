@@ -93,7 +93,8 @@ def upstream() -> Iterator[str]:
 def proxy(service: str, upstream_address: str) -> Iterator[str]:
     """The address of ``jiyi proxy``, in a process of its own."""
     port = ephemeral.free_port()
-    command = [sys.executable, "-m", "jiyi", "proxy", "--url", service, "--openai", upstream_address, "--agent", AGENT, "--port", str(port)]
+    addresses = ["--url", service, "--broker", "--openai", upstream_address]
+    command = [sys.executable, "-m", "jiyi", "proxy", *addresses, "--agent", AGENT, "--port", str(port)]
     with subprocess.Popen(command, env={**environ, "JIYI_KEY": ""}, stdout=subprocess.DEVNULL) as process:
         try:
             end = time.monotonic() + PATIENCE

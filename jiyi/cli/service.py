@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
-from jiyi.settings import get_settings
+from jiyi.settings import Settings, get_settings
 
 UP, BACKUP = "workers.up", "workers.backup"
 
@@ -143,6 +144,7 @@ PROXY_PORT, LOOPBACK = 8767, ("127.0.0.1", "localhost")
 
 def proxy(
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    broker: Annotated[bool, typer.Option("--broker", help="Recall over JIYI_BROKER_URL and JIYI_REDIS_URL, which is faster.")] = False,
     openai: Annotated[str, typer.Option(help="Upstream of /v1/chat/completions; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
     anthropic: Annotated[str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")] = "https://api.anthropic.com/v1",
     agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
@@ -178,9 +180,19 @@ def proxy(
         agent=agent,
         max_tokens=budget,
         upstreams=by_key,
+        broker=_with_broker(settings) if broker else None,
         hosts=(*LOOPBACK, *(name or ())),
     )
     _serve(make_app(config), "proxy", host, port, "/v1")
+
+
+def _with_broker(settings: Settings) -> Settings:
+    """Raises :class:`SettingsError` for addresses or packages that are missing."""
+    if find_spec("kombu") is None:
+        raise SettingsError("--broker needs the package kombu: pip install 'jiyi[broker]'")
+    for address in ("broker_url", "redis_url"):
+        settings.need(address)
+    return settings
 
 
 doctor_app = typer.Typer(no_args_is_help=True, help="Checks of the service.")

@@ -30,6 +30,7 @@ from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, said
 from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories, WrongKey
+from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class ProxyConfig:
         max_tokens: most tokens that memories may take in a request.
         upstreams: id of a key of Jiyi's → name of a dialect → the upstream for whoever sends that key.
         recall_seconds: longest that recall may take.
+        broker: where broker and Valkey are, if memories are asked for there.
         hosts: values of the header ``Host`` that are answered.
     """
 
@@ -106,6 +108,7 @@ class ProxyConfig:
     max_tokens: int = BUDGET
     upstreams: Mapping[str, Mapping[str, Upstream]] = field(default_factory=dict)
     recall_seconds: float = RECALL_SECONDS
+    broker: Settings | None = None
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
 
 
@@ -134,7 +137,9 @@ class Proxy:
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         connections = httpx2.Limits(max_connections=MOST_REQUESTS, max_keepalive_connections=100)
         self._http = http or httpx2.AsyncClient(timeout=timeout, limits=connections, follow_redirects=False)
-        self._memories = Memories(self._http, config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds)
+        self._memories = Memories(
+            self._http, config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker
+        )
 
     async def handle(self, request: Request) -> Response:
         """One request of a program."""

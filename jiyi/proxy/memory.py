@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid5
@@ -17,12 +18,13 @@ import httpx2
 
 from jiyi.chat.recording import messages_of, recordable, turn_event
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.http import API
+from jiyi.client.http import API, GROUP_HEADER
 from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent, JiyiError
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
 from jiyi.proxy.dialects import Messages, Remembered
+from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +74,15 @@ class KeyMemory:
         url: of the service.
         max_tokens: most tokens that memories may take in a request.
         seconds: longest that recall may take.
+        broker: where broker and Valkey are, if recall goes there, which is nearer than over the web.
     """
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, key: str, *, max_tokens: int, seconds: float) -> None:
-        self._http, self._url, self._key = http, url.rstrip("/"), key
+    def __init__(
+        self, http: httpx2.AsyncClient, url: str, key: str, *, max_tokens: int, seconds: float, broker: Settings | None = None
+    ) -> None:
+        self._http, self._url, self._key, self._broker = http, url.rstrip("/"), key, broker
         self._asking, self._telling = AsyncClient(url=url, key=key), Client(url=url, key=key)
+        self._nearer: AsyncClient | None = None
         self._outbox = Outbox(self._telling, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
         self._known_at = self._asked_at = float("-inf")
@@ -109,6 +115,8 @@ class KeyMemory:
             return
         if response.is_success:
             self._known_at = time.monotonic()
+            if self._broker is not None and self._nearer is None and (group := response.headers.get(GROUP_HEADER)):
+                self._nearer = AsyncClient(group, settings=self._broker, key=self._key, url="")
         elif response.status_code in (401, 403):
             self._known_at = self._asked_at = float("-inf")
             raise WrongKey("the memory service does not know this key, or it has expired")
@@ -123,7 +131,7 @@ class KeyMemory:
             session = self._session(conversation, said)
             try:
                 async with asyncio.timeout(self._seconds):
-                    injected = await self._asking.conversations.inject(
+                    injected = await (self._nearer or self._asking).conversations.inject(
                         conversation.agent_id,
                         asked[-1][: limits.MAX_FOCAL_CHARS],
                         user_id=conversation.user_id,
@@ -189,13 +197,23 @@ class KeyMemory:
         await asyncio.to_thread(self._outbox.close)
         await asyncio.to_thread(self._telling.close)
         await self._asking.close()
+        if self._nearer is not None:
+            await self._nearer.close()
 
 
 class Memories:
     """Memory by key: connections of the keys that were used last."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, *, max_tokens: int = BUDGET, seconds: float = RECALL_SECONDS) -> None:
-        self._http, self._url, self._max_tokens, self._seconds = http, url, max_tokens, seconds
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        url: str,
+        *,
+        max_tokens: int = BUDGET,
+        seconds: float = RECALL_SECONDS,
+        broker: Settings | None = None,
+    ) -> None:
+        self._memory = partial(KeyMemory, http, url, max_tokens=max_tokens, seconds=seconds, broker=broker)
         self._keys: OrderedDict[str, KeyMemory] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -203,7 +221,7 @@ class Memories:
         """Memory with a key, which need not be a good one."""
         memory = self._keys.get(key)
         if memory is None:
-            memory = self._keys[key] = KeyMemory(self._http, self._url, key, max_tokens=self._max_tokens, seconds=self._seconds)
+            memory = self._keys[key] = self._memory(key)
             if len(self._keys) > MOST_KEYS:
                 oldest = self._keys.popitem(last=False)[1]
                 closing = asyncio.get_running_loop().create_task(oldest.close())

@@ -62,9 +62,9 @@ def run(operation: Operation, **parts: Any) -> Response:
             arguments["body"] = read_body(operation, operation.body, action)
         with scope_of(asker):
             value = operation.handler(asker, **arguments)
-    headers = {}
+    headers = {GROUP_HEADER: asker.group_id.encode().decode("latin-1")}  # as WSGI wants it
     if isinstance(value, Reply):
-        value, headers = value.value, value.headers
+        value, headers = value.value, headers | value.headers
     content = value if isinstance(value, bytes) else to_json(value)
     return Response(content, operation.status, headers=headers, mimetype=CONTENT_TYPE)
 

@@ -26,11 +26,13 @@ from openai import OpenAI as OpenAIClient
 from starlette.types import ASGIApp
 
 from jiyi import Client
+from jiyi.client.http import AsyncHttpTransport
 from jiyi.errors import NotFound
 from jiyi.polling import poll
 from jiyi.protocol.wire.signatures import new_key, parse_key
 from jiyi.proxy.app import MAX_BODY_BYTES, ProxyConfig, make_app, upstreams_of
 from jiyi.proxy.app import Upstream as UpstreamConfig
+from jiyi.settings import get_settings
 from tests.integration.proxy.upstream import Upstream
 from workers import ephemeral
 
@@ -195,8 +197,16 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
         ask(client, "hello", extra_headers={"X-Jiyi-Memory": "maybe"})
 
 
-def test_what_one_user_says_is_not_told_to_another(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
-    client, question = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied()), "What am I allergic to?"
+@pytest.mark.parametrize("over", ["http", "broker"])
+def test_what_one_user_says_is_not_told_to_another(
+    over: str, proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, question = f"{group} 茶", "What am I allergic to?"
+    address = proxied(broker=get_settings() if over == "broker" else None)
+    client = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=address)
+    if over == "broker":
+        ask(client, "hello", extra_headers={"X-Jiyi-Memory": "off"})  # now the key is known, and whose it is
+        monkeypatch.setattr(AsyncHttpTransport, "call", lambda *_: pytest.fail("recall went over HTTP"))
     ask(client, "I am allergic to shrimp.", user="zoe")
     with Client(group) as jiyi:
         poll(lambda: jiyi.conversations.context("mia", question, user_id="zoe").context, lambda text: "shrimp" in text, PATIENCE)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 
-from jiyi.cli.service import _serve
+from jiyi.cli.service import _serve, _with_broker
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.proxy.app import upstreams_of
+from jiyi.settings import Settings
 
 
 def test_a_taken_port_is_said_before_an_address_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,3 +35,8 @@ def test_a_wrong_file_of_upstreams_is_refused_by_its_place_and_tells_no_key(text
     with pytest.raises(InvalidRequest, match=problem) as refused:
         upstreams_of(text)
     assert "sk-hidden" not in str(refused.value)
+
+
+def test_a_broker_that_nobody_named_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="JIYI_BROKER_URL is not set"):
+        _with_broker(Settings(home=tmp_path, broker_url="", redis_url=""))
