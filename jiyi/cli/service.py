@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from rich.text import Text
 import jiyi
 from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, shows
-from jiyi.client.client import Client
+from jiyi.client.client import BROKER_EXTRA, Client
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
@@ -188,8 +187,10 @@ def proxy(
 
 def _with_broker(settings: Settings) -> Settings:
     """Raises :class:`SettingsError` for addresses or packages that are missing."""
-    if find_spec("kombu") is None:
-        raise SettingsError("--broker needs the package kombu: pip install 'jiyi[broker]'")
+    try:
+        import jiyi.client.broker  # noqa: F401 – late: it is large
+    except ModuleNotFoundError as error:
+        raise SettingsError(BROKER_EXTRA.format(error)) from None
     for address in ("broker_url", "redis_url"):
         settings.need(address)
     return settings

@@ -15,6 +15,7 @@ from pydantic import Field
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.integrations.turns import parts
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.limits import MAX_FOCAL_CHARS, MAX_TOP_K
 from jiyi.protocol.memory import MemoryRow
 from jiyi.text.prompting import quoted
@@ -49,7 +50,7 @@ class JiyiMemory(Memory):
     user_id: str | None = None
     storage: Any = Field(default=None, exclude=True)
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> JiyiMemory:
+    def __deepcopy__(self, memo: Any = None) -> JiyiMemory:
         """Itself: a crew's copy has the same memory."""
         return self
 
@@ -67,7 +68,7 @@ class JiyiMemory(Memory):
         content: str,
         scope: str | None = None,
         categories: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         importance: float | None = None,
         source: str | None = None,
         private: bool = False,
@@ -85,7 +86,7 @@ class JiyiMemory(Memory):
         contents: list[str],
         scope: str | None = None,
         categories: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         importance: float | None = None,
         source: str | None = None,
         private: bool = False,
@@ -101,7 +102,7 @@ class JiyiMemory(Memory):
         contents: Sequence[str],
         scope: str | None,
         categories: list[str] | None,
-        metadata: dict[str, Any] | None,
+        metadata: JsonObject | None,
         importance: float | None,
         source: str | None,
         private: bool,
@@ -152,7 +153,7 @@ class JiyiMemory(Memory):
         scope: str | None = None,
         categories: list[str] | None = None,
         older_than: datetime | None = None,
-        metadata_filter: dict[str, Any] | None = None,
+        metadata_filter: JsonObject | None = None,
         record_ids: list[str] | None = None,
     ) -> int:
         """Have memories erased for good; how many."""
@@ -175,7 +176,7 @@ class JiyiMemory(Memory):
         content: str | None = None,
         scope: str | None = None,
         categories: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
         """Correct a memory: the new version has an id of its own. Raises :class:`ValueError` if there is none with this id."""
