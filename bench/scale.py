@@ -37,6 +37,7 @@ from bench.support.processes import resident_bytes
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from bench.tenants import AGENT, DIMENSIONS, MODEL, TOP_K, ask, await_large
+from bench.web import settle
 from jiyi import Client
 from jiyi.protocol import events
 from jiyi.protocol.wire.vectors import Float32
@@ -65,6 +66,7 @@ LEAST_LARGE = 10
 LARGE_FROM = 0.95
 #: More than any agent that is held in memory.
 NEVER_LARGE = 10_000_000
+_VACUUMS = text("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'")
 _SIZE = text("SELECT pg_database_size(current_database())")
 
 
@@ -194,6 +196,14 @@ def analyze() -> None:
         connection.execute(text("ANALYZE"))  # as the server does by itself, only later
 
 
+def await_vacuum() -> None:
+    """Until the database has ended what it does by itself after so many rows, if it does within the hour."""
+    end = time.monotonic() + PATIENCE
+    with unit_of_work() as connection, as_owner(connection):
+        while connection.execute(_VACUUMS).scalar_one() and time.monotonic() < end:
+            time.sleep(1)
+
+
 def median(found: Iterable[float]) -> float:
     return round(quantile(list(found), 0.5), 2)
 
@@ -231,6 +241,8 @@ def measure_large(console: Console, load: Load, vectors: Vectors, count: int) ->
     await_large(1, console, PATIENCE)
     ready = time.perf_counter() - begun
     analyze()
+    settle(PATIENCE)
+    await_vacuum()
     first, later = (timed([LARGE], vectors, 1 + QUESTIONS, seed)[0][1:] for seed in (4, 6))
     return {
         "recall_large": recall(held, load.large, vectors.of(QUESTIONS, 5)),
