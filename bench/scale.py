@@ -199,9 +199,11 @@ def analyze() -> None:
 def await_vacuum() -> None:
     """Until the database has ended what it does by itself after so many rows, if it does within the hour."""
     end = time.monotonic() + PATIENCE
-    with unit_of_work() as connection, as_owner(connection):
-        while connection.execute(_VACUUMS).scalar_one() and time.monotonic() < end:
-            time.sleep(1)
+    while time.monotonic() < end:
+        with unit_of_work() as connection, as_owner(connection):  # whose transaction sees what was under way as it began
+            if not connection.execute(_VACUUMS).scalar_one():
+                return
+        time.sleep(1)
 
 
 def median(found: Iterable[float]) -> float:
