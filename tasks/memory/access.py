@@ -9,15 +9,19 @@ from uuid import UUID
 from celery import current_app, shared_task
 from redis.client import Pipeline
 
+from models.db.valkey import valkey
 from models.memory import access
 from models.retrieval import records
 
 
 def note(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
-    if node_ids:
-        records.tell(group_id, agent_id, node_ids, at)
-    flush_soon(due=access.touch(group_id, node_ids, at))
+    if not node_ids:
+        return
+    with valkey().pipeline(transaction=False) as pipe:
+        note_with(pipe, group_id, agent_id, node_ids, at)
+        due = pipe.execute()[-1]
+    flush_soon(due=due)
 
 
 def note_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
