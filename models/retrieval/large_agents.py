@@ -286,7 +286,7 @@ _OF_DAYS = sql.SQL("""
     SELECT node_id FROM newest ORDER BY embedding <=> %(vector)s::vector, created_at DESC LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0031), which knows the filters, too.
+# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0041), which knows the filters, too.
 _WITH_WORDS = sql.SQL("""
     SELECT n.node_id FROM jiyi_best_with_terms(
         %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(kinds)s, %(user)s, %(after)s, %(before)s, %(session)s, %(keywords)s,
