@@ -93,9 +93,8 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         if agent is None:
             return _unknown_agent(connection, request)
         question = parse(request, agent)
-        embeds = bool(question.missing) and agent.node_count > 0
-        search = Search() if embeds else _search(connection, question, agent)
-    if embeds:  # an embedder may take its time: no connection and no lock waits for it
+        search = Search() if question.missing else _search(connection, question, agent)
+    if question.missing:  # an embedder may take its time: no connection and no lock waits for it
         question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
             agent = agents.find_agents(connection, request.group_id, request.agent_id)
