@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from autogen_core import CancellationToken
@@ -11,6 +12,7 @@ from autogen_core.models import SystemMessage, UserMessage
 from pydantic_core import to_json
 
 from jiyi.client.client import AsyncClient
+from jiyi.errors import NotFound
 from jiyi.integrations.turns import Memory as AgentsMemory
 from jiyi.integrations.turns import parts
 from jiyi.protocol.limits import MAX_FOCAL_CHARS
@@ -82,7 +84,8 @@ class JiyiMemory(Memory):
         filters: dict[str, Any] = {"user_id": user_id, "types": ["event", "thought", "chat"], "include_superseded": True}
         async for memory in self._client.list(self._memory.agent_id, include_archived=True, **filters):
             if memory.user_id == user_id:
-                await self._client.delete(memory.node_id)
+                with suppress(NotFound):  # what was derived from another one went with it
+                    await self._client.delete(memory.node_id)
 
     async def close(self) -> None:
         """Nothing: the client is the caller's."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -136,7 +137,7 @@ class JiyiMemory(Memory):
         source: str | None = None,
         include_private: bool = False,
     ) -> list[MemoryMatch]:
-        """The best memories, most relevant first; only those that are likely to matter. Of long texts the end counts.
+        """The best memories, most relevant first. Of long texts the end counts.
 
         ``depth``, ``source`` and ``include_private`` change nothing: there is one search, and who is told what is a matter of users.
         """
@@ -156,10 +157,12 @@ class JiyiMemory(Memory):
         metadata_filter: JsonObject | None = None,
         record_ids: list[str] | None = None,
     ) -> int:
-        """Have memories erased for good; how many."""
+        """Have memories erased for good; how many. A time without a zone is UTC, as CrewAI's are."""
         _refuse_scope(scope)
         if metadata_filter:
             raise InvalidRequest(["metadata_filter: memories are not found by metadata; give record_ids or categories"])
+        if older_than is not None and older_than.tzinfo is None:
+            older_than = older_than.replace(tzinfo=UTC)
         wanted = None if record_ids is None else set(record_ids)
         found = [
             row.node_id
@@ -167,7 +170,8 @@ class JiyiMemory(Memory):
             if (wanted is None or str(row.node_id) in wanted) and (not categories or not set(categories).isdisjoint(row.keywords))
         ]
         for node_id in found:
-            self.client.delete(node_id)
+            with suppress(NotFound):  # what was derived from another one went with it
+                self.client.delete(node_id)
         return len(found)
 
     def update(
