@@ -11,7 +11,7 @@ up with as many free directions as those of embedders have (``FREE``): in 384 in
 * **worker_rss_mb**: of the retrieval worker once all tenants were asked; **worker_start_mb**: before that. Its indexes may take
   ``--index-mib``.
 * **recall_large**: the share of the truly nearest memories that the large agent's answers have; **large_p50_ms**: a retrieval of it;
-  **large_first_p50_ms**: of the first ones, right after its indexes were made.
+  **large_first_p50_ms**: of the first ones, once its indexes are made and nothing is owed.
 * **large_ready_s**: until it had indexes of its own; **backup_s**, **restore_s**: `jiyi backup` and `jiyi restore --force` of all of it.
 """
 
