@@ -83,7 +83,7 @@ def run(events: int, rounds: int, console: Console) -> dict[str, Any]:
                 figures[policy]["retrieve_ms"].append(retrieval_ms(client, "Ada"))
         with kombu.Connection(get_settings().broker_url) as connection:
             intake_queue(get_settings())(connection.default_channel).declare()
-            exchange(get_settings())(connection.default_channel).declare()
+            exchange()(connection.default_channel).declare()
         for number in range(rounds):
             for policy in POLICIES:
                 set_policy(policy)

@@ -105,10 +105,7 @@ def slow_endpoint() -> AbstractContextManager[str]:
 def run_remote(count: int, rounds: int, console: Console) -> dict[str, Any]:
     """Through the queue by way of an endpoint that takes its time, beside what it can take."""
     name = f"{REMOTE_VENDOR}:slow@{SIZE}"
-    with (
-        slow_endpoint() as url,
-        running(("embedding",), embedder=name, embedder_base_url=url, embedder_api_key="none", embedder_calls=str(AT_ONCE)),
-    ):
+    with slow_endpoint() as url, running(("embedding",), embedder=name, embedder_base_url=url, embedder_api_key="none"):
         with console.status("the worker starts"):
             through_queue(texts_of(10 * get_settings().embed_batch, "warm"))
         queue = []

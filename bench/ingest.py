@@ -164,7 +164,7 @@ def run(count: int, rounds: int, console: Console) -> dict[str, Any]:
     with running((), embedder="hashing") as client:
         with kombu.Connection(get_settings().broker_url) as connection:
             intake_queue(get_settings())(connection.default_channel).declare()
-            exchange(get_settings())(connection.default_channel).declare()
+            exchange()(connection.default_channel).declare()
         for number in range(rounds):
             with console.status(f"round {number + 1} of {rounds}"):
                 figures["single"].append(through_intake(client, count // 5, 1))

@@ -36,7 +36,7 @@ from bench.support.trends import Line, fit, plot
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import Event, build
-from jiyi.settings import get_settings
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -146,7 +146,7 @@ def _look() -> dict[str, float]:
     with unit_of_work() as connection:
         for name, statement in _COUNTS.items():
             found[name] = float(connection.execute(text(statement)).scalar_one() or 0)
-    found["messages that wait"] = float(broker_queues.waiting(get_settings().intake_queue) or 0)
+    found["messages that wait"] = float(broker_queues.waiting(INTAKE_QUEUE) or 0)
     minutes = [key for key in valkey().scan_iter(valkey_keys.meters("*"), count=1_000) if key != valkey_keys.METERS_TOTAL.encode()]
     metered = sum(valkey().memory_usage(key) or 0 for key in minutes) / 1e6
     found[f"{STORED}minutes of meters"] = float(len(minutes))

@@ -78,7 +78,10 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     # Say where things are
-    home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
+    home: Path = Field(
+        default_factory=default_home,
+        description="Where an embedded copy keeps its data, sockets and logs, and where `prompts` and `matrices` of your own lie.",
+    )
     database_url: str = Field(
         "",
         description="URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://` and `postgres://` mean the same.",
@@ -96,8 +99,6 @@ class Settings(BaseSettings):
         "everysec",
         description="When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what can be lost](deployment.md#what-can-be-lost)).",
     )
-    exchange: str = Field("memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to.")
-    intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
     web_host: str = Field(
         "127.0.0.1",
         description="Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can sign in only.",
@@ -169,9 +170,6 @@ class Settings(BaseSettings):
         SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
     embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
-    embedder_calls: int = Field(
-        8, ge=1, le=64, description="Calls to a vendor's embeddings API that one embedding worker has open at once."
-    )
     embedder_max_tokens: int = Field(
         0,
         ge=0,
@@ -198,11 +196,11 @@ class Settings(BaseSettings):
         description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
     )
     llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
-    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's.")
-    llm_price_in: float = Field(
-        0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
+    llm_prices: str = Field(
+        "",
+        pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$",
+        description="Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty: unknown, no cost is counted.",
     )
-    llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
     llm_budget: float = Field(
         0.0,
         ge=0,
@@ -375,6 +373,12 @@ class Settings(BaseSettings):
     @property
     def derive_keywords(self) -> DeriveKeywords:
         return "llm" if "keywords" in self.derive else "text"
+
+    @property
+    def token_prices(self) -> tuple[float, float]:
+        """Of a million tokens of prompt and of answer; zeros where no prices are set."""
+        prompt, _, answer = (self.llm_prices or "0/0").partition("/")
+        return float(prompt), float(answer)
 
     @property
     def extract_wait_seconds(self) -> float:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from jiyi.polling import poll
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address, task_queues
@@ -122,6 +123,6 @@ def _silent() -> set[str]:
     settings = get_settings()
     read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
     address = redis_address(settings.broker_url)
-    if address is None or signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
-        read.add(settings.intake_queue)
-    return {*task_queues(), settings.intake_queue} - read
+    if address is None or signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds):
+        read.add(INTAKE_QUEUE)
+    return {*task_queues(), INTAKE_QUEUE} - read

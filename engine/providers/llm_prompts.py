@@ -26,6 +26,8 @@ from jiyi.text.words import Language
 
 #: What holds for every prompt: data is no instruction, and what an answer looks like.
 FRAME = "frame"
+#: Where prompt files of one's own lie, below ``JIYI_HOME``.
+FOLDER = "prompts"
 #: Longest data of a prompt, in characters, about 6,000 tokens: longer statements are shortened to fit.
 PROMPT_CHARS = 24_000
 
@@ -48,22 +50,21 @@ def signature(question: type[Question[Any]] | Question[Any], language: Language 
 
 
 def prompt(name: str, language: Language) -> Prompt:
-    """The prompt ``<name>.<language>.md``: from ``JIYI_LLM_PROMPTS`` if it is there, else Jiyi's own.
+    """The prompt ``<name>.<language>.md``: from the folder ``prompts`` below ``JIYI_HOME`` if it is there, else Jiyi's own.
 
     Raises:
-        SettingsError: the file in ``JIYI_LLM_PROMPTS`` has no header, or another prompt's.
+        SettingsError: the file in that folder has no header, or another prompt's.
     """
-    return _load(get_settings().llm_prompts, f"{name}.{language}.md", name)
+    return _load(get_settings().home / FOLDER, f"{name}.{language}.md", name)
 
 
 @lru_cache(maxsize=64)
-def _load(folder: str, file: str, name: str) -> Prompt:
-    own = Path(folder) / file
-    changed = bool(folder) and own.is_file()
-    text = own.read_text("utf-8") if changed else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
+def _load(folder: Path, file: str, name: str) -> Prompt:
+    own = folder / file
+    text = own.read_text("utf-8") if own.is_file() else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:
-        raise SettingsError(f"JIYI_LLM_PROMPTS: {file} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
+        raise SettingsError(f"{own} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 
@@ -163,7 +164,7 @@ class Usage:
     #: As the vendor counts them; 0 where it does not.
     prompt_tokens: int
     completion_tokens: int
-    #: In the currency of ``JIYI_LLM_PRICE_IN``; 0 where no price is set.
+    #: In the currency of ``JIYI_LLM_PRICES``; 0 where none are set.
     cost: float
 
 
@@ -195,6 +196,6 @@ def report(usage: Usage) -> None:
         _listener(usage)
 
 
-def cost_of(prompt_tokens: int, completion_tokens: int, price_in: float, price_out: float) -> float:
-    """What so many tokens cost at prices per million."""
-    return (prompt_tokens * price_in + completion_tokens * price_out) / PRICED_TOKENS
+def cost_of(prompt_tokens: int, completion_tokens: int, prices: tuple[float, float]) -> float:
+    """What so many tokens cost at ``prices`` per million, of the prompt and of the answer."""
+    return (prompt_tokens * prices[0] + completion_tokens * prices[1]) / PRICED_TOKENS

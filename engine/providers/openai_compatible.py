@@ -158,7 +158,7 @@ class OpenAICompatible:
                 failures=tally.failures,
                 prompt_tokens=tally.prompt_tokens,
                 completion_tokens=tally.completion_tokens,
-                cost=cost_of(tally.prompt_tokens, tally.completion_tokens, settings.llm_price_in, settings.llm_price_out),
+                cost=cost_of(tally.prompt_tokens, tally.completion_tokens, settings.token_prices),
             )
         )
 

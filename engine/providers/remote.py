@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from engine.providers.breakers import note_error
-from engine.providers.embedder_specs import dimensions_of, unit_rows
+from engine.providers.embedder_specs import CALLS, dimensions_of, unit_rows
 from engine.providers.guarded import Patience, Provider
 from engine.providers.spec import Endpoint
 from jiyi.errors import EmbeddingUnavailable, RerankerUnavailable, TextRefused
@@ -46,7 +46,7 @@ HARMLESS = "hello"
 class RemoteEmbedder:
     """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept.
 
-    Several threads may embed at once, and ``JIYI_EMBEDDER_CALLS`` calls for passages are open at most: one is until its answer has come,
+    Several threads may embed at once, and at most :data:`CALLS` calls for passages are open: one is until its answer has come,
     and another goes out while it is read. Questions do not wait for them.
     """
 
@@ -56,7 +56,7 @@ class RemoteEmbedder:
         self._provider = Provider(endpoint, EmbeddingUnavailable)
         self._size = dimensions_of(endpoint.spec)
         self._seconds = settings.embedder_timeout
-        self._calls = BoundedSemaphore(settings.embedder_calls)
+        self._calls = BoundedSemaphore(CALLS)
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
 
     @property

@@ -103,7 +103,7 @@ class EventPublisher:
             read_bindings_only(producer.channel, intake_queue(self._settings))
         producer.publish(
             body,
-            exchange=exchange(self._settings),
+            exchange=exchange(),
             routing_key=routing_key,
             content_type=CONTENT_TYPE,
             content_encoding="utf-8",

@@ -13,6 +13,7 @@ import redis
 from engine import subjects
 from engine.providers.health import ProviderHealth
 from jiyi.protocol.operations import Tick, WorkOwed
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
 from jiyi.protocol.wire.calls import State as Outage
 from jiyi.settings import Settings, get_settings
@@ -97,8 +98,8 @@ def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] 
     name = Translatable("Intake")
     if depths.value is None:
         return Check(name, "unknown", depths.reason)
-    waiting, flight = depths.value.waiting[settings.intake_queue], depths.value.intake
-    read = intake_reader(settings.intake_queue, living, waiting, oldest)
+    waiting, flight = depths.value.waiting[INTAKE_QUEUE], depths.value.intake
+    read = intake_reader(INTAKE_QUEUE, living, waiting, oldest)
     if read.state == "unreachable":
         told = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
         return Check(name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told))

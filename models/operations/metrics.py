@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from engine.operations import JOBS
 from engine.providers import breakers
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
 from models.operations import histograms, meters, numbers, signs_of_life
@@ -35,9 +36,9 @@ def of_broker() -> list[Metric]:
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
         return []  # its own exporter tells that
-    names = [settings.intake_queue, *broker_queues.task_queues()]
+    names = [INTAKE_QUEUE, *broker_queues.task_queues()]
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
-    living = signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    living = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
@@ -48,7 +49,7 @@ def of_broker() -> list[Metric]:
             {"intake": depths.intake.count, "tasks": depths.tasks.count},
             "reader",
         ),
-        gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[settings.intake_queue]),
+        gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[INTAKE_QUEUE]),
         gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
     ]
 

@@ -20,6 +20,7 @@ from engine.providers.llm_prompts import Usage
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
 from jiyi.protocol.providers import LLMUsage, UsageKey, UsageRow
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -185,7 +186,7 @@ def queued() -> JsonObject:
     try:
         counts: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
         if address is not None:
-            depths = broker_queues.depths(address, [settings.intake_queue, *broker_queues.task_queues()])
+            depths = broker_queues.depths(address, [INTAKE_QUEUE, *broker_queues.task_queues()])
             counts |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
     except redis.RedisError as error:
         return {"queues": None, "queues_error": str(error)}

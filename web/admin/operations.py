@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from engine.operations import JOBS
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
 from jiyi.protocol.providers import UsageKey
+from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
 from models.operations import actions, budgets, numbers, worker_actions
@@ -97,7 +98,7 @@ queue_pages = Pages("queues", __name__, Page("queues", lazy_gettext("Queues"), "
 def queues() -> Context:
     settings = get_settings()
     states = overview_reads.begin(settings)()
-    return {**vars(overview_reads.state_of_queues(settings, states)), "unknown_reason": states.broker.reason or None}
+    return {**vars(overview_reads.state_of_queues(states)), "unknown_reason": states.broker.reason or None}
 
 
 @page(
@@ -111,12 +112,12 @@ def queues() -> Context:
 def queue(queue: str) -> Context | None:
     """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
     settings = get_settings()
-    if queue not in (settings.intake_queue, *broker_queues.task_queues()):
+    if queue not in (INTAKE_QUEUE, *broker_queues.task_queues()):
         return None
     messages = source("broker").ask(lambda: broker_queues.contents(overview_reads.address_of(settings), queue))
-    states = overview_reads.state_of_queues(settings, overview_reads.begin(settings)()).queues
+    states = overview_reads.state_of_queues(overview_reads.begin(settings)()).queues
     state = next(candidate for candidate in states if candidate.queue == queue)
-    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": messages, "state": state}
+    return {"queue": queue, "of_intake": queue == INTAKE_QUEUE, "contents": messages, "state": state}
 
 
 worker_pages = Pages("workers", __name__, Page("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True))

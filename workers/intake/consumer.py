@@ -18,7 +18,7 @@ from functools import partial
 
 from jiyi import tracing
 from jiyi.protocol.events import Event, EventKey
-from jiyi.protocol.wire.broker import BROKER_ERRORS
+from jiyi.protocol.wire.broker import BROKER_ERRORS, INTAKE_QUEUE
 from jiyi.protocol.wire.calls import retrieval_queue, retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Prepared, Stored
@@ -81,7 +81,7 @@ class Intake:
         while not self.stopping:
             try:
                 with closing(open_source(self.settings)) as source:
-                    log.info("intake ready, reading %s", self.settings.intake_queue)
+                    log.info("intake ready, reading %s", INTAKE_QUEUE)
                     pauses = self._pauses()
                     self._read(source)
             except BROKER_ERRORS as error:

@@ -36,7 +36,7 @@ from kombu import compression
 from kombu.transport.redis import Channel
 
 from jiyi import tracing
-from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, intake_queue, member_of
+from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, EXCHANGE, INTAKE_QUEUE, intake_queue, member_of
 from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models.db import valkey_keys
@@ -141,8 +141,8 @@ class RedisSource:
 
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
-        self._queue = settings.intake_queue
-        self._lists = lists_of(settings.intake_queue)
+        self._queue = INTAKE_QUEUE
+        self._lists = lists_of(INTAKE_QUEUE)
         self._binding = member_of(intake_queue(settings), Channel.sep)
         self._host = platform.node().replace(":", ".")
         self._name = f"{self._host}/{os.getpid()}/{uuid4().hex}"
@@ -212,7 +212,7 @@ class RedisSource:
     def _stay_alive(self) -> str:
         """Say that this intake lives, and which queue it reads; now and then look after dead ones. Returns the first list in hand."""
         seconds = self._settings.intake_redelivery_seconds
-        keys = [bindings % self._settings.exchange for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)]
+        keys = [bindings % EXCHANGE for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)]
         keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name), self._order[0]]
         first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self._name, seconds]))
         if time.monotonic() - self._looked >= seconds / 2:
@@ -267,7 +267,7 @@ class KombuSource:
         """Whether this intake is the one that reads, or has become it now."""
         if self._consumer is not None:
             return True
-        lock = kombu.Queue(f"{self._settings.intake_queue}.reader", exclusive=True, durable=False, auto_delete=True)
+        lock = kombu.Queue(f"{INTAKE_QUEUE}.reader", exclusive=True, durable=False, auto_delete=True)
         try:
             with self._connection.channel() as channel:
                 lock(channel).queue_declare()

@@ -42,6 +42,10 @@ CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, 
 #: accepted a connection and never answer. For ``transport_options``; what Redis's transport waits for has names of its own.
 AMQP_TIMEOUTS = {"read_timeout": 30.0, "write_timeout": 30.0}
 
+#: The durable topic exchange that events are published to, and the durable queue that the intake reads. Installations that share a broker
+#: take a virtual host (RabbitMQ) or a database (Valkey) each: the queues of tasks have fixed names, too.
+EXCHANGE, INTAKE_QUEUE = "memory.events", "memory.intake"
+
 #: Header of every message: when it was sent, in epoch seconds by the sender's clock.
 PUBLISHED_AT = "published_at"
 
@@ -51,16 +55,16 @@ def stamp() -> dict[str, Any]:
     return {PUBLISHED_AT: time.time(), **tracing.headers()}
 
 
-def exchange(settings: Settings) -> Exchange:
+def exchange() -> Exchange:
     """A durable topic exchange: the routing key is the event's type."""
-    return Exchange(settings.exchange, type="topic", durable=True)
+    return Exchange(EXCHANGE, type="topic", durable=True)
 
 
 def intake_queue(settings: Settings) -> Queue:
     """The queue of all events. Runs unchanged on RabbitMQ, there as a quorum queue."""
     return Queue(
-        settings.intake_queue,
-        exchange(settings),
+        INTAKE_QUEUE,
+        exchange(),
         routing_key="#",
         durable=True,
         queue_arguments={"x-queue-type": "quorum"} if settings.broker_url.startswith("amqp") else None,

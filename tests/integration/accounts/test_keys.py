@@ -387,7 +387,7 @@ def publish(settings: Settings, body: bytes, headers: dict[str, str], compressio
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
         producer.publish(
             body,
-            exchange=exchange(settings),
+            exchange=exchange(),
             routing_key="memory.observed",
             content_type="application/json",
             content_encoding="utf-8",

@@ -33,7 +33,7 @@ def publish_raw(body: str) -> None:
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
         producer.publish(
             body.encode(),
-            exchange=exchange(settings),
+            exchange=exchange(),
             routing_key="memory.observed",
             content_type="application/json",
             content_encoding="utf-8",

@@ -214,9 +214,9 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
     save(prompt)
-    llm.broken[prompt.payload.description] = SettingsError("JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    llm.broken[prompt.payload.description] = SettingsError("/home/prompts/poignancy.zh.md must begin with ---")
     appraise_once()
-    assert left(prompt) == (0, "JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    assert left(prompt) == (0, "/home/prompts/poignancy.zh.md must begin with ---")
     assert node_of(nobody)["poignancy"] == 9
 
 

@@ -23,7 +23,7 @@ from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.operations import ResolveBody, Resolved
-from jiyi.protocol.wire.broker import exchange, intake_queue
+from jiyi.protocol.wire.broker import INTAKE_QUEUE, exchange, intake_queue
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor
@@ -117,7 +117,7 @@ def publish(
         for body in bodies:
             producer.publish(
                 body if isinstance(body, bytes) else body.encode(),
-                exchange=exchange(settings),
+                exchange=exchange(),
                 routing_key="memory.observed",
                 content_type=content_type,
                 content_encoding="utf-8",
@@ -165,7 +165,7 @@ def test_messages_of_all_priorities_are_counted_and_taken(
 ) -> None:
     for priority in range(10):
         publish(settings, *numbered(10 + 2 * priority, 12 + 2 * priority), priority=priority, steps=steps)
-    address, queue = redis_address(settings.broker_url), settings.intake_queue
+    address, queue = redis_address(settings.broker_url), INTAKE_QUEUE
     assert address is not None
     assert broker_queues.waiting(queue) == 20
     assert broker_queues.depths(address, [queue]).waiting == {queue: 20}
@@ -182,7 +182,7 @@ def test_messages_of_all_priorities_are_counted_and_taken(
 
 
 def test_the_age_of_a_queue_is_that_of_its_oldest_message_of_any_priority(settings: Settings) -> None:
-    address, queue, now = redis_address(settings.broker_url), settings.intake_queue, time.time()
+    address, queue, now = redis_address(settings.broker_url), INTAKE_QUEUE, time.time()
     assert address is not None
     assert broker_queues.oldest(address, [queue]) == {queue: None}
     for priority, age in ((0, 10), (6, 1_000), (9, 100)):

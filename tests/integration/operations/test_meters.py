@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jiyi import Client
 from jiyi.protocol.operations import Tick
-from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
+from jiyi.protocol.wire.broker import INTAKE_QUEUE, PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.bounded_reads import Reading
@@ -130,7 +130,7 @@ def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
     assert age is not None and age < PATIENCE_SECONDS
     address, settings = redis_address(get_settings().broker_url), get_settings()
     assert address
-    assert signs_of_life.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    assert signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
     assert signs_of_life.intake_ages(address, "no such queue", 30) == []
 
 
@@ -253,7 +253,7 @@ def test_prometheus_reads_the_whole_service(
     found = numbers(answer.text)
     for source in ("database", "broker", "valkey"):
         assert found["jiyi_up", (source,)] == 1
-    for queue in [get_settings().intake_queue, *task_queues()]:
+    for queue in [INTAKE_QUEUE, *task_queues()]:
         assert ("jiyi_queue_messages", (queue,)) in found
     assert found["jiyi_tasks_total", ("failed", name)] == 1
     assert found["jiyi_task_seconds_total", (name,)] == 1.5

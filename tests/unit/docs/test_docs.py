@@ -23,6 +23,7 @@ from jiyi import Client
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
+from jiyi.protocol.wire.broker import EXCHANGE, INTAKE_QUEUE
 from jiyi.settings import Settings, documentation
 from tools.docs_links import FIRST, for_the_site
 
@@ -102,8 +103,8 @@ def test_required_fields_names_and_refusals_are_as_they_are_told() -> None:
     required = {name for model in models for name, field in model.model_fields.items() if field.is_required()} | {"type"}
     stated = {row.split("`")[1] for row in text.splitlines() if row.startswith("| `") and row.split("|")[4].strip() == "required"}
     assert stated == required
-    assert f"`{Settings.model_fields['exchange'].default}` (`JIYI_EXCHANGE`)" in text
-    assert f"`{Settings.model_fields['intake_queue'].default}` (`JIYI_INTAKE_QUEUE`)" in text
+    assert f"topic exchange `{EXCHANGE}`" in text
+    assert f"durable queue `{INTAKE_QUEUE}`" in text
     event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", "poignancy": 11}}
     assert f"`{event_bodies.decode(json.dumps(event).encode()).rejected[0][1]}`" in text
 
@@ -143,7 +144,7 @@ def test_pushing_to_the_list_as_described_is_what_kombu_reads(monkeypatch: pytes
     monkeypatch.setattr(redis.Redis, "from_url", lambda url: valkey)
     exec(compile(python_block("import redis"), "events.md", "exec"), {})
     key, value = valkey.lpush.call_args.args
-    assert key == Settings.model_fields["intake_queue"].default
+    assert key == INTAKE_QUEUE
     message = Message(json.loads(value), channel=Channel.__new__(Channel))
     assert message.content_type == wire.CONTENT_TYPE
     (event,) = event_bodies.decode(message.body).events

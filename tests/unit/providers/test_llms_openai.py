@@ -292,7 +292,7 @@ def test_instructions_in_a_memory_stay_in_the_block(use: Use, server: Vendor) ->
 
 def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_for(use: Use, server: Vendor, used: list[Usage]) -> None:
     server.script(chat("no"), SEVEN, SEVEN)
-    made = use(llm_price_in=1_000, llm_price_out=2_000)
+    made = use(llm_prices="1000/2000")
     made.ask(QUESTION)
     cost = pytest.approx(0.04)
     counts = {"calls": 2, "failures": 1, "prompt_tokens": 20, "completion_tokens": 10}

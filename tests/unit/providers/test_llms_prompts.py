@@ -44,8 +44,9 @@ def test_there_is_a_prompt_of_each_name_in_each_language_and_no_other_file() -> 
 
 
 def test_a_prompt_of_ones_own_comes_before_ours_and_is_signed_by_its_version(configure: Callable[..., Settings], tmp_path: Path) -> None:
-    (tmp_path / "poignancy.en.md").write_text("---\r\nname: poignancy\r\nversion: mine-2\r\n---\r\nHow heavy?\r\n", "utf-8")
-    configure(llm_prompts=tmp_path)
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "poignancy.en.md").write_text("---\r\nname: poignancy\r\nversion: mine-2\r\n---\r\nHow heavy?\r\n", "utf-8")
+    configure()
     assert prompts.prompt("poignancy", "en").body == "How heavy?"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "en") == "poignancy@mine-2"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "zh") == "poignancy@1"
@@ -59,9 +60,10 @@ def test_a_prompt_of_ones_own_comes_before_ours_and_is_signed_by_its_version(con
     ["How heavy?", "---\nname: memo\nversion: 1\n---\nx", "---\nname: poignancy\n---\nx", "---\nname: poignancy\nversion: 1\n---\n"],
 )
 def test_a_prompt_file_without_its_header_is_refused(configure: Callable[..., Settings], tmp_path: Path, content: str) -> None:
-    (tmp_path / "poignancy.en.md").write_text(content, "utf-8")
-    configure(llm_prompts=tmp_path)
-    with pytest.raises(SettingsError, match=r"JIYI_LLM_PROMPTS: poignancy\.en\.md must begin with"):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "poignancy.en.md").write_text(content, "utf-8")
+    configure()
+    with pytest.raises(SettingsError, match=r"prompts/poignancy\.en\.md must begin with"):
         prompts.prompt("poignancy", "en")
 
 

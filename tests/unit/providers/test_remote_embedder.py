@@ -89,8 +89,9 @@ def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_
     assert len(vendor.requests) == 5  # a question is tried once
 
 
-def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure) -> None:
-    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=2)
+def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_embedder, "CALLS", 2)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url)
     lock, now_open, most = Lock(), 0, 0
 
     def answer(request: bad.Request) -> bad.Reply:
@@ -118,7 +119,8 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
 def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
     vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(**DASHSCOPE, embedder_base_url=vendor.base_url, embedder_calls=1)
+    monkeypatch.setattr(remote_embedder, "CALLS", 1)
+    configure(**DASHSCOPE, embedder_base_url=vendor.base_url)
     monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
     vendor.script(bad.status(500))  # what is tried again gives its only place back, once
     vendor.otherwise = bad.good(1_024)
