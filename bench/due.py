@@ -20,7 +20,7 @@ from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
 from models.appointments.schedules import FIRE, HEARTBEAT
 from models.db.connection import unit_of_work
-from tasks.appointments.schedules import due_scan
+from tasks.appointments import due_scan
 from tasks.framework.jobs import Run
 
 AGENTS = 10_000

@@ -68,7 +68,7 @@ def poll_for_ends(count: int) -> None:
 def due(agents: int) -> Figures:
     """The job beside one bare UPDATE of the same rows, in the same database, with nothing else running."""
     with ephemeral.folder("jiyi-bench-") as folder, ephemeral.database(folder, embedder="hashing"):
-        from tasks.appointments.schedules import due_scan
+        from tasks.appointments import due_scan
         from tasks.framework.jobs import Run  # it reads the settings, so not before they are there
 
         now = datetime.now(UTC)

@@ -45,8 +45,8 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
-    "tasks.memory.archive",
-    "tasks.reflection.reflect",
+    "tasks.memory",
+    "tasks.reflection",
     "tasks.retrieval.indexes",
     *(module for subject in subjects.on() for module in subject.job_tasks),
 ]
@@ -57,15 +57,12 @@ for module in JOB_MODULES:
     import_module(module)
 app.conf.update(
     include=[
-        "tasks.memory.upkeep",
         "tasks.operations.reembedding",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.context",
         "tasks.retrieval.again",
-        "tasks.memory.access",
         "tasks.framework.rpc",
-        "tasks.erasure.erase",
-        "tasks.erasure.outside",
+        "tasks.erasure",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",

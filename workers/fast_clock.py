@@ -16,7 +16,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.growth import pains
 from models.memory.agents import lock_agents
-from tasks.appointments import schedules as appointments
+from tasks import appointments
 from tasks.framework.jobs import Run
 from tasks.framework.work import run_until_idle
 from workers import ephemeral

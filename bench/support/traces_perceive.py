@@ -32,9 +32,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import store
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
+from tasks import memory as memory_tasks
 from tasks.framework.work import run_until_idle
-from tasks.memory import upkeep
-from tasks.memory.upkeep import accumulate, strengthen
+from tasks.memory import accumulate, appraise_memories, strengthen
 from workers import ephemeral
 
 TRACE = "trace_perceive.json"
@@ -103,7 +103,7 @@ def _replay(trace: Mapping[str, Any], *, stanford: bool) -> Iterator[Scenario]:
     _put_start(group, trace)
     for number, step in enumerate(trace["steps"], start=1):
         recorded = Recorded(step)
-        with patch.multiple(upkeep, llm=lambda recorded=recorded: recorded, ASK_THREADS=1):  # so asked in order
+        with patch.multiple(memory_tasks, llm=lambda recorded=recorded: recorded, ASK_THREADS=1):  # so asked in order
             returned = _tick(group, trace, step, stanford=stanford)
         differing = set(_differences(group, step, returned, recorded.asked))
         name = f"perceive, tick {number} ({rules})"
@@ -148,7 +148,7 @@ def _tick(group: str, trace: Mapping[str, Any], step: Mapping[str, Any], *, stan
         )
     with unit_of_work() as connection:
         store(connection, observed)
-    run_until_idle(APPRAISE, upkeep.appraise_memories)
+    run_until_idle(APPRAISE, appraise_memories)
     run_until_idle(STRENGTHEN, strengthen)
     run_until_idle(ACCUMULATE, accumulate)
     stored = {node["node_id"] for node in _nodes(group, step)}

@@ -53,7 +53,7 @@ from models.conversations.extractions import HANDED_OVER
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.framework.rpc import implements
-from tasks.memory import access
+from tasks.memory import note_accesses
 from tasks.operations.reembedding import step as reembedding_step
 from tasks.retrieval.retrieve import retrieve
 
@@ -111,7 +111,7 @@ def _matches(
         if len(matches) == limit or len(retrieved) < pool:
             break
         pool *= POOL_FACTOR
-    access.note(group_id, agent_id, [entry.id for entry in matches], datetime.now(UTC).timestamp())
+    note_accesses(group_id, agent_id, [entry.id for entry in matches], datetime.now(UTC).timestamp())
     return matches
 
 

@@ -42,7 +42,7 @@ from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName
 from tasks.framework.rpc import implements
-from tasks.memory import access
+from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
@@ -106,7 +106,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     if retrieving is not None and searched:
         rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
         if _notes(request):
-            access.note(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
+            note_accesses(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
     recalled = joined(fitting.text, shared, rendered.text) if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in rendered.shown]
     notes = _notes(request) and bool(ids)

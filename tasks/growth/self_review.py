@@ -1,4 +1,4 @@
-"""Self-review as a part of a reflection (``tasks.reflection.reflect`` is the task), and the file ``USER``, which follows the profile."""
+"""Self-review as a part of a reflection (``tasks.reflection`` is the task), and the file ``USER``, which follows the profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.reflection.reflections import StartedReflection
 from tasks.framework.work import Batch, work_task
-from tasks.reflection.reflect import LOOKS
+from tasks.reflection import LOOKS
 
 #: Latest turns that one self-review takes in.
 MAX_TURNS = 200
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SelfReview:
-    """A self-review (:class:`tasks.reflection.reflect.Look`): what it starts from, and what came of it."""
+    """A self-review (:class:`tasks.reflection.Look`): what it starts from, and what came of it."""
 
     name: AgentName
     known: ReviewSchedule
@@ -70,7 +70,7 @@ class SelfReview:
 
 
 class SelfReviews:
-    """How agents come to review themselves (:class:`tasks.reflection.reflect.LookKind`)."""
+    """How agents come to review themselves (:class:`tasks.reflection.LookKind`)."""
 
     triggers = SELF_TRIGGERS
 

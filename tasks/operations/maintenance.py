@@ -31,7 +31,7 @@ from models.queue import pending_work, stream, ticks
 from models.queue.broker_queues import task_queues
 from models.queue.wakeups import send, wake
 from models.retrieval import records
-from tasks.erasure.outside import TRY_AGAIN_MAX
+from tasks.erasure import TRY_AGAIN_MAX
 from tasks.framework.jobs import LOOK_SECONDS, BeatEntry, Run, job, rehearse
 from tasks.framework.rpc import implements
 from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary

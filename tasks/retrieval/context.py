@@ -19,7 +19,7 @@ from models.db.valkey import valkey
 from models.memory.questions import build_context
 from models.retrieval import records
 from tasks.framework.rpc import implements
-from tasks.memory import access
+from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
 #: Tokens that a line has at least, as a rule: so many memories are looked at as may fit.
@@ -56,7 +56,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     assert isinstance(answer, Answer)  # nothing is touched yet
     context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
     if request.touch and request.as_of is None and context.memories:
-        access.note(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
+        note_accesses(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]

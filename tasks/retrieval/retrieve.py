@@ -41,7 +41,7 @@ from models.retrieval.columns import Rows
 from models.retrieval.index_rows import Whose
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
-from tasks.memory.access import flush_soon, note_with
+from tasks.memory import flush_soon, note_accesses_with
 from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
@@ -115,7 +115,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     at = question.now.timestamp()
     return Answered(
         value,
-        tell=lambda pipe: note_with(pipe, request.group_id, request.agent_id, touched, at),
+        tell=lambda pipe: note_accesses_with(pipe, request.group_id, request.agent_id, touched, at),
         then=lambda answers: flush_soon(due=answers[-1]),
     )
 

@@ -11,7 +11,7 @@ from models.db.connection import unit_of_work
 from models.memory.work import EMBED
 from models.queue import pending_work
 from tasks.framework import work
-from tasks.memory.upkeep import embed
+from tasks.memory import embed
 from tests.integration.actions.calling import register_tasks
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.ephemeral import environment

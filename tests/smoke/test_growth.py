@@ -26,7 +26,7 @@ SECONDS = 120
 
 #: The worker as it is, but that it dies …
 START = (
-    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments.schedules as s; die = lambda: "
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.appointments as s; die = lambda: "
     "os.kill(os.getpid(), 9); {fault}; from celery.__main__ import main; main()"
 )
 FAULTS = {

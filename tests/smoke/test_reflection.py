@@ -27,7 +27,7 @@ FIRST = datetime(2026, 3, 3, tzinfo=UTC)
 SECONDS = 120
 
 #: The worker as it is, but that it dies …
-START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection.reflect as r; {fault}; from celery.__main__ import main; main()"
+START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection as r; {fault}; from celery.__main__ import main; main()"
 FAULTS = {
     # … before the second answer of the LLM,
     "asking": "asked = []; real = r.LeaseRenewingLLM.ask; "

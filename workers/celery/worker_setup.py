@@ -30,7 +30,7 @@ from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.operations.signs_of_life import Told
 from models.queue.broker_queues import messages_ready
-from tasks.erasure.outside import forget, forget_everything
+from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
 from workers.celery import modes
 from workers.celery.modes import Modes

@@ -17,8 +17,8 @@ from models.appointments.schedules import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from tasks.appointments import schedules
-from tasks.appointments.schedules import due_scan
+from tasks import appointments as schedules
+from tasks.appointments import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tests.integration.conversations.talk import say

@@ -30,8 +30,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue import stream
-from tasks.appointments import schedules
-from tasks.appointments.schedules import due_scan
+from tasks import appointments as schedules
+from tasks.appointments import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tasks.framework.work import Batch

@@ -12,7 +12,7 @@ from models.db.actions import Actor
 from models.operations.embedding_models import EMBED
 from tasks.conversations import injection
 from tasks.framework.work import run_until_idle
-from tasks.memory.upkeep import embed
+from tasks.memory import embed
 from tests.integration.conversations.talk import START, hurry, run, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

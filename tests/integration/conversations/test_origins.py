@@ -27,7 +27,7 @@ from tasks.conversations import extraction
 from tasks.conversations.commands import extract_session_memories
 from tasks.conversations.injection import build
 from tasks.framework.work import run_until_idle
-from tasks.memory.upkeep import settle_depth
+from tasks.memory import settle_depth
 from tasks.retrieval import context
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.conversations.talk import START, end_session, nodes, run, save, say

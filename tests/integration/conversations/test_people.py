@@ -32,10 +32,10 @@ from models.erasure import matching
 from models.growth.work import AGGREGATE
 from models.memory.archive import archive_chosen, update_memory
 from models.memory.reads import StoredMemory, node
+from tasks import reflection as reflect
 from tasks.conversations.injection import build
 from tasks.framework.work import run_until_idle
 from tasks.growth.evolution import aggregate
-from tasks.reflection import reflect
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.conversations.talk import START, end_session, nodes, run, save, say

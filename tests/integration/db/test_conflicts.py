@@ -23,9 +23,9 @@ from models.memory.work import EMBED
 from models.queue import pending_work
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
+from tasks import reflection as reflecting
 from tasks.framework import work
-from tasks.memory import upkeep
-from tasks.reflection import reflect as reflecting
+from tasks.memory import embed
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
@@ -158,7 +158,7 @@ def test_what_is_no_conflict_is_not_tried_again_and_what_is_not_for_ever() -> No
 def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
     event = observed(group)
     save(event)
-    assert upkeep.embed is not None  # its kind is known
+    assert embed is not None  # its kind is known
     work.run_due(work.KINDS[EMBED], Mock(side_effect=conflict()))
     (row,) = rows("SELECT attempts FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
     assert row["attempts"] == 0

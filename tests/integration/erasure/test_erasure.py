@@ -36,12 +36,12 @@ from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
 from models.operations import backups, signs_of_life
 from models.retrieval import enlargement, index_cache
-from tasks.erasure import erase as in_database
-from tasks.erasure import outside
-from tasks.erasure.erase import erase as erase_task
+from tasks import erasure as erasure_tasks
+from tasks.erasure import IN_DATABASE, OUTSIDE, report_digest
+from tasks.erasure import erase as erase_task
 from tasks.framework.answering import Answered
 from tasks.framework.work import KINDS, run_due
-from tasks.memory import upkeep
+from tasks.memory import accumulate, strengthen
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -64,7 +64,7 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
-    monkeypatch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
         index_cache.forget_all()
@@ -81,7 +81,7 @@ def erase(group: str, **what: Any) -> dict[str, Any]:
     """Ask for it and carry it on here, to the end; the report. Workers of a running service may be slow to answer."""
     erasure_id = ask(group, **what)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
+        patch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
         carry_on()
     return report_of(group, erasure_id)
 
@@ -204,7 +204,7 @@ def test_a_person_goes_from_everything_and_the_others_stay_as_they_were(group: s
     strengths = {row["keyword"]: row["strength"] for row in rows("SELECT * FROM kw_strength WHERE group_id = :g", g=group)}
     assert strengths == {"bees": 5, "mariana": 1}
     assert report["workers"]
-    assert report["sha256"] == outside.report_digest({name: value for name, value in report.items() if name != "sha256"})
+    assert report["sha256"] == report_digest({name: value for name, value in report.items() if name != "sha256"})
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
@@ -304,21 +304,21 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-@pytest.mark.parametrize("step", list(in_database.IN_DATABASE))
+@pytest.mark.parametrize("step", list(IN_DATABASE))
 def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (*in_database.IN_DATABASE, *outside.OUTSIDE) == STEPS
+    assert (*IN_DATABASE, *OUTSIDE) == STEPS
     met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
     save(met, thought(group, "Somebody sings", met), observed(group, "Klaus listens", keywords=["music"]))
     upkeep_all()
     erasure_id = ask(group, person="Maria Lopez")
-    original = in_database.IN_DATABASE[step]
+    original = IN_DATABASE[step]
 
     def dies(connection: Any, progress: Any) -> bool:
         original(connection, progress)
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setitem(in_database.IN_DATABASE, step, dies)
+        patch.setitem(IN_DATABASE, step, dies)
         run_due(KINDS[ERASE], erase_task)
     with unit_of_work() as connection, whole_service():
         connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'"))  # its lease runs out
@@ -334,7 +334,7 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
-    monkeypatch.setattr(outside, "TRY_AGAIN", 0.0)
+    monkeypatch.setattr(erasure_tasks, "TRY_AGAIN", 0.0)
     valkey().set("jiyi:something:new", "a cache that nobody thought of: maria lopez")
     owner("CREATE TABLE of_a_later_version (group_id text, notes text[])")
     try:
@@ -360,8 +360,8 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
 def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
-    monkeypatch.setattr(outside, "ASK_AGAIN", 0.0)
-    monkeypatch.setattr(outside, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(erasure_tasks, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", 0.1)
     signs_of_life.record_heartbeat("far-away:1", "retrieval@far-away", [])
     carry_on()
     waiting = state_of(group, erasure_id)
@@ -449,7 +449,7 @@ def test_erasures_of_agents_are_applied_again_after_a_restore(group: str) -> Non
 
 
 def upkeep_all() -> None:
-    for kind, handler in (("strengthen", upkeep.strengthen), ("accumulate", upkeep.accumulate)):
+    for kind, handler in (("strengthen", strengthen), ("accumulate", accumulate)):
         while run_due(KINDS[kind], handler):
             pass
 
@@ -540,9 +540,9 @@ def test_what_is_not_counted_yet_does_not_count_as_left(alone: None, group: str,
     """An event that comes while another is erased is counted once, when its work is done."""
     gone, *kept = [observed(group, f"Klaus sees {what}") for what in ("a fern", "a cat", "a boat")]
     save(gone, *kept)
-    run_due(KINDS["accumulate"], upkeep.accumulate)
+    run_due(KINDS["accumulate"], accumulate)
     save(observed(group, "Klaus sees a kite"))
     erase(group, node_ids=[gone.event_id])
-    run_due(KINDS["accumulate"], upkeep.accumulate)
+    run_due(KINDS["accumulate"], accumulate)
     (agent,) = rows("SELECT importance_ele_n FROM agents WHERE group_id = :g", g=group)
     assert agent["importance_ele_n"] == 3

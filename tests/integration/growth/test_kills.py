@@ -99,7 +99,7 @@ def lived(group: str) -> None:
 Case = tuple[str, str, str, Callable[[str], Any], list[str]]
 #: Kind, module and name of its work, what makes it owed, and where its effect is; each is made owed when those before it are.
 CASES: list[Case] = [
-    (REFLECT, "tasks.reflection.reflect", "reflect", looked, ["identity_proposals", "memory_nodes WHERE type = 'thought'"]),
+    (REFLECT, "tasks.reflection", "reflect", looked, ["identity_proposals", "memory_nodes WHERE type = 'thought'"]),
     (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
     (WEIGH, "tasks.growth.evolution", "weigh", voted, ["feedback"]),
     (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["artifacts"]),

@@ -21,10 +21,10 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
+from tasks import memory as memory_tasks
 from tasks.framework import work as tasks_work
 from tasks.framework.work import MAX_ATTEMPTS, RULES_SECONDS, LeaseRenewingLLM
-from tasks.memory import upkeep
-from tasks.memory.upkeep import accumulate, appraise_memories, strengthen
+from tasks.memory import accumulate, appraise_memories, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.queue.test_work import do, due_now
 from workers.ephemeral import environment
@@ -64,7 +64,7 @@ class Scripted:
 @pytest.fixture
 def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     made = Scripted()
-    monkeypatch.setattr(upkeep, "llm", lambda: made)
+    monkeypatch.setattr(memory_tasks, "llm", lambda: made)
     return made
 
 
@@ -191,7 +191,7 @@ def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: s
 def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(
     group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "ASK_THREADS", 1)
+    monkeypatch.setattr(memory_tasks, "ASK_THREADS", 1)
     event, *others = events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
     save(*events)
     llm.broken.update({event.payload.description: LLMUnavailable("no route to the model") for event in events})
@@ -209,7 +209,7 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(nobody)
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
+        patch.setattr(memory_tasks, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
         appraise_once()
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
@@ -224,14 +224,14 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripte
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "ASK_SECONDS", -1)
+        patch.setattr(memory_tasks, "ASK_SECONDS", -1)
         appraise_once()
     assert left(event)[0] == 0
     assert "too slow" in str(left(event)[1])
 
 
 def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "ASK_THREADS", 1)
+    monkeypatch.setattr(memory_tasks, "ASK_THREADS", 1)
     bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(bad, slow)
     llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
@@ -266,8 +266,8 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
     save(event)
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 60)
-        loaded = upkeep.nodes.load(connection, [event.event_id])
-    upkeep.ask(llm, loaded)  # killed here: nothing is written
+        loaded = memory_tasks.nodes.load(connection, [event.event_id])
+    memory_tasks.ask(llm, loaded)  # killed here: nothing is written
     assert kinds_owed(event) == {APPRAISE}
     slow, quick = (tasks_work.Batch(APPRAISE, [event.event_id]) for _ in range(2))
     appraise_memories(quick)

@@ -16,7 +16,7 @@ from models.memory.ingest import Ingestor, Part
 from models.memory.work import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
-from tasks.memory.upkeep import embed
+from tasks.memory import embed
 from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database")

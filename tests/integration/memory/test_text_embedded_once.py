@@ -10,7 +10,7 @@ from engine.providers.embedders import HashingEmbedder
 from jiyi.protocol.wire.vectors import Float32
 from models.memory.work import EMBED
 from tasks.framework.work import run_until_idle
-from tasks.memory.upkeep import embed
+from tasks.memory import embed
 from tests.integration.memory.test_inbox import observed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

@@ -16,8 +16,8 @@ from models.appointments import heartbeats
 from models.db.connection import CLOCK_AHEAD, database_time, unit_of_work
 from models.memory.work import EMBED
 from models.queue import ticks
-from tasks.appointments import schedules
-from tasks.appointments.schedules import due_scan
+from tasks import appointments as schedules
+from tasks.appointments import due_scan
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance

@@ -26,6 +26,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import archive as archive_
+from models.memory import archive as archiving
 from models.memory import questions as memory_questions
 from models.memory.nodes import lock, strengthen
 from models.operations import actions
@@ -33,7 +34,7 @@ from models.queue import ticks, wakeups
 from models.retrieval import records
 from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
-from tasks.memory import archive
+from tasks.memory import archive, expire_thoughts
 from tasks.operations import maintenance
 from tasks.operations import maintenance as operations
 from tasks.retrieval import indexes
@@ -269,9 +270,9 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     gone = thought(group, "gone", occurred_at=NOW - timedelta(days=31))
     save(gone, thought(group, "fresh"), observed(group, "an event", occurred_at=NOW - timedelta(days=400)))
     before = nodes(group)
-    assert run_in(group, archive.expire_thoughts, dry=True) == {"agents": 1, "expired": 1}
+    assert run_in(group, expire_thoughts, dry=True) == {"agents": 1, "expired": 1}
     assert nodes(group) == before
-    assert run_in(group, archive.expire_thoughts) == {"agents": 1, "expired": 1}
+    assert run_in(group, expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
     assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive.archive", "klaus")
@@ -280,17 +281,17 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
     assert changed == {"gone"}
     assert [n["changed_xid"] > w["changed_xid"] for n, w in zip(nodes(group), before, strict=True)].count(True) == 1
-    assert run_in(group, archive.expire_thoughts) == {}
+    assert run_in(group, expire_thoughts) == {}
     assert len(audit_of(group)) == 1
 
 
 def test_thoughts_of_an_agent_in_simulated_time_expire_by_its_own_clock(group: str) -> None:
     past = datetime(2023, 2, 13, tzinfo=UTC)
     save(thought(group, "simulated", occurred_at=past), observed(group, "now there", occurred_at=past + timedelta(days=10)))
-    assert run_in(group, archive.expire_thoughts)["expired"] == 0
+    assert run_in(group, expire_thoughts)["expired"] == 0
     assert archived(group) == {}
     save(observed(group, "a month later", occurred_at=past + timedelta(days=31)))
-    assert run_in(group, archive.expire_thoughts)["expired"] == 1
+    assert run_in(group, expire_thoughts)["expired"] == 1
     assert archived(group) == {"simulated": "expired"}
 
 
@@ -315,7 +316,7 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=kept["accessed"].event_id)
     execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = :id", at=NOW, id=kept["stored lately"].event_id)
     before = nodes(group)
-    dry = run_in(group, archive.archive, dry=True)
+    dry = run_in(group, archive, dry=True)
     assert {name: dry[name] for name in ("agents", "fades", "recent", "important", "evidence")} == {
         "agents": 1,
         "fades": 4,
@@ -325,12 +326,12 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     }
     assert dry["by_agent"][0]["agent_id"] == "klaus"
     assert (nodes(group), audit_of(group)) == (before, [])
-    assert run_in(group, archive.archive) == {"agents": 1, "archived": 4}
+    assert run_in(group, archive) == {"agents": 1, "archived": 4}
     assert archived(group) == dict.fromkeys(fading, "faded")
     (entry,) = audit_of(group)
     assert entry["details"]["count"] == 4
     assert sorted(entry["details"]["node_ids"]) == sorted(str(event.event_id) for event in fading.values())
-    assert run_in(group, archive.archive) == {"agents": 1, "archived": 0}
+    assert run_in(group, archive) == {"agents": 1, "archived": 0}
 
 
 def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(group: str) -> None:
@@ -339,7 +340,7 @@ def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_
     save(*events)
     execute("UPDATE memory_nodes SET stored_at = :at WHERE group_id = :g", at=NOW - timedelta(days=500), g=group)
     execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=events[-1].event_id)
-    assert run_in(group, archive.archive)["archived"] == 2
+    assert run_in(group, archive)["archived"] == 2
     assert archived(group).keys() == {"day 0", "day 10"}
 
 
@@ -348,7 +349,7 @@ def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     configured = build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}})
     save(faded, thought(group, "expired", occurred_at=NOW - timedelta(days=50)), configured)
     old(faded.event_id)
-    assert (run_in(group, archive.archive), run_in(group, archive.expire_thoughts)) == ({}, {})
+    assert (run_in(group, archive), run_in(group, expire_thoughts)) == ({}, {})
     assert archived(group) == {}
 
 
@@ -356,9 +357,9 @@ def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fad
     event, imported = observed(group, "a week old", poignancy=1), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
     save(event, imported, observed(group, "now"))
     old(event.event_id, days=8)
-    assert run_in(group, archive.archive)["archived"] == 0
+    assert run_in(group, archive)["archived"] == 0
     with environment(archive_after_days="7"):
-        assert run_in(group, archive.archive)["archived"] == 1
+        assert run_in(group, archive)["archived"] == 1
     assert archived(group) == {"a week old": "faded"}
 
 
@@ -367,7 +368,7 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: st
     events = [observed(group, f"memory {i}") for i in range(10)]
     save(*events)
     old(*(event.event_id for event in events))
-    original, calls = archive.archiving.archive_faded, []
+    original, calls = archiving.archive_faded, []
 
     def killed_in_the_second_batch(*arguments: Any, **named: Any) -> int:
         calls.append(original(*arguments, **named))
@@ -375,12 +376,12 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: st
             raise SystemExit
         return calls[-1]
 
-    monkeypatch.setattr(archive.archiving, "archive_faded", killed_in_the_second_batch)
+    monkeypatch.setattr(archiving, "archive_faded", killed_in_the_second_batch)
     with pytest.raises(SystemExit):
-        run_in(group, archive.archive)
+        run_in(group, archive)
     assert len(archived(group)) == 4  # the second batch was rolled back, with its record
     assert [entry["details"]["count"] for entry in audit_of(group)] == [4]
-    assert run_in(group, archive.archive) == {"agents": 1, "archived": 6}
+    assert run_in(group, archive) == {"agents": 1, "archived": 6}
     assert [entry["details"]["count"] for entry in audit_of(group)] == [4, 4, 2]
 
 
@@ -395,11 +396,11 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
     save(*(observed(group, f"memory {node_id}", event_id=node_id) for node_id in ids))
     old(*ids)
     if way == "restore":
-        run_in(group, archive.archive)
+        run_in(group, archive)
 
     def archive_or_restore() -> None:
         if way == "archive":
-            run_in(group, archive.archive)
+            run_in(group, archive)
         else:
             restore(group, agent_id="klaus")
 
@@ -426,7 +427,7 @@ def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(
     for name in (group, other):
         old(*(node["node_id"] for node in nodes(name)))
     with Threads(3) as pool:
-        for future in [pool.submit(run_in, group, archive.archive) for _ in range(3)]:
+        for future in [pool.submit(run_in, group, archive) for _ in range(3)]:
             future.result()
     recorded = [node_id for entry in audit_of(group) for node_id in entry["details"]["node_ids"]]
     assert sorted(recorded) == sorted(str(event.event_id) for event in events)
@@ -438,16 +439,16 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     expired = thought(group, "expired", occurred_at=NOW - timedelta(days=50), poignancy=9)
     save(faded, expired, observed(group, "today"))
     old(faded.event_id)
-    run_in(group, archive.archive)
-    run_in(group, archive.expire_thoughts)
+    run_in(group, archive)
+    run_in(group, expire_thoughts)
     page = memory_questions.archived.perform(Actor(group), ArchivedQuery(agent_id="klaus"))
     assert [(row["description"], row["archived_reason"]) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
     assert restore(f"{group}-other", node_ids=[faded.event_id]) == Restored(restored=0, agents={})
     assert restore(group, node_ids=[faded.event_id]).restored == 1
     assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
     assert archived(group) == {}
-    assert run_in(group, archive.archive)["archived"] == 0
-    assert run_in(group, archive.expire_thoughts) == {}
+    assert run_in(group, archive)["archived"] == 0
+    assert run_in(group, expire_thoughts) == {}
     told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "archive.restore"]
     assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
     assert restore(group, agent_id="klaus").restored == 0

@@ -31,7 +31,7 @@ from models.memory.work import EMBED
 from models.operations import embedding_models
 from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
-from tasks.memory.upkeep import embed
+from tasks.memory import embed
 from tasks.operations import reembedding as task
 from tasks.operations.reembedding import embedder_report
 from tasks.retrieval.retrieve import retrieve

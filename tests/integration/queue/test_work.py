@@ -23,7 +23,7 @@ from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from tasks.memory.upkeep import accumulate, embed, settle_depth, strengthen
+from tasks.memory import accumulate, embed, settle_depth, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.integration.threads import Threads
 

@@ -18,8 +18,8 @@ from models.reflection import actions
 from models.reflection.reflections import REFLECT
 from tasks.framework import work as tasks
 from tasks.framework.jobs import JOBS, Run, rehearse
-from tasks.memory.upkeep import accumulate
-from tasks.reflection.reflect import reflect_when_quiet
+from tasks.memory import accumulate
+from tasks.reflection import reflect_when_quiet
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

@@ -26,8 +26,8 @@ from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
-from tasks.memory.upkeep import accumulate, embed
-from tasks.reflection.reflect import reflect, reflect_on_conversation
+from tasks.memory import accumulate, embed
+from tasks.reflection import reflect, reflect_on_conversation
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted
 
@@ -237,7 +237,7 @@ def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str,
         patch.setattr(llms, "llm", Mock(side_effect=SettingsError("JIYI_LLM: unknown provider 'openia'")))
         run()
     assert told(group, reflection_id) == ("owed", "JIYI_LLM: unknown provider 'openia'")
-    monkeypatch.setattr("tasks.reflection.reflect.store", Mock(side_effect=RuntimeError("the disk is full")))
+    monkeypatch.setattr("tasks.reflection.store", Mock(side_effect=RuntimeError("the disk is full")))
     run()
     assert told(group, reflection_id) == ("running", "RuntimeError: the disk is full")
     for _ in range(MAX_ATTEMPTS):

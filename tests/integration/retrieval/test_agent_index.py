@@ -34,8 +34,8 @@ from models.retrieval import index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, Whose, all_rows, lists_of
+from tasks import memory as memory_tasks
 from tasks.framework.answering import Answered
-from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
@@ -516,7 +516,7 @@ def _hasty_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_hasty_threads")
 def test_concurrent_retrievals_while_others_write_are_consistent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
     stop, written = threading.Event(), []
     seen: list[Answer] = []
 

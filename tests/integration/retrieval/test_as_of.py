@@ -40,7 +40,7 @@ OWN_DATABASE = 6
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("tasks.memory.access.current_app.send_task", lambda *_args, **_options: None)
+    monkeypatch.setattr("tasks.memory.current_app.send_task", lambda *_args, **_options: None)
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         index_cache.forget_all()

@@ -24,7 +24,7 @@ from jiyi.settings import get_settings
 from models.db.connection import reading_engine
 from models.db.valkey import valkey
 from models.retrieval import index_cache
-from tasks.memory import access
+from tasks import memory as memory_tasks
 from tasks.retrieval import answer as answer_
 from tasks.retrieval import question as questions
 from tasks.retrieval.retrieve import retrieve
@@ -51,7 +51,7 @@ DIARY = (
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
     with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
         valkey().flushdb()
         index_cache.forget_all()

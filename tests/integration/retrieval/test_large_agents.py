@@ -31,9 +31,9 @@ from models.memory.work import ENLARGE
 from models.operations import embedding_models
 from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents
+from tasks import memory as memory_tasks
 from tasks.framework.work import run_until_idle
-from tasks.memory import access
-from tasks.memory.upkeep import enlarge
+from tasks.memory import enlarge
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 from workers.embedded.stack import Stack
@@ -51,7 +51,7 @@ NEAREST_ALONE: dict[str, Any] = {"relevance": "dense", "recency_w": 0, "importan
 
 @pytest.fixture(autouse=True)
 def _alone(database: Stack, nothing_owed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
     own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     with environment(redis_url=own, index_max_nodes=str(BOUND)):
         valkey().flushdb()

@@ -19,7 +19,7 @@ from jiyi.cli.stanford import Memory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.memory.work import DEPTH, STRENGTHEN
 from tasks.framework.work import Batch, run_until_idle
-from tasks.memory.upkeep import settle_depth, strengthen
+from tasks.memory import settle_depth, strengthen
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import rows, save
 from tests.integration.waiting import until

@@ -20,8 +20,8 @@ from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import access
+from tasks import memory as memory_tasks
 from tasks.framework.answering import Answered
-from tasks.memory import access as buffering
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
@@ -52,7 +52,7 @@ class Sent(list[tuple[str, dict[str, Any]]]):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     made = Sent()
-    monkeypatch.setattr(buffering, "current_app", made)
+    monkeypatch.setattr(memory_tasks, "current_app", made)
     return made
 
 

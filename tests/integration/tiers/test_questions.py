@@ -50,7 +50,7 @@ def test_questions_are_answered_for_one_group(group: str) -> None:
 
 
 def test_a_digest_over_the_broker_says_who_asked_and_what_is_not_there_is_said(group: str) -> None:
-    import_module("tasks.tiers.digests")
+    import_module("tasks.tiers")
     (said,) = say(group, TEXTS[0])
     made = call("rpc.digests.make", group, days=1)
     assert (made["created_by"], made["items"][0]["entry_ids"]) == ("operator", [str(said)])

@@ -25,7 +25,7 @@ WHOLE_SERVICE = {
     "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
     "models/operations/numbers.py": "what was asked of an LLM for no group",
     "models/operations/budgets.py": "what the whole deployment has spent",
-    "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
+    "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
@@ -67,7 +67,7 @@ AS_OWNER = {
     "alembic/env.py": "migrations",
     "models/db/rows.py": "COPY, after it has checked each row",
     "models/retrieval/enlargement.py": "makes an index",
-    "tasks/erasure/outside.py": "VACUUM",
+    "tasks/erasure.py": "VACUUM",
 }
 
 

@@ -30,7 +30,7 @@ from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.jobs import Run, job
 from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
-from tasks.memory import access
+from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
         if again:
             batch.again.append(agent_key)
-    access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
+    note_accesses(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
     _tell(*name, begun, kept)
     wake(*kept.owed, *([REFLECT] if batch.again else []))
 

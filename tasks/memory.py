@@ -1,4 +1,4 @@
-"""What a new memory owes: its vector, what an LLM is asked for, keyword strengths, and the importance that calls for reflection."""
+"""What memories owe: vectors, importance and keyword strengths of new ones, buffered accesses, and archiving what has expired or faded."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+from celery import current_app, shared_task
+from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.memory import Appraisal, appraise, missing
@@ -22,15 +25,20 @@ from jiyi.settings import get_settings
 from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory import nodes
+from models.db.valkey import valkey
+from models.memory import access, nodes
+from models.memory import archive as archiving
+from models.memory.agents import AgentName, agent_settings
+from models.memory.archive import Rules
 from models.memory.nodes import PendingAppraisal, TextToEmbed
 from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
 from models.operations import embedding_models, histograms
 from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
-from models.retrieval import enlargement
+from models.retrieval import enlargement, records
 from tasks.framework.embedding import in_use
+from tasks.framework.jobs import Run, job
 from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, work_task
 
 K = TypeVar("K")
@@ -270,3 +278,103 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
         results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
     answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
     return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]
+
+
+def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
+    if not node_ids:
+        return
+    with valkey().pipeline(transaction=False) as pipe:
+        note_accesses_with(pipe, group_id, agent_id, node_ids, at)
+        due = pipe.execute()[-1]
+    flush_soon(due=due)
+
+
+def note_accesses_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The same, on its way with whatever else the pipeline has to say; its last answer is for :func:`flush_soon`."""
+    records.tell_with(pipe, group_id, agent_id, node_ids, at)
+    access.touch_with(pipe, group_id, node_ids, at)
+
+
+def flush_soon(*, due: Any) -> None:
+    """What was noted is to be written to the database, together with others, a moment later; if nobody else sees to it (``due``)."""
+    if due:
+        access.keep_bounded()
+        current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
+
+
+@shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)
+def flush_accesses() -> None:
+    """Write the buffered access times, and what was asked, in one batch each.
+
+    Safe to repeat because times only move forward, and an empty buffer is nothing to do.
+    """
+    access.flush()
+    records.flush()
+
+
+#: Memories archived by one transaction: each is a rewrite of a row with its vector, about a millisecond.
+BATCH = 500
+#: Agents that a dry run reports one by one.
+MAX_SHOWN = 1_000
+#: Only memories of less importance fade, of at most 10; one without importance counts as 0.
+BELOW_POIGNANCY = 5
+
+
+def _is_left_alone(connection: Connection, agent: AgentName) -> bool:
+    """The ``stanford`` mode ranks as the original does, which expires nothing and archives nothing."""
+    own = agent_settings(connection, *agent)
+    return ((own and own.mode) or get_settings().mode) == "stanford"
+
+
+@job("expire_thoughts")
+def expire_thoughts(run: Run) -> None:
+    """Archive memories past their expiry, as thoughts are after thirty days.
+
+    Safe to repeat because what is archived is not found again.
+    """
+    with run.transaction() as connection:
+        names = archiving.with_expired(connection, run.group_id, run.now)
+    for agent in names:
+        with run.transaction() as connection:
+            if _is_left_alone(connection, agent):
+                continue
+            at = archiving.clock(connection, agent, run.now) or run.now
+            if run.dry:
+                run.count(agents=1, expired=archiving.count_expired(connection, agent, at))
+                continue
+        run.count(agents=1, expired=run.repeat(partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH))
+        if run.time_is_up():
+            return
+
+
+@job("archive")
+def archive(run: Run) -> None:
+    """Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.
+
+    Safe to repeat because what is archived is not found again.
+    """
+    settings = get_settings()
+    for agent in run.agents():
+        with run.transaction() as connection:
+            clock = archiving.clock(connection, agent, run.now)
+            if clock is None or _is_left_alone(connection, agent):
+                continue
+            rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
+            verdicts = archiving.judge(connection, agent, rules) if run.dry else {}
+        if run.dry:
+            run.count(agents=1, **verdicts)
+            if len(shown := run.summary.setdefault("by_agent", [])) < MAX_SHOWN:
+                shown.append(
+                    {
+                        "group_id": agent[0],
+                        "agent_id": agent[1],
+                        "clock": clock.isoformat(),
+                        "accessed_before": rules.accessed_before.isoformat(),
+                        **verdicts,
+                    }
+                )
+            continue
+        run.count(
+            agents=1, archived=run.repeat(partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor), BATCH)
+        )

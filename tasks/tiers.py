@@ -1,42 +1,57 @@
-"""What a workflow's nodes say is screened for working memory; and the tiers answer questions."""
+"""The three tiers: what nodes say is screened for working memory, questions are answered, and quarantines are summed up."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
+from engine.operations import DIGEST_HOURS
 from engine.providers.embedders import embedder, embedder_of, query_vector
-from engine.providers.llms import ForGroup, llm
+from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Consistency
-from engine.tiers.quarantine import Candidate, KnownEntry, Verdict, screen
-from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED
-from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
+from engine.providers.questions import Digest as Question
+from engine.rules.provider import Rules
+from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
+from engine.tiers.quarantine import Candidate, Cluster, Digest, KnownEntry, Verdict, digest, screen
+from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TextRefused
+from jiyi.protocol import limits
+from jiyi.protocol.conversations import ContextRequest
+from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED, DigestBody, DigestState
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
+from jiyi.text.prompt import build_context
 from jiyi.text.words import content_digest, language_of
+from jiyi.tiers.retrieval_node import UNVERIFIED as UNVERIFIED_NOTE
+from jiyi.tiers.retrieval_node import fitting_history
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.scope import within
+from models.db.scope import for_groups, within
+from models.memory.agents import AgentName
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from models.tiers import actions, knowledge, quarantine, working
+from models.tiers import actions, digests, knowledge, quarantine, questions, working
 from models.tiers import query as memory
+from models.tiers.digests import ClusterSummary
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.quarantine import INGRESS, Output
 from models.tiers.working import Entry
+from tasks.conversations.injection import group_source
 from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
+from tasks.framework.rpc import implements
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, work_task
+from tasks.retrieval.retrieve import retrieve
 
 #: The kind of work of an entry that the LLM is to be asked about.
 CONSISTENCY = "consistency"
@@ -259,3 +274,140 @@ def embed_knowledge(batch: Batch) -> None:
     embedded again.
     """
     embed_owed(batch, knowledge)
+
+
+#: Tokens below which a prompt has nothing of a group.
+LEAST_TOKENS = 40
+#: Of a context's fields those that go with the question to the tiers.
+ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_days", "include_verdicts", "now"}
+
+
+@group_source
+def known_to_group(name: AgentName, request: ContextRequest, most: int) -> str:
+    """What the group's tiers know of a question, each with its mark, within so many tokens."""
+    if most < LEAST_TOKENS:
+        return ""
+    memory.throttle(name[0])
+    query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
+    known = memory.query_memory(MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query)
+    return fitting_history(known.results, most, language_of(query))[0].strip()
+
+
+@implements(questions.build_context)
+def build(actor: Actor, request: ContextBody) -> ContextAnswer:
+    """Safe to repeat because it changes nothing."""
+    about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
+    query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
+    memory.throttle(actor.group_id)
+    known = memory.query_memory(query, embed_query)
+    experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
+    language = language_of(about)
+    sections = council_sections(
+        system=request.system,
+        persona=request.persona,
+        memories=[item.content for item in known.results],
+        labels=[UNVERIFIED_NOTE[language].strip() if item.temporary and not item.verified else "" for item in known.results],
+        experiences=experiences,
+        proposal=request.proposal,
+        language=language,
+    )
+    built = build_context(sections, request.budget)
+    kept = next(part.kept for part in built.parts if part.name == "memories")
+    return ContextAnswer(
+        text=built.text, tokens=built.tokens, budget=built.budget, parts=list(built.parts), memories=known.results[:kept], tiers=known.tiers
+    )
+
+
+def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None) -> list[str]:
+    """What the agent went through that is most relevant, the best first."""
+    asked = RetrievalRequest(
+        group_id=group_id,
+        agent_id=agent_id,
+        focal_texts=[about],
+        top_k=EXPERIENCES,
+        now=now or datetime.now(UTC),
+        touch=False,
+        min_probability=get_settings().min_probability,
+        filters=Filters(kinds=["experience"]),
+    )
+    answer = retrieve(asked)
+    assert isinstance(answer, Answer), "one focal text has one answer"
+    return [node.description for node in answer.retrieved_nodes]
+
+
+#: Statements of a cluster that the LLM is shown, and characters of each.
+MAX_STATEMENTS, MAX_CHARS = 20, 1_000
+#: A digest counts as this week's if it is younger than this share of the interval.
+YOUNG = 0.5
+
+
+@job("digest")
+def digest_quarantine(run: Run) -> None:
+    """Digest what came into each group's quarantine, for those who promote.
+
+    Safe to repeat because a group that has a digest of this week is passed over.
+    """
+    every = timedelta(hours=DIGEST_HOURS)
+    since, young = run.now - every, run.now - every * YOUNG
+    after = str(run.place) if isinstance(run.place, str) else ""
+    while True:
+        with run.transaction() as connection:
+            groups = digests.groups(connection, since, young, after, run.group_id)
+        for group_id in groups:
+            if run.dry:
+                with run.transaction() as connection:
+                    run.count(groups=1, entries=digests.entries(connection, group_id, since, run.now)[1])
+            else:
+                with for_groups(group_id):
+                    _, items = make(group_id, since, run.now, run.actor)
+                run.count(groups=1, items=items)
+            after = group_id
+            if run.time_is_up():
+                run.summary["more"] = after
+                return
+        if not groups:
+            return
+
+
+def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[UUID, int]:
+    """Digest a span of time; the digest's id, and how many clusters it has. In the scope of the group."""
+    with unit_of_work() as connection:
+        entries, count = digests.entries(connection, group_id, since, until)
+    clusters = digest(entries)
+    summed = _summed(group_id, clusters)
+    with unit_of_work() as connection:
+        digest_id = digests.store(connection, group_id, since, until, count, clusters, summed, actor)
+    actions.digested(group_id, digest_id, len(summed))
+    return digest_id, len(summed)
+
+
+def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
+    """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
+    provider: LLM = llm()
+    summed = []
+    for cluster in made.clusters:
+        try:
+            summed.append(_ask(provider, group_id, cluster))
+        except TRANSIENT_ERRORS:
+            provider = Rules()  # away for one is away for the rest
+            summed.append(_ask(provider, group_id, cluster))
+        except JiyiError:
+            summed.append(_ask(Rules(), group_id, cluster))
+    return summed
+
+
+def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
+    shown = cluster.entries[:MAX_STATEMENTS]
+    question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
+    answer = ForGroup(provider, group_id).ask(question)
+    evidence = [UUID(shown[number].entry_id) for number in sorted(set(answer.evidence))]
+    return ClusterSummary(cluster, answer.topic, answer.summary, evidence, provider.model)
+
+
+@implements(actions.make_digest)
+def make_now(actor: Actor, request: DigestBody) -> DigestState:
+    """Safe to repeat because every digest stands by itself."""
+    until = datetime.now(UTC)
+    digest_id, _ = make(actor.group_id, until - timedelta(days=request.days), until, actor.name)
+    with unit_of_work() as connection:
+        return digests.listed(connection, actor.group_id, digest_id)[0]

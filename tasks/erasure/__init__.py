@@ -1,1 +1,0 @@
-"""Erasure: the task that carries it out, its steps, and what every worker forgets."""

@@ -1,1 +1,0 @@
-"""Tasks that an event sets off."""

@@ -1,1 +1,0 @@
-"""Tasks that turn memories into thoughts."""
