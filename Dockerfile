@@ -22,7 +22,7 @@ COPY . .
 RUN /opt/jiyi/bin/python -m tools.translations --compile \
     && JIYI_BROKER_URL=redis://localhost JIYI_DATABASE_URL=postgresql://localhost /opt/jiyi/bin/python -c \
         "import onnxruntime, openai, engine.providers.e5_engine, jiyi.cli.app, jiyi.proxy, tasks, web.admin, \
-workers.alive, workers.app, workers.backup, workers.celery.beat, workers.intake.consumer, workers.migrate, workers.web.serve"
+workers.alive, workers.app, workers.backup, workers.beat, workers.intake.consumer, workers.migrate, workers.web.serve"
 
 FROM python:3.13-slim
 ARG VERSION=0.1.0

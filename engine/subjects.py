@@ -116,7 +116,7 @@ TIERS = Subject(
 )
 ITEMS = Subject(
     name="items",
-    tables=("models.items.tables",),
+    tables=("models.items.storage",),
     always=("models.items.storage",),
     models=("models.items.actions",),
     job_tasks=("tasks.items",),

@@ -9,7 +9,7 @@ from werkzeug.routing import BaseConverter
 
 from engine import operations
 from jiyi.settings import get_settings
-from web import admin, api, errors, mem0, preferences, probes, requests, security, show, stream
+from web import admin, answers, api, mem0, preferences, probes, requests, security, show, stream
 from web.accounts import api_keys, signin
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -43,7 +43,7 @@ def create_app() -> Flask:
     requests.register(app)
     security.guard(app)
     preferences.register(app)
-    errors.register(app)
+    answers.register(app)
     show.register(app)
     for part in (probes, signin, api_keys, api, mem0, stream, admin):
         part.register(app)

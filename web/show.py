@@ -10,13 +10,14 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response
+from flask_babel import gettext
 from flask_babel import gettext as _
 
 from jiyi.text import translatable
@@ -216,3 +217,47 @@ def _show_controls(response: Response) -> Response:
             if _CONTROL.search(page):
                 response.set_data(show_controls(page))
     return response
+
+
+_VALUE = re.compile(r"%\((\w{1,40})\)s")
+#: Values that are words of ours, not of people.
+_STATES = frozenset({"state", "kind", "verb", "states"})
+
+
+SENTENCES: tuple[str, ...] = tuple(WORDS["sentences"])
+
+
+def told(text: str) -> str:
+    """A sentence of the service in the language of the request."""
+    for template in SENTENCES:
+        values = values_of(template, text)
+        if values is not None:
+            translated: str = gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
+            return translated
+    return text
+
+
+def values_of(template: str, text: str) -> dict[str, str] | None:
+    """What stands in a text where its template has values; None if it is no text of this template. A value is as short as it can be."""
+    parts = _VALUE.split(template)
+    fixed, names = parts[::2], parts[1::2]
+    if not names:
+        return {} if text == template else None
+    if not text.startswith(fixed[0]) or not text.endswith(fixed[-1]):
+        return None
+    between = list(_between(text[len(fixed[0]) : len(text) - len(fixed[-1])], fixed[1:-1]))
+    return dict(zip(names, between, strict=True)) if len(between) == len(names) and all(between) else None
+
+
+def _between(text: str, fixed: list[str]) -> Iterator[str]:
+    """The parts of a text between fixed ones, in order; fewer if one is not there."""
+    for piece in fixed:
+        before, here, text = text.partition(piece)
+        if not here:
+            return
+        yield before
+    yield text
+
+
+def _word(value: str) -> str:
+    return " / ".join(gettext(word) for word in value.split(" or "))

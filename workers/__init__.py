@@ -13,7 +13,7 @@ from contextlib import contextmanager
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # New objects between two looks for garbage while a process starts: more than all modules make, and they stay. To look through them
-# again and again took a quarter of the start. Processes that go on for long set their own (:mod:`workers.celery.gc_tuning`).
+# again and again took a quarter of the start. Processes that go on for long set their own (:mod:`workers.gc_tuning`).
 gc.set_threshold(500_000)
 
 

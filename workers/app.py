@@ -8,7 +8,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from engine import operations, subjects
-from engine.heads import local
+from engine.heads import model
 from engine.providers import embedder_specs
 from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
@@ -16,12 +16,12 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import maintenance
-from workers.celery import gc_tuning, worker_setup
+from workers import gc_tuning, worker_setup
 from workers.intake.sources import limit_kombu
 
 settings = get_settings()
 limit_kombu(limits.MAX_MESSAGE_BYTES)
-local.learned()  # weights that cannot be used are better refused now than by each task
+model.learned()  # weights that cannot be used are better refused now than by each task
 embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task may run, or a running one
@@ -60,7 +60,7 @@ app.conf.update(
         "tasks.operations.reembedding",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.context",
-        "tasks.retrieval.again",
+        "tasks.retrieval.context",
         "tasks.framework.rpc",
         "tasks.erasure",
         "tasks.conversations.extraction",
@@ -89,7 +89,7 @@ app.conf.update(
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
-    beat_scheduler="workers.celery.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
+    beat_scheduler="workers.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
     beat_schedule=beat_schedule(settings) | maintenance.canary_schedule(),
 )
 

@@ -37,7 +37,7 @@
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``jiyi:call:<signature>`` | string | workers (``tasks.framework.answering``): a changing call that was accepted | 6 minutes |
 | ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.signs_of_life``) | Celery workers | for good; what is silent goes |
-| ``jiyi:workers:wish:<name>`` | string, JSON: signed (``models.operations.worker_wishes``) | web | 30 days |
+| ``jiyi:workers:wish:<name>`` | string, JSON: signed (``models.operations.worker_actions``) | web | 30 days |
 | ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``jiyi:probe`` | string: whether anything can be written | web | a minute |

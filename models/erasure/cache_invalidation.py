@@ -55,7 +55,7 @@ def missing_workers(answered: Iterable[str]) -> list[str]:
     """Workers that live and have not answered yet.
 
     One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops all that it has before it
-    looks for orders again (``workers.celery.worker_setup``).
+    looks for orders again (``workers.worker_setup``).
     """
     alive = {worker.worker_id for worker in signs_of_life.workers() if worker.counts}
     return sorted(alive - set(answered))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import cast
 
 from jiyi.errors import NotFound
 from jiyi.protocol.operations import (
@@ -16,11 +20,49 @@ from jiyi.protocol.operations import (
     WorkerState,
     WorkerWished,
 )
+from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
+from jiyi.settings import get_settings
+from models.db import valkey_keys
 from models.db.actions import Action, Context, action
-from models.operations import histograms, meters, signs_of_life, worker_wishes
+from models.db.valkey import valkey
+from models.operations import histograms, meters, signs_of_life
 from models.operations.health_checks import STOPPED_SECONDS
 from models.operations.signs_of_life import Worker
 from models.queue import pending_work
+
+#: Seconds that a wish is kept.
+KEPT_SECONDS = 30 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    mode: WorkerMode = "running"
+    #: Epoch seconds at which it was written.
+    at: float = 0.0
+
+
+def write_wish(worker: str, mode: WorkerMode) -> None:
+    """The worker of this name shall run, pause, drain or stop. Raises what Valkey raises."""
+    at = f"{time.time():.3f}"
+    told = {"mode": mode, "at": at, "signature": _signature(worker, mode, at)}
+    valkey().set(valkey_keys.worker_wish(worker), json.dumps(told), ex=KEPT_SECONDS)
+
+
+def find_wish(worker: str) -> Wish:
+    """What is wanted of the worker: to run, unless somebody who knows the secret says otherwise."""
+    told = cast("bytes | None", valkey().get(valkey_keys.worker_wish(worker)))
+    try:
+        fields = json.loads(told or b"{}")
+        if fields and fields["signature"] == _signature(worker, fields["mode"], fields["at"]):
+            return Wish(fields["mode"], float(fields["at"]))
+    except (ValueError, KeyError, TypeError):  # of another version, or nobody's
+        return Wish()
+    return Wish()
+
+
+def _signature(worker: str, mode: str, at: str) -> str:
+    return call_signature(service_call_key(need_secret_key(get_settings())), "workers.wish", at, [worker, mode], {})
+
 
 #: Minutes of which runs are counted.
 MINUTES = 60
@@ -45,7 +87,7 @@ def _state(worker: Worker) -> WorkerState:
         version=told.version,
         queues=list(worker.queues),
         mode=told.mode,
-        wished=worker_wishes.find(worker.name).mode,
+        wished=find_wish(worker.name).mode,
         seen_seconds_ago=worker.seen_seconds_ago,
         silent=worker.ended or worker.seen_seconds_ago > STOPPED_SECONDS,
         in_hand=[TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand],
@@ -74,7 +116,7 @@ def _wishing(verb: str, mode: WorkerMode, doc: str) -> Action[WorkerRequest, Wor
         if request.worker not in {worker.name for worker in signs_of_life.workers()}:
             raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
         context.audit(f"worker:{request.worker}", group_id=None, mode=mode)
-        worker_wishes.write(request.worker, mode)  # before the commit: what cannot be written leaves no audit row
+        write_wish(request.worker, mode)  # before the commit: what cannot be written leaves no audit row
         return WorkerWished(worker=request.worker, wished=mode)
 
     decorate: Callable[..., Action[WorkerRequest, WorkerWished]] = action(f"workers.{verb}", doc=doc)

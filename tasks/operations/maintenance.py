@@ -243,7 +243,7 @@ def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
 
 
 def canary_schedule() -> dict[str, BeatEntry]:
-    """What beat sends, if it is due (``workers.celery.beat``)."""
+    """What beat sends, if it is due (``workers.beat``)."""
     return {
         f"{signs_of_life.TASK} {queue}": {
             "task": signs_of_life.TASK,

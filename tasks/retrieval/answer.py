@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from engine.operations import seconds_left
 from engine.providers import llms
 from engine.retrieval import ordering
-from engine.retrieval.left_out import told
 from engine.retrieval.ordering import Shown
+from engine.retrieval.query import told
 from engine.retrieval.ranking import Component, Order, Ranked
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError

@@ -19,7 +19,7 @@ from tests.integration.erasure.test_erasure import alone, carry_on, report_of
 from tests.integration.memory.test_inbox import rows
 from tests.integration.programs import Program
 from tests.integration.tiers import outputs
-from workers.celery import worker_setup
+from workers import worker_setup
 
 __all__ = ["alone"]
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")

@@ -21,7 +21,7 @@ ROOMS = {
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
-    "workers": {"celery", "intake", "embedded", "supervision", "web"},
+    "workers": {"intake", "embedded", "supervision", "web"},
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
     "web/admin": {"forms"},

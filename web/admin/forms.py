@@ -22,8 +22,8 @@ from werkzeug.routing.exceptions import RoutingException
 from jiyi.errors import Conflict, InvalidRequest, NotFound, join_problems, problems_of
 from models.db.bounded_reads import Unanswered
 from web.admin import frame
-from web.admin.sentences import told
-from web.errors import no_answer
+from web.answers import no_answer
+from web.show import told
 
 #: The hidden field with the address of the page on which a form stands.
 PAGE = "from_page"

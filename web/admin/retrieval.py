@@ -15,7 +15,7 @@ from flask_babel import gettext, lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from engine.retrieval import left_out
+from engine.retrieval import query as queries
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
@@ -250,7 +250,7 @@ def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
-        "left_out": [translated(sentence) for sentence in left_out.sentences(group.debug.left_out)],
+        "left_out": [translated(sentence) for sentence in queries.sentences(group.debug.left_out)],
         # Setting × gain, which is the same for all memories of an answer.
         "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
         "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],

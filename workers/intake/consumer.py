@@ -23,10 +23,9 @@ from jiyi.protocol.wire.calls import retrieval_queue, retrieval_queues
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
-from workers import logs
+from workers import gc_tuning, logs
 from workers import tracing as tracing_setup
 from workers.app import app
-from workers.celery import gc_tuning
 from workers.intake.opening import Opened, Signatures, open_messages
 from workers.intake.sources import BATCH, Batch, Source, open_source
 

@@ -25,8 +25,7 @@ from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
-from workers import logs, tracing
-from workers.celery import gc_tuning
+from workers import gc_tuning, logs, tracing
 from workers.web.http_server import BACKLOG, Server
 
 #: Seconds after which a thread that computes gives way to those that wait: the loop that answers probes is one of a hundred when as many

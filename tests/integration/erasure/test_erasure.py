@@ -46,9 +46,9 @@ from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
-from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
+from workers.worker_setup import Heartbeat
 
 pytestmark = pytest.mark.usefixtures("database")
 

@@ -24,7 +24,7 @@ from tasks.operations import maintenance
 from tests.integration.appointments import test_heartbeats, test_schedules
 from tests.integration.appointments.conftest import nothing_due
 from tests.integration.memory.test_inbox import observed, rows, save
-from workers.celery import beat as beats
+from workers import beat as beats
 
 __all__ = ["nothing_due"]
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")

@@ -36,8 +36,7 @@ from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
 from tests.integration.waiting import PATIENCE_SECONDS, until
-from workers import ephemeral
-from workers.celery import beat
+from workers import beat, ephemeral
 
 DEAD = "redis://127.0.0.1:1/0"
 

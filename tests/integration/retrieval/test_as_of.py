@@ -26,7 +26,7 @@ from models.retrieval import index_cache, records
 from tasks.conversations.injection import build
 from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
-from tasks.retrieval.again import ask_again
+from tasks.retrieval.context import ask_again
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment

@@ -1,4 +1,4 @@
-"""workers.celery.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
+"""workers.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from models.erasure import cache_invalidation
 from models.operations import signs_of_life
 from models.queue.broker_queues import task_queues
 from tests.integration.waiting import until
-from workers.celery.worker_setup import Heartbeat
 from workers.embedded.stack import Stack
+from workers.worker_setup import Heartbeat
 
 
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:

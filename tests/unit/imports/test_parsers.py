@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.imports import openclaw
+from jiyi.imports import files
 from jiyi.imports.conversations import chatgpt, claude
 from jiyi.imports.drafts import BadTimeError, Draft, LeftOut, Target, time_of
 from jiyi.imports.memories import langmem, letta, mem0, zep
@@ -195,7 +195,7 @@ def test_an_agent_file_gives_blocks_passages_and_what_was_said_out_of_its_wrappi
 
 def test_entries_of_markdown_are_memories_below_their_heading_at_the_day_of_the_file():
     text = "# Facts\n\n- likes tea\n  with milk\n- [x] done\n\nA paragraph\nof two lines.\n## 工作\n1. 写周报\n- likes tea\n  with milk\n"
-    taken = drafts(openclaw.markdown("memory/2026-03-02-notes.md", text, NOW.replace(year=2020)))
+    taken = drafts(files.markdown("memory/2026-03-02-notes.md", text, NOW.replace(year=2020)))
     assert [(draft.provenance["heading"], draft.text) for draft in taken] == [
         ("Facts", "likes tea\n  with milk"),
         ("Facts", "done"),
@@ -206,21 +206,21 @@ def test_entries_of_markdown_are_memories_below_their_heading_at_the_day_of_the_
     assert {draft.at for draft in taken} == {NOW}
     assert len({draft.key for draft in taken}) == 5
     assert taken[3].found_by == "工作: 写周报"
-    again = drafts(openclaw.markdown("memory/2026-03-02-notes.md", "intro\n" + text, NOW))
+    again = drafts(files.markdown("memory/2026-03-02-notes.md", "intro\n" + text, NOW))
     assert {draft.key for draft in taken} <= {draft.key for draft in again}, "what is written above changes nothing below"
-    assert left_out(openclaw.markdown("memory/2026-02-31.md", "x", NOW)) == ["bad time"]
+    assert left_out(files.markdown("memory/2026-02-31.md", "x", NOW)) == ["bad time"]
 
 
 def test_lines_of_a_session_of_openclaw_give_its_messages():
     said = {"type": "message", "id": "1a", "timestamp": "2026-04-08T01:03:43.107Z"}
     line = {**said, "message": {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image"}]}}
-    (draft,) = openclaw.session_line("s", 3, line)
+    (draft,) = files.session_line("s", 3, line)
     assert (draft.role, draft.text, draft.session, draft.at.second) == ("user", "Hi", "s", 43)
     called = {**said, "message": {"role": "assistant", "content": [{"type": "toolCall"}]}}
-    assert left_out(openclaw.session_line("s", 4, called)) == ["no text"]
+    assert left_out(files.session_line("s", 4, called)) == ["no text"]
     tool = {**said, "message": {"role": "toolResult", "content": "42", "timestamp": 1_775_610_223_107}, "timestamp": None}
-    assert [draft.role for draft in drafts(openclaw.session_line("s", 5, tool))] == ["tool"]
-    assert list(openclaw.session_line("s", 6, {"type": "model_change"})) == []
+    assert [draft.role for draft in drafts(files.session_line("s", 5, tool))] == ["tool"]
+    assert list(files.session_line("s", 6, {"type": "model_change"})) == []
 
 
 def test_an_id_follows_from_the_source_the_agent_and_the_sources_own_id():
@@ -269,7 +269,7 @@ def test_whatever_stands_there_no_parser_fails(value):
         langmem,
         zep,
         letta,
-        lambda line: openclaw.session_line("s", 1, {"type": "message", "message": line}),
+        lambda line: files.session_line("s", 1, {"type": "message", "message": line}),
     ):
         for item in parse(value):
             assert isinstance(item, Draft | LeftOut)

@@ -15,7 +15,7 @@ from models.operations.meters import BOUNDS_MS, quantile
 from models.queue import stream
 from models.queue.stream import place
 from web.stream import CHUNK, event, gathered
-from workers.celery.worker_setup import Watch
+from workers.worker_setup import Watch
 
 
 def classes(**counts: float) -> list[float]:

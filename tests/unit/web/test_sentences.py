@@ -20,8 +20,7 @@ from engine.conversations.injection import PRICES, Candidate, choose
 from jiyi.errors import Conflict, InvalidRequest, problems_of
 from jiyi.protocol.conversations import Intent
 from web.admin.forms import WORDS, Problem, problems, refusal
-from web.admin.sentences import SENTENCES, told, values_of
-from web.show import intent, summary, why_injected
+from web.show import SENTENCES, intent, summary, told, values_of, why_injected
 
 ROOT = Path(__file__).resolve().parents[3]
 CHINESE = re.compile("[一-鿿]")

@@ -1,4 +1,4 @@
-"""workers.celery.gc_tuning: what a process does not use any more goes, in one of its own, whose settings nobody else has."""
+"""workers.gc_tuning: what a process does not use any more goes, in one of its own, whose settings nobody else has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 CYCLE = """
 import gc, time, weakref
-from workers.celery import gc_tuning
+from workers import gc_tuning
 
 class Thing: pass
 
@@ -26,7 +26,7 @@ print("gone")
 """
 HEAPS = """
 import ctypes, threading
-from workers.celery import gc_tuning
+from workers import gc_tuning
 
 gc_tuning.tune_malloc()
 libc = ctypes.CDLL(None)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from models.operations import worker_wishes
-from models.operations.worker_wishes import Wish
-from workers.celery import modes
-from workers.celery.modes import Modes
+from models.operations import worker_actions
+from models.operations.worker_actions import Wish
+from workers import worker_setup
+from workers.worker_setup import Modes
 
 
 class Consumer:
@@ -38,8 +38,8 @@ class Consumer:
 @pytest.fixture
 def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Wish]:
     wishes = [Wish()]
-    monkeypatch.setattr(worker_wishes, "find", lambda _name: wishes[-1])
-    monkeypatch.setattr(modes, "HELD", threading.Event())
+    monkeypatch.setattr(worker_setup, "find_wish", lambda _name: wishes[-1])
+    monkeypatch.setattr(worker_setup, "HELD", threading.Event())
     return wishes
 
 
@@ -74,7 +74,7 @@ def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
     followed.follow(busy=False)
     assert ends == [followed]
     consumer = Consumer()
-    monkeypatch.setattr(modes, "HELD", threading.Event())  # another process
+    monkeypatch.setattr(worker_setup, "HELD", threading.Event())  # another process
     anew = Modes(consumer)
     anew._started += 1
     assert anew.follow(busy=False) == "stopped"
@@ -84,14 +84,14 @@ def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
 
 def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, bytes] = {}
-    monkeypatch.setattr(worker_wishes, "need_secret_key", lambda _settings: "s" * 32)
+    monkeypatch.setattr(worker_actions, "need_secret_key", lambda _settings: "s" * 32)
     store = SimpleNamespace(set=lambda key, told, ex: kept.update({key: told.encode()}), get=kept.get)
-    monkeypatch.setattr(worker_wishes, "valkey", lambda: store)
-    worker_wishes.write("upkeep@here", "stopped")
-    assert worker_wishes.find("upkeep@here").mode == "stopped"
+    monkeypatch.setattr(worker_actions, "valkey", lambda: store)
+    worker_actions.write_wish("upkeep@here", "stopped")
+    assert worker_actions.find_wish("upkeep@here").mode == "stopped"
     (key,) = kept
     for forged in ({"mode": "paused"}, {"signature": "0"}, {"at": "1"}):
         kept[key] = json.dumps({**json.loads(kept[key]), **forged}).encode()
-        assert worker_wishes.find("upkeep@here").mode == "running"
+        assert worker_actions.find_wish("upkeep@here").mode == "running"
     kept[key] = b"["
-    assert worker_wishes.find("upkeep@here").mode == "running"
+    assert worker_actions.find_wish("upkeep@here").mode == "running"

@@ -1,4 +1,4 @@
-"""workers.celery.worker_setup: a broker that is back is found soon; workers in the background give way, those that answer list no tasks."""
+"""workers.worker_setup: a broker that is back is found soon; workers in the background give way, those that answer list no tasks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from workers.celery import worker_setup
-from workers.celery.worker_setup import FIRST, MOST, Connection, SoonAgain
+from workers import worker_setup
 from workers.procfile import commands
+from workers.worker_setup import FIRST, MOST, Connection, SoonAgain
 
 #: A process for each worker, as none gets its priority back; all of one that has imported what they need.
 PROGRAM = """
 import os, sys, threading
 from celery import signals
-from workers.celery import worker_setup
+from workers import worker_setup
 from workers.supervision.processes import AUTOGROUP
 worker_setup.install_priority()
 for worker in sys.argv[1:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from engine import subjects
 from engine.providers import calls
 from jiyi import __version__
 from jiyi.protocol.base import JsonObject
+from jiyi.protocol.operations import WorkerMode
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
 from models.erasure import cache_invalidation
@@ -29,12 +31,67 @@ from models.erasure.cache_invalidation import worker_id
 from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.operations.signs_of_life import Told
+from models.operations.worker_actions import find_wish
 from models.queue.broker_queues import messages_ready
 from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
-from workers.celery import modes
-from workers.celery.modes import Modes
 from workers.supervision.processes import lower_priority
+
+modes_log = logging.getLogger("jiyi.modes")
+#: Set while this worker is not meant to take anything.
+HELD = threading.Event()
+#: Seconds that a stop leaves to what is in hand. What has not ended by then is begun anew by another worker.
+STOP_SECONDS = 10.0
+
+
+class Modes:
+    """How this process goes about: ``running``, ``paused``, ``draining`` or ``stopped``. For one thread.
+
+    A process that was started after the wish that ended the one before it takes nothing, and does not end: whatever started it would
+    start it again and again.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._queues = list(consumer.app.amqp.queues.consume_from)
+        self._started = time.time()
+        self.mode: WorkerMode = "running"
+        #: Whether this process ends because somebody wants it.
+        self.ending = False
+
+    def follow(self, busy: bool) -> WorkerMode:
+        """Do what is wanted now, ``busy`` or not. Raises what Valkey raises."""
+        wish = find_wish(self._consumer.hostname)
+        mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self._started else wish.mode
+        if mode != self.mode:
+            modes_log.warning("an operator wants it: %s", mode)
+            self._take(mode == "running")
+            self.mode = mode
+        if wish.at >= self._started and not self.ending and (mode == "stopped" or (mode == "draining" and not busy)):
+            self._end()
+        return self.mode
+
+    def _take(self, on: bool) -> None:
+        """From now on take messages, or none. Celery's consumer belongs to the main thread, which does it soon."""
+        if on == (not HELD.is_set()):
+            return
+        queues = self._consumer.app.amqp.queues
+        if on:
+            HELD.clear()
+            queues.select(self._queues)  # what a consumer that connects again reads
+        else:
+            HELD.set()
+        change = self._consumer.add_task_queue if on else self._consumer.cancel_task_queue
+        for queue in self._queues:
+            self._consumer.call_soon(change, queue)
+
+    def _end(self) -> None:
+        self.ending = True
+        late = threading.Timer(STOP_SECONDS, os._exit, (os.EX_OK,))
+        late.daemon = True
+        late.start()
+        os.kill(os.getpid(), signal.SIGTERM)
+
 
 #: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
 #: 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.
@@ -297,7 +354,7 @@ class Watchdog:
             except BROKER_ERRORS:
                 waiting = False  # away, not silent
             now = time.monotonic()
-            if not waiting or self._running or modes.HELD.is_set():
+            if not waiting or self._running or HELD.is_set():
                 waiting_since = None
             elif waiting_since is None:
                 waiting_since = now
@@ -311,8 +368,8 @@ def install_watchdog() -> None:
     watchdog = Watchdog()
     # Kept by us: Celery's signals hold weak references.
     handlers = {signals.task_received: watchdog.received, signals.task_prerun: watchdog.begun, signals.task_postrun: watchdog.ended}
-    for signal, handler in handlers.items():
-        signal.connect(handler, weak=False)
+    for happening, handler in handlers.items():
+        happening.connect(handler, weak=False)
 
     def start(sender: Any, **_: Any) -> None:
         settings = get_settings()
