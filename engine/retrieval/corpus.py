@@ -1,7 +1,6 @@
 """An agent's memories as columns, with what relevance to any question is worked out from.
 
-That is how much memories are about the same thing, whatever language each is in; what was said right before and after each;
-and how far a conversation keeps to its subject.
+That is how much memories are about the same thing, whatever language each is in, and what was said right before and after each.
 
 How alike texts are by their words.
 """
@@ -88,16 +87,11 @@ NEIGHBOUR_SHARES = (0.6, 0.3)
 NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
-#: Session of what is in none: it has no neighbours.
+#: Session of what is in none, as notes and records are: it has no neighbours.
 NO_SESSION = -1
-#: Seconds: what is told without a session is one conversation with what was told in the same hour of the clock; and the code of the
+#: Seconds: what people say without a session is one conversation with what was told in the same hour of the clock; and the code of the
 #: first such hour, below any other's. Rare are the neighbours on both sides of the full hour, and a write concerns one hour only.
 HOUR, FIRST_HOUR, HOURS = 3_600.0, -10, 1 << 24
-#: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
-#: this and that (measured: .07 and .12), from the second on everything, as where people talk about something (.16 to .31).
-FLOW = (0.1, 0.18)
-#: Pairs of turns as many as which a conversation is taken to keep to its subject, and as many as are looked at.
-FLOW_PRIOR, FLOW_PAIRS = 10, 500
 #: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
 FULL_CONTENT = 4
 
@@ -107,10 +101,10 @@ def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
     return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
 
 
-def with_hours(sessions: NDArray[np.int32], created: Floats) -> NDArray[np.int32]:
-    """The sessions of what was told, below 0 none: that of its hour for what was told without one."""
+def with_hours(sessions: NDArray[np.int32], created: Floats, subjects: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The sessions of what was told, below 0 none: that of its hour for what somebody (a subject of 0 or more) said without one."""
     hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
-    return np.where(sessions >= 0, sessions, hours).astype(np.int32)
+    return np.where(sessions >= 0, sessions, np.where(subjects >= 0, hours, NO_SESSION)).astype(np.int32)
 
 
 def neighbours_of(
@@ -134,28 +128,6 @@ def neighbours_of(
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
         shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
     return near, shares
-
-
-def flow_of(
-    vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats, created: Floats
-) -> float:
-    """How far turns keep to the subject of those before, 0 … 1: by how much more alike they are than any two memories.
-
-    A neighbour says what a turn is about where people talk about something; who says now this and now that has a
-    stranger for a neighbour.
-    """
-    rows = np.flatnonzero((shares[:, 1] > 0) & (lengths > MIN_NORM) & (lengths[near[:, 1]] > MIN_NORM))
-    total = int(counts.sum())
-    if not rows.size or total <= 1:
-        return 1.0
-    if rows.size > FLOW_PAIRS:  # some of all times, whenever they arrived
-        rows = rows[np.argsort(created[rows], kind="stable")][:: -(-rows.size // FLOW_PAIRS)]
-    after, weights = near[rows, 1], shares[rows, 1]
-    cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
-    whole = sums.sum(axis=0, dtype=np.float64)
-    common = min((float(whole @ whole) - total) / (total * (total - 1)), 1 - MIN_NORM)  # of any two, not of one with itself
-    alike = (float(weights @ (cosine - common)) / (1 - common) + FLOW_PRIOR * FLOW[1]) / (float(weights.sum()) + FLOW_PRIOR)
-    return float(np.clip((alike - FLOW[0]) / (FLOW[1] - FLOW[0]), 0, 1))
 
 
 Rows = NDArray[np.intp]
@@ -193,8 +165,6 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
-    #: How far turns keep to the subject of those before, 0 … 1: that much neighbours lend.
-    flow: float
     #: What was worked out from the rows alone (:meth:`kept`).
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -216,10 +186,10 @@ class Corpus:
         sums, counts = language_sums(vectors, lengths, mean_of, spoken), np.bincount(spoken[mean_of], minlength=LANGUAGES)
         centre = centre_of(sums, mean_of.size)
         times = np.array(created, dtype=np.float64)
-        talks = with_hours(np.array(sessions, dtype=np.int32), times)
-        near, shares = neighbours_of(talks, times, np.arange(len(times)), lexicon.contents())
         codes: dict[str, int] = {}
-        coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
+        who = np.array([codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects], dtype=np.int32)
+        talks = with_hours(np.array(sessions, dtype=np.int32), times, who)
+        near, shares = neighbours_of(talks, times, np.arange(len(times)), lexicon.contents())
         return cls(
             vectors,
             lengths,
@@ -232,9 +202,8 @@ class Corpus:
             shares,
             spoken,
             times,
-            np.array(coded, dtype=np.int32),
+            who,
             codes,
-            flow_of(vectors, lengths, sums, counts, near, shares, times),
         )
 
     def __len__(self) -> int:

@@ -214,10 +214,8 @@ def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[i
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
     """What each row gains from those right before and after it in its session; what is not about it takes nothing away."""
-    if not corpus.flow:
-        return np.zeros(len(corpus))
     gains = np.maximum(score, 0)
-    return np.asarray(corpus.flow * np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
 
 
 def penalty(corpus: Corpus, text: str) -> Floats:

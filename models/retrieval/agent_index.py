@@ -344,7 +344,6 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
-                flow=self._centre.flow,
             )
         return self._corpus
 
@@ -371,7 +370,6 @@ class AgentIndex:
             if changed:
                 self._centre.update(self.columns, np.concatenate(changed))
                 update_neighbours(self.columns, np.unique(np.concatenate(sessions)), self._lexicon.contents())
-                self._centre.update_flow(self.columns)
                 self._corpus = None
                 self._allowed_rows.clear()
         except BaseException:
@@ -411,10 +409,9 @@ class AgentIndex:
             columns[name][positions] = rows.numbers[name]
         sessions = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
         told = (columns["type"][positions] != TYPES.index("thought")) & (columns["kind"][positions] == KINDS.index("memory"))
-        columns["session"][positions] = np.where(told, with_hours(sessions, columns["created"][positions]), sessions)
-        columns["subject"][positions] = _coded(
-            self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
-        )
+        who = _coded(self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1)
+        columns["subject"][positions] = who
+        columns["session"][positions] = np.where(told, with_hours(sessions, columns["created"][positions], who), sessions)
         columns["has_tokens"][positions] = rows.has_tokens
         others = {name for name in rows.other_models if name is not None}
         of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows)) if others else False

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.retrieval.corpus import LANGUAGES, centre_of, flow_of, language_sums, neighbours_of, project_on_centroid
+from engine.retrieval.corpus import LANGUAGES, centre_of, language_sums, neighbours_of, project_on_centroid
 from engine.retrieval.ranking import MIN_NORM, Floats
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.retrieval import Filters
@@ -146,11 +146,8 @@ class Centre:
         #: What it is made of: sums of vectors and their numbers, by language.
         self.sums: Float32 = np.zeros((LANGUAGES, 0), dtype=np.float32)
         self.counts: NDArray[np.int64] = np.zeros(LANGUAGES, dtype=np.int64)
-        #: How far turns keep to the subject of those before (:func:`engine.retrieval.corpus.flow_of`).
-        self.flow = 0.0
         #: Of how many rows it is the mean, and the last of them.
         self._made_of = (0, -1)
-        self._flow_is_old = True
 
     def update(self, columns: Columns, changed: Rows) -> None:
         """Recompute it, in steps as the vectors grow, and project the changed rows on it."""
@@ -164,18 +161,10 @@ class Centre:
             self.sums = language_sums(columns["vector"], columns["length"], trusted, languages)
             self.counts = np.bincount(languages[trusted], minlength=LANGUAGES)
             self.vector = centre_of(self.sums, trusted.size)
-            self._flow_is_old = True
             changed = np.arange(columns.size)
         vectors = columns["vector"] if changed.size == columns.size else columns["vector"][changed]
         dots, lengths = project_on_centroid(vectors, columns["length"][changed], self.vector)
         columns["centre_dot"][changed], columns["centred_length"][changed] = dots, lengths
-
-    def update_flow(self, columns: Columns) -> None:
-        """Once the neighbours are known; in the same steps."""
-        if self._flow_is_old:
-            of_rows = [columns[name] for name in ("near", "share", "created")]
-            self.flow = flow_of(columns["vector"], columns["length"], self.sums, self.counts, *of_rows)
-            self._flow_is_old = False
 
 
 def store_vectors(columns: Columns, positions: Rows, rows: IndexRows, dimensions: int) -> None:

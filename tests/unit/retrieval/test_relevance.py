@@ -116,23 +116,6 @@ def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
     assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 2.4, 1.2])  # none takes away
 
 
-def talk(*topics: int) -> Corpus:
-    """Turns right after each other, each about one of some things that have nothing in common."""
-    vectors = np.eye(max(topics) + 2)[list(topics)] + 0.01
-    return corpus_of([TELLING] * len(topics), vectors.tolist(), sessions=[0] * len(topics), created=[0] * len(topics))
-
-
-def test_neighbours_lend_as_far_as_turns_keep_to_the_subject() -> None:
-    steady, changing = talk(*[0] * 30, *[1] * 30), talk(*range(60))
-    assert steady.flow == 1
-    assert changing.flow < 0.2
-    score = np.eye(60)[30]
-    assert relevance.neighbours(steady, score)[29] == pytest.approx(0.6)
-    assert relevance.neighbours(changing, score)[29] == pytest.approx(0.6 * changing.flow)
-    assert talk(0, 1, 2).flow > 0.4  # of few turns nobody knows that they change the subject
-    assert corpus_of(["a", "b"], [[1, 0], [0, 1]]).flow == 1  # nor where there are no sessions
-
-
 def test_neighbours_are_of_the_same_session() -> None:
     corpus = corpus_of([TELLING] * 3, sessions=[0, 1, 0], created=[0, 1, 2])
     gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
@@ -141,13 +124,16 @@ def test_neighbours_are_of_the_same_session() -> None:
     assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
 
 
-def test_what_is_told_in_one_hour_without_a_session_is_one_conversation() -> None:
-    without = corpus_of([TELLING] * 3, created=[7_200, 7_260, 7_320])
-    within = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[7_200, 7_260, 7_320])
+def test_what_people_say_in_one_hour_without_a_session_is_one_conversation_but_records_are_none() -> None:
+    said, times = [TELLING] * 3, [7_200, 7_260, 7_320]
+    without = corpus_of(said, created=times, subjects=["Mira", "Tomas", "Mira"])
+    within = corpus_of(said, sessions=[0, 0, 0], created=times)
     score = np.array([8.0, 0, 1])
     assert relevance.neighbours(without, score).tolist() == relevance.neighbours(within, score).tolist()
-    assert corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1]).shares.sum() == 0
-    assert with_hours(np.array([-1, -1], np.int32), np.array([-1.0, 4e10])).max() <= FIRST_HOUR  # of any time
+    assert corpus_of(said, created=times).shares.sum() == 0
+    assert corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1], subjects=["Mira", "Mira"]).shares.sum() == 0
+    of_any_time = with_hours(np.array([-1, -1], np.int32), np.array([-1.0, 4e10]), np.zeros(2, np.int32))
+    assert of_any_time.max() <= FIRST_HOUR
 
 
 def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
