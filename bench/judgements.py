@@ -32,7 +32,7 @@ from engine.appointments.parse import judge_request
 from engine.growth import trajectories
 from engine.heads import model
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads, retires
-from engine.heads.model import heads, learned
+from engine.heads.local import heads, learned
 
 DECIMALS = 3
 NEUTRAL = "neutral"

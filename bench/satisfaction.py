@@ -21,7 +21,7 @@ from rich.console import Console
 from bench.support.ranking import DECIMALS
 from engine.growth.trajectories import satisfaction
 from engine.heads.judgements import Heads
-from engine.heads.model import heads
+from engine.heads.local import heads
 
 OWN = Path(__file__).with_suffix(".jsonl")
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from engine.appointments.parse import judge_request
 from engine.appointments.schedule import MAKE_GOOD, Firing, firing
-from engine.heads.model import heads
+from engine.heads.local import heads
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules, ScheduleState
 from models.appointments import heartbeats, schedule_actions, schedules
 from models.appointments.heartbeats import NewAlert

@@ -8,7 +8,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from engine import operations, subjects
-from engine.heads import model
+from engine.heads import local
 from engine.providers import embedder_specs
 from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
@@ -21,7 +21,7 @@ from workers.intake.sources import limit_kombu
 
 settings = get_settings()
 limit_kombu(limits.MAX_MESSAGE_BYTES)
-model.learned()  # weights that cannot be used are better refused now than by each task
+local.learned()  # weights that cannot be used are better refused now than by each task
 embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task may run, or a running one

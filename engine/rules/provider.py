@@ -61,7 +61,7 @@ def _consistency(question: ask.Consistency) -> ask.Checked:
 
 def _extraction(question: ask.Extraction) -> CombinedExtraction:
     from engine.conversations.extract import extract  # late: it stands on the word lists of this package
-    from engine.heads.model import heads
+    from engine.heads.local import heads
 
     return extract(question, heads())
 

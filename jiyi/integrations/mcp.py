@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jiyi import __version__
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.tools import PREFIX, Tool, Tools
 from jiyi.text.prompting import quoted, visible
 

@@ -15,7 +15,7 @@ from engine.growth.skills import ComparedArtifact, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction, skills_used, verdict
 from engine.growth.trajectories import compress as compress_steps
-from engine.heads.model import heads
+from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.embedder_specs import thresholds_of
 from engine.providers.embedders import embedder

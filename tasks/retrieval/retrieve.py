@@ -15,7 +15,7 @@ import numpy as np
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.heads.model import heads
+from engine.heads.local import heads
 from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import Shown

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from werkzeug.exceptions import HTTPException
 
 from jiyi.errors import InvalidRequest, JiyiError, unknown
-from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.functions import ToolCall, ToolOutput, ToolsQuery, functions, output_of
 from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
 from jiyi.protocol.wire.signatures import KeyScope

@@ -26,7 +26,7 @@ from mcp import MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from jiyi.integrations.mcp import http_app
-from jiyi.protocol.openapi.tool_calls import SHORT_TOKENS, shortened
+from jiyi.protocol.openapi.functions import SHORT_TOKENS, shortened
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.text.budget import estimate_tokens
 

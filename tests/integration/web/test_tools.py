@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from jiyi import Client
-from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.tools import Tool
 from tests.integration.programs import Program
 

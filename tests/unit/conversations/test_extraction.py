@@ -12,7 +12,7 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.extract import extract
 from engine.heads import judgements
 from engine.heads.judgements import Heads
-from engine.heads.model import heads
+from engine.heads.local import heads
 from engine.providers.questions import Extraction
 from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language

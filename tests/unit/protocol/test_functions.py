@@ -19,7 +19,7 @@ from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.openapi import tool_calls
+from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.functions import FORMATS, ToolCall, functions, output_of, strict_schema
 from jiyi.protocol.openapi.tools import Tool
 from web.api.tools import _tools

