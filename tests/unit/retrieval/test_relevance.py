@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.retrieval import query as sentences
 from engine.retrieval import relevance
-from engine.retrieval.corpus import FIRST_HOUR, Corpus, centre_of, dense, language_sums, with_hours
+from engine.retrieval.corpus import FIRST_HOUR, NEIGHBOUR_SHARES, Corpus, centre_of, dense, language_sums, with_hours
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, describes, marked_sentences, sentences_of
 from engine.retrieval.ranking import Floats
@@ -105,21 +105,23 @@ def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -
 
 #: As many telling words as a full neighbour has.
 TELLING = "kiln clay glaze tea"
+#: Shares of the turn before or after, and of the one beyond it.
+NEXT, SECOND = NEIGHBOUR_SHARES
 
 
 def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
     corpus = corpus_of([TELLING] * 4, sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
     # The third is too far away, in places if not in time.
-    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx([0, 0.6 * math.exp(-1), 0.3 * math.exp(-2), 0])
+    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx([0, NEXT * math.exp(-1), SECOND * math.exp(-2), 0])
     corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx([0.6, 3.6, 1.2])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 2.4, 1.2])  # none takes away
+    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx([2 * SECOND, 6 * NEXT, 4 * SECOND])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 4 * NEXT, 4 * SECOND])  # none takes away
 
 
 def test_neighbours_are_of_the_same_session() -> None:
     corpus = corpus_of([TELLING] * 3, sessions=[0, 1, 0], created=[0, 1, 2])
     gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
-    assert gained == pytest.approx([0.6 * math.exp(-2 / 900), 0, 0])
+    assert gained == pytest.approx([NEXT * math.exp(-2 / 900), 0, 0])
     alone = corpus_of([TELLING] * 3, created=[0, 3_600, 7_200])
     assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
 
@@ -158,9 +160,9 @@ def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
 @pytest.mark.parametrize("nothing", ["ok ok", "haha nice", "嗯嗯", "Thank you!", "哈哈哈哈哈哈", "早上好！"])
 def test_a_turn_without_content_neither_gains_nor_gives_and_one_with_little_little(nothing: str) -> None:
     corpus = corpus_of([TELLING, nothing, TELLING], sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 8, 0])) == pytest.approx([0, 0, 1.2])
+    assert relevance.neighbours(corpus, np.array([4.0, 8, 0])) == pytest.approx([0, 0, 4 * SECOND])
     corpus = corpus_of(["the kiln again", TELLING], sessions=[0, 0], created=[0, 0])  # one word of four
-    assert relevance.neighbours(corpus, np.array([4.0, 8])) == pytest.approx([1.2, 0.6])
+    assert relevance.neighbours(corpus, np.array([4.0, 8])) == pytest.approx([8 * NEXT / 4, 4 * NEXT / 4])
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
