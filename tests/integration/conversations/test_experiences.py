@@ -17,6 +17,7 @@ from models.conversations import actions
 from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
 from models.memory import archive
+from models.operations import signs_of_life
 from tasks.conversations import injection
 from tasks.conversations.commands import find_experiences_like
 from tests.integration.conftest import SignIn
@@ -48,6 +49,13 @@ def in_force(group: str) -> list[UUID]:
     return [row["node_id"] for row in nodes(group) if row["superseded_at"] is None]
 
 
+@pytest.fixture
+def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An erasure does not wait for workers that other tests have killed."""
+    monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_no_workers")
 def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     first, second = tell(group), tell(group, GLAZE, solution_steps=["慢慢降温"], outcome="partial")
     assert [(row.pain_pattern, row.outcome) for row in listed(group)] == [(GLAZE, "partial"), (JAM, "success")]
@@ -127,6 +135,7 @@ def test_an_export_brings_experiences_back(group: str) -> None:
     assert [row.solution_steps for row in listed(other)] == [STEPS]
 
 
+@pytest.mark.usefixtures("_no_workers")
 def test_erasing_what_a_merged_experience_came_of_erases_it(group: str) -> None:
     first = observed(group, JAM, agent_id=AGENT, kind="experience", uri=f"agent://{AGENT}/experience/x")
     save(first)
