@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from typing import TypeVar
 from uuid import uuid4
 
@@ -12,6 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from jiyi.protocol.accounts import AddPerson, Role, hash_password
+from jiyi.protocol.wire import broker
 from models.accounts import users
 from models.accounts.actions import add_person
 from models.accounts.users import User
@@ -53,3 +57,16 @@ def somebody(role: Role = "operator", groups: list[str] | None = None) -> User:
         user = users.by_name(connection, name)
     assert user is not None
     return user
+
+
+@contextmanager
+def intake_of_ones_own(name: str) -> Iterator[None]:
+    """Events of this process go to an exchange and a queue of this name, and its intakes read them."""
+    import_module("workers.intake.consumer")  # first: what is imported meanwhile would keep the name
+    shared = {"EXCHANGE": broker.EXCHANGE, "INTAKE_QUEUE": broker.INTAKE_QUEUE}
+    with pytest.MonkeyPatch.context() as patch:
+        for module in list(sys.modules.values()):
+            for constant, value in shared.items():
+                if vars(module).get(constant) == value:
+                    patch.setattr(module, constant, name)
+        yield

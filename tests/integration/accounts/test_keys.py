@@ -46,6 +46,7 @@ from models.db.scope import for_groups, whole_service
 from models.queue import actions as queue_actions
 from tests.integration.memory.test_inbox import nodes, observed
 from tests.integration.memory.test_intake import letter_with, reading, until
+from tests.services import intake_of_ones_own
 from web import create_app
 from web.accounts import api_keys as web_keys
 from web.accounts.identity import who
@@ -373,7 +374,7 @@ def test_without_valkey_each_process_counts_by_itself_and_says_so_once(
 def signed_queue(database: Stack) -> Iterator[Settings]:
     """A queue of the test's own, on which signatures are required."""
     name = f"signed-{uuid4().hex[:8]}"
-    with environment(exchange=name, intake_queue=f"{name}.queue", work_lease_seconds="30", require_signed_events="true"):
+    with intake_of_ones_own(name), environment(work_lease_seconds="30", require_signed_events="true"):
         yield get_settings()
 
 

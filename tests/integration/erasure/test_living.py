@@ -10,8 +10,8 @@ from jiyi.protocol.growth import ProposeSolution, ReportPain
 from jiyi.protocol.identity import OfAgent, ProposeChange, UpdateUser
 from models.growth import identity_actions, pain_actions, self_review
 from models.reflection.reflections import REFLECT
-from tasks import reflection as reflect
 from tasks.framework.work import run_until_idle
+from tasks.reflection import reflect
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, hurry, pain, pains, rows, say

@@ -20,8 +20,8 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions, self_review
 from models.reflection.reflections import REFLECT
-from tasks import reflection as reflect
 from tasks.framework.work import run_until_idle
+from tasks.reflection import reflect
 from tests.integration.conversations import talk
 from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, hurry, rows, say
 

@@ -34,7 +34,7 @@ def get(group: str, namespace: list[str], key: str, **fields: Any) -> Any:
 
 
 def found(group: str, **asked: Any) -> list[Item]:
-    answer: ItemRows = tasks("items.items").search(Actor(group), SearchItems(**asked))
+    answer: ItemRows = tasks("items").search(Actor(group), SearchItems(**asked))
     return answer.items
 
 
@@ -65,10 +65,10 @@ def test_what_was_stored_is_found_at_once_and_embedded_by_whoever_comes_first(gr
     put(group, ["a"], "silent", {})
     assert owed(group) == 2
     assert keys(group, query="oolong tea") == ["tea", "kiln"]
-    run(EMBED_VALUES, "items.items", "embed_values")
+    run(EMBED_VALUES, "items", "embed_values")
     assert owed(group) == 0
     put(group, ["a"], "tea", {}, texts=["The garden has a pond."])
-    run(EMBED_VALUES, "items.items", "embed_values")
+    run(EMBED_VALUES, "items", "embed_values")
     assert keys(group, query="a pond in the garden")[0] == "tea"
     put(group, ["a"], "tea", {})
     assert keys(group, query="a pond in the garden") == ["kiln"]

@@ -35,6 +35,7 @@ from models.queue.broker_queues import redis_address
 from tests.integration.memory.test_inbox import nodes, observed, rows
 from tests.integration.threads import Threads
 from tests.integration.waiting import PATIENCE_SECONDS, until
+from tests.services import intake_of_ones_own
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
@@ -56,9 +57,9 @@ def intake() -> Any:
 
 @pytest.fixture
 def settings(database: Stack) -> Iterator[Settings]:
-    """An exchange and a queue of the test's own, in an empty database of the same Valkey."""
+    """An empty database of the same Valkey."""
     broker_url = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
-    with environment(broker_url=broker_url, exchange="own", intake_queue="own.queue", work_lease_seconds="30"):
+    with environment(broker_url=broker_url, work_lease_seconds="30"):
         made = get_settings()
         with valkey_of(made) as valkey:
             valkey.flushdb()
@@ -150,11 +151,11 @@ def test_messages_come_oldest_first_and_stay_on_the_broker_until_they_are_acknow
     assert (bodies(first), bodies(second)) == (numbered(0, 4), numbered(4, 8))
     assert first is not None
     assert second is not None
-    assert (valkey.llen("own.queue"), held(valkey)) == (2, 8)
+    assert (valkey.llen(INTAKE_QUEUE), held(valkey)) == (2, 8)
     reader.acknowledge(first)
     assert held(valkey) == 4
     reader.acknowledge(second)
-    assert (valkey.llen("own.queue"), held(valkey)) == (2, 0)
+    assert (valkey.llen(INTAKE_QUEUE), held(valkey)) == (2, 0)
     assert bodies(reader.take(4, SOON)) == numbered(8, 10)
     assert reader.take(4, SOON) is None
 
@@ -178,7 +179,7 @@ def test_messages_of_all_priorities_are_counted_and_taken(
     assert batch is not None
     reader.acknowledge(batch)
     assert broker_queues.waiting(queue) == 0
-    assert not [key for key in valkey.keys("own.queue*") if valkey.llen(key)]
+    assert not [key for key in valkey.keys(f"{INTAKE_QUEUE}*") if valkey.llen(key)]
 
 
 def test_the_age_of_a_queue_is_that_of_its_oldest_message_of_any_priority(settings: Settings) -> None:
@@ -340,11 +341,11 @@ def test_what_is_no_message_of_kombus_is_kept_as_a_dead_letter_and_stops_nothing
     publish(settings, encoded(good))
     mark = uuid4().hex
     garbage = [f"by hand {mark}-0", json.dumps([f"{mark}-1"]), json.dumps({"no body": f"{mark}-2"})]
-    valkey.lpush("own.queue", *garbage, b"\xff\x00\xfe" + f"{mark}-3".encode(), json.dumps({"body": {"a": f"{mark}-4"}}))
+    valkey.lpush(INTAKE_QUEUE, *garbage, b"\xff\x00\xfe" + f"{mark}-3".encode(), json.dumps({"body": {"a": f"{mark}-4"}}))
     with reading():
         found = [until(lambda number=number: letter_with(f"{mark}-{number}")) for number in range(5)]
         until(lambda: nodes(group))
-        until(lambda: not valkey.llen("own.queue") and not held(valkey))
+        until(lambda: not valkey.llen(INTAKE_QUEUE) and not held(valkey))
     assert [node["node_id"] for node in nodes(group)] == [good.event_id]
     assert all(letter["reason"] for letter in found)
     assert found[0]["body"] == garbage[0]
@@ -563,7 +564,7 @@ def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.Monke
 def own_queue(database: Stack) -> Iterator[Settings]:
     """As ``settings``, on the database where the tasks publish."""
     name = f"own-{uuid4().hex[:8]}"
-    with environment(exchange=name, intake_queue=f"{name}.queue", work_lease_seconds="30"):
+    with intake_of_ones_own(name), environment(work_lease_seconds="30"):
         yield get_settings()
 
 

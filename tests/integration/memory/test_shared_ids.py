@@ -38,13 +38,7 @@ def of(table: str, group: str, **where: Any) -> list[dict[str, Any]]:
 
 def do(kind: str) -> None:
     """All due work of a kind, in this process."""
-    module = {
-        EMBED: "memory.upkeep",
-        STRENGTHEN: "memory.upkeep",
-        ACCUMULATE: "memory.upkeep",
-        INGRESS: "tiers.screening",
-        REFLECT_CONVERSATION: "reflection.reflect",
-    }[kind]
+    module = {EMBED: "memory", STRENGTHEN: "memory", ACCUMULATE: "memory", INGRESS: "tiers", REFLECT_CONVERSATION: "reflection"}[kind]
     handler = {EMBED: "embed", REFLECT_CONVERSATION: "reflect_on_conversation"}.get(kind, kind)
     work = import_module("tasks.framework.work")
     work.run_until_idle(kind, getattr(import_module(f"tasks.{module}"), handler))

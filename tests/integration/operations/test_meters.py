@@ -36,6 +36,7 @@ from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
 from tests.integration.waiting import PATIENCE_SECONDS, until
+from tests.services import intake_of_ones_own
 from workers import beat, ephemeral
 
 DEAD = "redis://127.0.0.1:1/0"
@@ -221,7 +222,7 @@ def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_say
 def test_events_in_the_intakes_queue_are_told_by_their_type(name: str) -> None:
     address = redis_address(get_settings().broker_url)
     assert address
-    with ephemeral.environment(intake_queue=name, exchange=name):
+    with intake_of_ones_own(name):
         with Client("of-nobody") as client:
             client.observe("Ada", "words of a tenant")
         (message,) = broker_queues.contents(address, name).first

@@ -63,7 +63,7 @@ def test_what_was_told_several_times_in_the_same_words_or_nearly_is_one_line_of_
     told = client.context("companion", "What is Maria allergic to?", max_tokens=300)
     assert told.text.count("allergic to") == 1
     counts = {memory.description: memory.seen for memory in told.memories}
-    assert counts == {"Please remember: Maria is allergic to nuts!": 3, "Maria likes tea.": 1}
+    assert counts == {"Please remember: Maria is allergic to nuts!": 3}  # tea is no answer
     assert len(client.retrieve("companion", "What is Maria allergic to?").retrieved_nodes) == 4
     for session, text in (("one", "我对花生过敏。"), ("two", "我对花生过敏。"), ("three", "顺便说一下，我对花生过敏")):
         client.add_turn("chat", "user", text, session, wait=True)

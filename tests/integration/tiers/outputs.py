@@ -49,11 +49,11 @@ def run(kind: str, module: str, handler: str) -> int:
 
 
 def screen() -> int:
-    return run("ingress", "tiers.screening", "ingress")
+    return run("ingress", "tiers", "ingress")
 
 
 def embed() -> int:
-    return run("embed_knowledge", "tiers.screening", "embed_knowledge")
+    return run("embed_knowledge", "tiers", "embed_knowledge")
 
 
 def say(group: str, *texts: str, **fields: Any) -> list[UUID]:
@@ -81,7 +81,7 @@ def ask(group: str, text: str, *, embedder: bool = True, **options: Any) -> Memo
 
     query = MemoryQuery(group_id=group, query=text, **options)
     with for_groups(group):
-        return memory.query_memory(query, tasks("tiers.screening").embed_query if embedder else None)
+        return memory.query_memory(query, tasks("tiers").embed_query if embedder else None)
 
 
 def long_ago(group: str, days: float = 400) -> None:

@@ -44,7 +44,7 @@ def digest(group: str) -> UUID:
     """A digest of the last day, made here."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     with for_groups(group):
-        digest_id: UUID = tasks("tiers.digests").make(group, now - timedelta(days=1), now, "test")[0]
+        digest_id: UUID = tasks("tiers").make(group, now - timedelta(days=1), now, "test")[0]
     return digest_id
 
 

@@ -60,11 +60,11 @@ def test_the_job_sees_to_all_groups_and_goes_on_where_it_stopped(group: str) -> 
     jobs = tasks("framework.jobs")
     run = jobs.Run("digest", datetime.now(UTC), place=groups[0])
     with run.scope():
-        tasks("tiers.digests").digest_quarantine(run)
+        tasks("tiers").digest_quarantine(run)
     assert [len(latest(name)) for name in groups] == [0, 1, 1]
     stopped = jobs.Run("digest", datetime.now(UTC), deadline=0, place=groups[0][:-1])
     with stopped.scope():
-        tasks("tiers.digests").digest_quarantine(stopped)
+        tasks("tiers").digest_quarantine(stopped)
     assert stopped.summary["more"] <= groups[0]
 
 
@@ -75,7 +75,7 @@ def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: st
             text("UPDATE quarantine_logs SET received_at = :at WHERE entry_id = :id"),
             {"at": datetime.now(UTC) - timedelta(days=30), "id": old},
         )
-    make, asker, asked = tasks("tiers.digests").make_now, Actor(group, "user:Lin"), DigestBody(days=7)
+    make, asker, asked = tasks("tiers").make_now, Actor(group, "user:Lin"), DigestBody(days=7)
     with for_groups(group):
         first = make(asker, asked)
         assert [item.entry_ids for item in first.items] == [[new]]
@@ -99,7 +99,7 @@ def test_without_its_llm_a_digest_is_summed_up_by_the_rules(group: str, monkeypa
         def ask(self, _question: object) -> None:
             raise error
 
-    monkeypatch.setattr(tasks("tiers.digests"), "llm", Away)
+    monkeypatch.setattr(tasks("tiers"), "llm", Away)
     say(group, KILN[0], TEXTS[2])
     job("digest", group)
     (made,) = latest(group)

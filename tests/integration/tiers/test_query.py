@@ -160,7 +160,7 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
 def test_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
     query = MemoryQuery(group_id=group, query="x")
     for _ in range(3):
-        tasks("tiers.screening").query_memory(query)
+        tasks("tiers").query_memory(query)
     with environment(memory_queries_per_minute="2"):
         for _ in range(2):
             memory.throttle(group)
@@ -234,7 +234,7 @@ def test_without_both_the_workflow_goes_on_with_an_empty_history_and_error_event
 
 
 def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks("tiers.screening"), "query_vector", Mock(side_effect=EmbeddingUnavailable("nobody answers")))
+    monkeypatch.setattr(tasks("tiers"), "query_vector", Mock(side_effect=EmbeddingUnavailable("nobody answers")))
     answer = ask(known, TEXTS[3])
     assert contents(answer, "cold") == [TEXTS[3]]
     assert tier(answer, "longterm").message == "the embedder is away: found by their words"
@@ -249,7 +249,7 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
     query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
     assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
     with for_groups(other):  # whatever the query asks for, the scope decides
-        answer = memory.query_memory(query, tasks("tiers.screening").embed_query)
+        answer = memory.query_memory(query, tasks("tiers").embed_query)
     assert contents(answer, "cold") == []
     assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]
 
@@ -258,7 +258,7 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
     experienced(known, times=1)
     body = {"proposal": "The printer jams on the second tray: what now?", "persona": "You are Lin.", "relevance_threshold": -1}
     with for_groups(known):
-        build = tasks("tiers.context").build
+        build = tasks("tiers").build
         answer = build(Actor(known), ContextBody(**body, agent_id=AGENT))
         of_nobody = build(Actor(known), ContextBody(**body))
     assert [(part.name, part.kept) for part in answer.parts] == [
@@ -279,7 +279,7 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
 @pytest.mark.parametrize("split", [False, True])
 def test_one_context_has_memories_and_what_the_group_knows_within_one_budget(known: str, split: bool) -> None:
     observe(observed(known, "Lin likes green tea.", agent_id=AGENT, kind="preference", uri=f"agent://{AGENT}/preference/tea"))
-    tasks("tiers.context")
+    tasks("tiers")
     session = {"split": True, "session_id": "s9", "turn": 1} if split else {}
 
     def context(budget: int, **fields: Any) -> InjectedContext:

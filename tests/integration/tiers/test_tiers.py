@@ -122,7 +122,7 @@ def test_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(gr
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
-    monkeypatch.setattr(tasks("tiers.screening"), "in_use", away)
+    monkeypatch.setattr(tasks("tiers"), "in_use", away)
     first, same, alike = say(group, TEXTS[0], TEXTS[0], TEXTS[0].replace("forty", "fifty"))
     assert [entry(one)["rejected_reason"] for one in (first, same, alike)] == [None, "duplicate", None]
     assert hot(group)[0].vector is None
@@ -248,7 +248,7 @@ def test_two_screenings_at_once_let_the_same_text_in_once(group: str) -> None:
     events = [output(group, TEXTS[0]) for _ in range(2)]
     for event in events:
         save(event)
-    work, tiers_tasks = tasks("framework.work"), tasks("tiers.screening")
+    work, tiers_tasks = tasks("framework.work"), tasks("tiers")
     start, errors = threading.Barrier(2), list[BaseException]()
 
     def one(event: Any) -> None:
@@ -275,7 +275,7 @@ def test_a_screening_that_dies_before_its_commit_is_done_again_without_a_trace(g
     save(event)
     with monkeypatch.context() as patched:
         patched.setattr(quarantine, "reject", _fails)
-        assert tasks("framework.work").run_due(tasks("framework.work").KINDS["ingress"], tasks("tiers.screening").ingress) == 0
+        assert tasks("framework.work").run_due(tasks("framework.work").KINDS["ingress"], tasks("tiers").ingress) == 0
     assert [one.entry_id for one in hot(group)] == [event.event_id]
     assert entry(event.event_id)["screened_at"] is None
     with unit_of_work() as connection:
@@ -327,8 +327,8 @@ def test_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
 ) -> None:
     (one,) = say(group, TEXTS[0])
     assert "unverified" in hot(group)[0].flags  # it is in before anybody has answered
-    checked.setattr(tasks("tiers.screening"), "llm", lambda: Judge(verdict))
-    assert run("consistency", "tiers.screening", "consistency") == (0 if verdict == "away" else 1)
+    checked.setattr(tasks("tiers"), "llm", lambda: Judge(verdict))
+    assert run("consistency", "tiers", "consistency") == (0 if verdict == "away" else 1)
     row = entry(one)
     assert row["rejected_reason"] == reason
     assert (row["expired_at"] is not None) == (reason is not None)
