@@ -28,6 +28,7 @@ from jiyi.cli import (
     tiers,
     transfer,
 )
+from jiyi.cli import ways_in as _ways_in  # noqa: F401 – registers its commands
 from jiyi.cli.shell import Commands, Session, Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, unknown

@@ -35,7 +35,7 @@ FAULTS = {
     # … with all thoughts written and not committed,
     "writing": "real = r.store; r.store = lambda *told, **more: (real(*told, **more), os.kill(os.getpid(), 9))[0]",
     # … with all committed and nobody told.
-    "committed": "r.access.note = lambda *told: os.kill(os.getpid(), 9)",
+    "committed": "r.note_accesses = lambda *told: os.kill(os.getpid(), 9)",
 }
 
 

@@ -23,6 +23,7 @@ from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from tests.integration.memory.test_inbox import observed
 from tests.integration.waiting import PATIENCE_SECONDS, until
+from tests.services import intake_of_ones_own
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -152,13 +153,13 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
 
 def test_what_nobody_reads_is_not_answered_in_time_but_no_event_is_lost(service: str) -> None:
     name = f"unread-{uuid4().hex[:8]}"
-    elsewhere = get_settings().model_copy(update={"exchange": name, "intake_queue": f"{name}.queue"})
-    with Client(service, settings=elsewhere) as client:
+    settings = get_settings()
+    with intake_of_ones_own(name), Client(service) as client:
         with pytest.raises(NoAnswer, match="1 of 1 events"):
             client.observe("klaus", "Klaus waits", wait=True, timeout=0.3)
         with pytest.raises(NoAnswer, match="nobody"):
             client.transport.call("retrieval.retrieve", "nobody", {"group_id": service}, 0.3)
-        with kombu.Connection(elsewhere.broker_url) as connection, connection.SimpleQueue(intake_queue(elsewhere)) as queue:
+        with kombu.Connection(settings.broker_url) as connection, connection.SimpleQueue(intake_queue(settings)) as queue:
             assert queue.qsize() == 1
             queue.clear()
 
