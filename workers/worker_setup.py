@@ -1,4 +1,6 @@
-"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters, heartbeat, watchdog."""
+"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters, heartbeat, watchdog, and that it
+follows what an operator wants of it.
+"""
 
 from __future__ import annotations
 

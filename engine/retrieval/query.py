@@ -4,6 +4,8 @@ In a dialogue the user's latest message leads. A memory is compared with the mea
 dialogue as one text. A word counts as much as the weightiest message that has it: earlier ones of the user say what the talk is about and
 count less the earlier they were; what the assistant said counts little, because much of it is advice and echoes. Why:
 docs/decisions.md.
+
+And why an answer is empty, in words: what each filter leaves out.
 """
 
 from __future__ import annotations

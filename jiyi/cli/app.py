@@ -1,4 +1,4 @@
-"""All commands in one place."""
+"""All commands in one place, and ``jiyi command``: any action by its name."""
 
 from __future__ import annotations
 

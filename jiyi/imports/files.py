@@ -1,4 +1,7 @@
-"""Files of other services, read piece by piece: what one piece takes of memory is bounded, whatever the file says of itself."""
+"""Files of other services, read piece by piece: what one piece takes of memory is bounded, whatever the file says of itself.
+
+And OpenClaw's memory: Markdown that the agent writes (``MEMORY.md``, ``memory/2026-03-02.md``), and its sessions as JSON lines.
+"""
 
 from __future__ import annotations
 

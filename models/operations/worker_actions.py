@@ -36,6 +36,12 @@ KEPT_SECONDS = 30 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Wish:
+    """What operators want of a worker, which reads it with its heartbeat (``workers.worker_setup``).
+
+    It is of a worker's name, so that a process which is started anew in the place of another one still knows of it, and signed with the
+    service's secret: whoever can write to Valkey or to the broker stops nobody.
+    """
+
     mode: WorkerMode = "running"
     #: Epoch seconds at which it was written.
     at: float = 0.0

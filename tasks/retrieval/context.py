@@ -1,4 +1,7 @@
-"""What belongs into a prompt: retrieved, and put below the preface into dated lines within a budget of tokens."""
+"""What belongs into a prompt: retrieved, and put below the preface into dated lines within a budget of tokens.
+
+And a past retrieval asked again: of what was known when it was asked, and of what is known now.
+"""
 
 from __future__ import annotations
 
