@@ -28,7 +28,7 @@ test: setup
 	@$(PYTEST) tests/unit -n auto $(ARGS)
 	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
-	$(PYTEST) tests/integration tests/security -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
+	$(PYTEST) tests/integration tests/security tests/reports -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
 	wait $$beside; beside=$$?; cat $$said; rm $$said; \
 	exit $$((integration ? integration : beside))
 
