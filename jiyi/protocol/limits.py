@@ -38,8 +38,11 @@ QUESTION_CHARS = 16_000
 EMBEDDED_QUESTION_CHARS = 1_000
 #: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
-#: Objects and lists in a body: an empty one takes two bytes to send and a hundred in memory.
-BODY_CONTAINERS = 100_000
+#: Values in a JSON text, and how deep its lists and objects may be nested: what is not JSON's own business, such as the schema of a
+#: tool, is nested some twenty deep. Parsers themselves stop at two hundred.
+MAX_VALUES, MAX_DEPTH = 100_000, 100
+#: A message may have one more value for each so many of its bytes: vectors are many numbers, of a dozen characters each.
+BYTES_A_VALUE = 4
 #: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out. A body takes about ten times
 #: as much memory while it is looked at.
 BODIES_BYTES = 16 * 1024 * 1024

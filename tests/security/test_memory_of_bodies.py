@@ -39,7 +39,7 @@ def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(api: P
 def test_a_body_of_many_small_objects_is_refused_before_they_are_made(
     api: Program, address: str, piece: bytes, unparsed: Callable[[], bool]
 ) -> None:
-    body = b'{"x": [' + b",".join([piece] * limits.BODY_CONTAINERS) + b"]}"
+    body = b'{"x": [' + b",".join([piece] * limits.MAX_VALUES) + b"]}"
     assert len(body) < limits.MAX_MESSAGE_BYTES
     answer = api.ask("POST", address, 413, data=body, content_type="application/json")
     assert "more than" in answer.json["detail"]

@@ -20,8 +20,9 @@ from jiyi.protocol import limits
 from jiyi.protocol.actions import TABLE, name_of
 from jiyi.protocol.base import NUL_ESCAPE, unstorable
 from jiyi.protocol.events import CONTENT_TYPE
-from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
+from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.openapi.document import field_problem
+from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError
 from jiyi.protocol.wire.json_checks import repeated_key, sentence, wrong_types
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
@@ -110,8 +111,12 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
 
 def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
     """A body of these bytes. Raises as :func:`read_body` does."""
-    if data.count(b"{") + data.count(b"[") > BODY_CONTAINERS:
-        raise Refused(413, f"The body has more than {BODY_CONTAINERS:,} objects and lists; send several requests.")
+    try:
+        MESSAGE.check(data)
+    except TooDeepError as error:
+        raise Refused(422, f"The body has {error}.") from None
+    except TooMuchError as error:
+        raise Refused(413, f"The body has {error}; send several requests.") from None
     if (repeated := repeated_key(data)) is not None:
         raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
     try:

@@ -28,18 +28,23 @@ class Repeating(dict[str, Any]):
 
 def load(text: bytes | str) -> Any:
     """The value of a JSON text, with objects that give a key twice marked. Raises as :func:`json.loads`."""
-    return json.loads(text, object_pairs_hook=_noted)
+    return json.loads(_unicode(text), object_pairs_hook=_noted)
 
 
 def repeated_key(text: bytes | str) -> str | None:
     """A key that an object in the text gives twice; None if there is none, or the text is no JSON."""
     try:
-        json.loads(text, object_pairs_hook=_once)
+        json.loads(_unicode(text), object_pairs_hook=_once)
     except _RepeatedKeyError as error:
         return str(error)
     except (ValueError, RecursionError):
         return None
     return None
+
+
+def _unicode(text: bytes | str) -> str:
+    """Never UTF-16, which :func:`json.loads` would guess: who counts a text's bytes before has seen something else."""
+    return text if isinstance(text, str) else text.decode("utf-8-sig", "surrogatepass")
 
 
 def gives_each_once(text: bytes, keys: int) -> bool:

@@ -1,0 +1,83 @@
+"""JSON that would become too much in memory, known from its bytes before any of it is parsed.
+
+A number takes two bytes to send and thirty in memory, an empty object a hundred, and a validator's error about either a thousand and more.
+So whoever parses what others send counts first. Counting takes a hundredth of a second for a megabyte, and no memory to speak of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from jiyi.protocol.limits import BYTES_A_VALUE, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_VALUES
+
+#: Bytes looked at in one go: another thread may have its turn in between.
+_CHUNK = 256 * 1024
+#: All bytes but those that make the structure of a JSON text.
+_OTHERS = bytes(set(range(256)) - set(b'"[]{},'))
+#: By bracket: how many levels deeper what follows is.
+_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
+
+
+class TooMuchError(ValueError):
+    """What a text has too much of, to be read after "it has": ``more than 1,048,576 bytes``."""
+
+
+class TooDeepError(TooMuchError):
+    """Its lists and objects are nested too deeply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a JSON text may have.
+
+    Attributes:
+        size: bytes.
+        values: members of all lists and objects together.
+        density: there may also be one for each so many bytes, where that is more, as in vectors; but no more lists and objects. 0: not so.
+        depth: lists and objects within one another.
+    """
+
+    size: int
+    values: int = MAX_VALUES
+    density: int = 0
+    depth: int = MAX_DEPTH
+
+    def check(self, text: bytes) -> None:
+        """Look at a text's bytes. Of one that is no JSON what precedes its first error counts: a parser comes no further.
+
+        Raises:
+            TooMuchError: the text has more than it may.
+        """
+        if len(text) > self.size:
+            raise TooMuchError(f"more than {self.size:,} bytes")
+        most = max(self.values, len(text) // self.density if self.density else 0)
+        values = containers = level = 0
+        for structure in _structure(text):
+            brackets = structure.translate(None, b",")
+            values += len(structure) - len(brackets)
+            containers += brackets.count(b"[") + brackets.count(b"{")
+            if containers > self.values:
+                raise TooMuchError(f"more than {self.values:,} lists and objects")
+            if values + containers > most:
+                raise TooMuchError(f"more than {most:,} values in its lists and objects")
+            levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
+            if max(levels) > self.depth:
+                raise TooDeepError(f"lists and objects nested more than {self.depth:,} deep")
+            level = levels[-1]
+
+
+#: What a message, and the body of any request, may have.
+MESSAGE = Bounds(MAX_MESSAGE_BYTES, density=BYTES_A_VALUE)
+
+
+def _structure(text: bytes) -> Iterator[bytes]:
+    """The commas and brackets of a JSON text that are in no string, piece by piece."""
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
+    within = 0
+    for start in range(0, len(text), _CHUNK):
+        parts = text[start : start + _CHUNK].translate(None, _OTHERS).split(b'"')
+        yield b"".join(parts[within::2])
+        within = (within + len(parts) - 1) % 2
