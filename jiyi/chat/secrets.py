@@ -1,4 +1,6 @@
-"""Secrets in what people say, masked before it leaves the program: keys, passwords, card and identity numbers."""
+"""Secrets in what people say: keys, passwords, card and identity numbers. Masked wherever a text is to become a memory
+(:data:`jiyi.protocol.base.Description`), so in a client before it leaves the program, and in the service whoever sends it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ from collections.abc import Callable
 
 MASK = "[…]"
 
-#: Prefixes of vendors' keys, and what a long random text after "token" is.
+#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. What has hyphens as words have them (``sk-based-approach``) is
+#: a key only with a digit soon.
 _KEYS = re.compile(
-    r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|jiyi)[-_]?[A-Za-z0-9][A-Za-z0-9_\-]{14,}"
+    r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d)|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
+    r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
@@ -26,23 +30,39 @@ _IDENTITY = re.compile(r"(?<![0-9A-Za-z])\d{17}[0-9Xx](?![0-9A-Za-z])")
 _SSN = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _CHECKS = "10X98765432"
-#: Digits of a payment card.
+#: Digits of a payment card, and how its issuers begin: what counts milliseconds or numbers orders, as a rule, begins otherwise.
 CARD_DIGITS = range(13, 20)
+_ISSUERS = re.compile(r"3[0-689]|4|5[0-8]|6|2[2-7]")
+#: What a text must have for any of these to be in it: looked for first, since nearly every text has none.
+_RUN = re.compile(r"[A-Za-z0-9_\-]{11}|-----BEGIN")
+_DIGITS = re.compile(r"\d(?:[ -]?\d){8}")
+_NAMES = ("pass", "pwd", "key", "secret", "token", "pin", "密码", "口令", "密钥", "验证码")
 
 
 def masked(text: str) -> str:
-    """The text with its secrets masked; the words around them stay."""
-    text = _KEYS.sub(MASK, text)
-    text = _PASSWORDS.sub(lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text)
-    text = _IDENTITY.sub(_if(is_identity_number), text)
-    text = _NUMBER.sub(_if(is_card_number), text)
-    return _SSN.sub(MASK, text)
+    """The text with its secrets masked; the words around them stay. What is masked already stays as it is."""
+    while (less := _masked_once(text)) != text:  # each is longer than its mask, so it ends; as a rule after the first
+        text = less
+    return text
+
+
+def _masked_once(text: str) -> str:
+    if _RUN.search(text):
+        text = _KEYS.sub(MASK, text)
+    lower = text.lower()
+    if any(name in lower for name in _NAMES):
+        text = _PASSWORDS.sub(lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text)
+    if _DIGITS.search(text):
+        text = _IDENTITY.sub(_if(is_identity_number), text)
+        text = _NUMBER.sub(_if(is_card_number), text)
+        text = _SSN.sub(MASK, text)
+    return text
 
 
 def is_card_number(text: str) -> bool:
-    """Whether the digits are a payment card's: of its length, and right by Luhn's check."""
+    """Whether the digits are a payment card's: of its length, of an issuer, and right by Luhn's check."""
     digits = [int(char) for char in text if char.isdigit()]
-    if len(digits) not in CARD_DIGITS or len(set(digits)) == 1:
+    if len(digits) not in CARD_DIGITS or len(set(digits)) == 1 or not _ISSUERS.match("".join(map(str, digits))):
         return False
     total = sum(digits[-1::-2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
     return total % 10 == 0

@@ -336,10 +336,8 @@ def _turn(
     provenance: object,
     **fields: Any,
 ) -> JsonObject:
-    from jiyi.chat.secrets import masked  # here: it takes its time to load
-
     _refuse_unknown(fields, ENVELOPE_FIELDS)
-    said: JsonObject = {"role": role, "text": masked(text) if isinstance(text, str) else text, "name": name, "user_id": user_id}
+    said: JsonObject = {"role": role, "text": text, "name": name, "user_id": user_id}
     said |= {"origin": origin, "provenance": provenance or {}}
     envelope = {"group_id": group, "agent_id": agent_id, "session_id": session_id, **fields}
     return {"type": "turn.recorded", **envelope, "payload": said}

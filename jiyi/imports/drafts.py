@@ -103,11 +103,9 @@ class Target:
             if draft.found_by and len(draft.found_by) <= limits.MAX_DESCRIPTION_CHARS:
                 said["embedding_key"] = draft.found_by
         else:
-            from jiyi.chat.secrets import masked  # here: it takes its time to load
-
             event["type"] = "turn.recorded"
             # What a file says was said counts as little as the file; an assistant's and a tool's words count less by themselves.
-            said |= {"role": draft.role, "text": masked(draft.text), "origin": "import" if draft.role == "user" else None}
+            said |= {"role": draft.role, "text": draft.text, "origin": "import" if draft.role == "user" else None}
         event["payload"] = {name: value for name, value in said.items() if value is not None}
         try:
             return [wire.build(part) for part in parts_of(event)]

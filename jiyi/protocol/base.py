@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
+from jiyi.chat.secrets import masked
 from jiyi.errors import readable_part
 from jiyi.protocol import limits
 
@@ -43,10 +44,11 @@ CLOCK_AHEAD = timedelta(minutes=1)
 
 
 def within_description_limit(text: str) -> str:
+    """The text as it may be stored: its secrets masked. Raises ValueError for one that is too long."""
     limit = limits.MAX_DESCRIPTION_CHARS
     if len(text) > limit:
         raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
-    return text
+    return masked(text)
 
 
 def has_passed(moment: datetime) -> datetime:
@@ -59,7 +61,7 @@ def few_enough_keywords(keywords: list[str]) -> list[str]:
     limit = limits.MAX_KEYWORDS
     if len(keywords) > limit:
         raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
-    return keywords
+    return [masked(keyword) for keyword in keywords]
 
 
 def small_enough(value: JsonObject) -> JsonObject:
@@ -84,7 +86,8 @@ def plain_json(value: Any, most: int, level: int = 0) -> None:
 #: Both names are accepted; what is stored and answered has the first.
 POIGNANCY = AliasChoices("poignancy", "importance")
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
-Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
+Part = Annotated[str, Field(max_length=MAX_PART_CHARS), AfterValidator(masked)]
+#: A text that becomes a memory, at whichever door: an observation, a turn, a correction. Its secrets are masked here.
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]

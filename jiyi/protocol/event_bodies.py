@@ -17,6 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
@@ -166,10 +167,10 @@ def content_of(event: Event) -> Content:
 
 
 def content(type_: str, agent_id: str, session_id: str | None, payload: Mapping[str, Any]) -> Content:
-    """The same of a stored event."""
-    content = {name: value for name, value in payload.items() if name not in NOT_SAID}
+    """The same of a stored event. Secrets count as masked, since earlier versions stored some as they were."""
+    content = {name: masked(value) if isinstance(value, str) else value for name, value in payload.items() if name not in NOT_SAID}
     if "keywords" in content:
-        content["keywords"] = sorted(content["keywords"])
+        content["keywords"] = sorted(map(masked, content["keywords"]))
     return {"type": type_, "agent_id": agent_id, "session_id": session_id, "payload": content}
 
 

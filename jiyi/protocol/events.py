@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.json_schema import SkipJsonSchema
 from uuid6 import uuid7
 
+from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
@@ -60,7 +61,8 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
     return entries
 
 
-Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
+Spoken = Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS), AfterValidator(masked)]
+Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Spoken]
 
 
 def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
@@ -121,8 +123,12 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
         None, description="Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."
     )
-    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
-    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
+    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS), AfterValidator(masked)] | None = Field(
+        None, description="It in three to five keywords."
+    )
+    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = Field(
+        None, description="It in one or two sentences."
+    )
     user_id: Name | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they are told it.")
     visibility: Visibility | None = Field(
         None, description="Who is told it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."

@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 
 from uuid6 import uuid7
 
+from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import limits
 from jiyi.protocol.base import JsonMapping, JsonObject
@@ -27,6 +28,8 @@ NAMESPACE = UUID("c2b3a3f4-6c07-5a5d-8a0e-2f9f3a1b7d60")
 def parts_of(event: JsonMapping) -> list[JsonObject]:
     """The event, or the parts of it if its text is too long: of paragraphs where it can be, else of sentences, in either language.
 
+    Secrets are masked before: one that lies across two parts would be known in neither.
+
     Args:
         event: plain data in the full form; what is wrong with it is left to be refused by its name.
 
@@ -41,7 +44,7 @@ def parts_of(event: JsonMapping) -> list[JsonObject]:
     if payload.get("vector") is not None:
         raise InvalidEvent(["payload.vector: is of the whole text, which is to be split; leave it out"])
     whole = str(event.get("event_id") or uuid7())
-    pieces = split(text, limits.MAX_DESCRIPTION_CHARS, 0)
+    pieces = split(masked(text), limits.MAX_DESCRIPTION_CHARS, 0)
     kept = {name: value for name, value in payload.items() if name not in OF_THE_WHOLE}
     provenance = payload.get("provenance") or {}
     return [

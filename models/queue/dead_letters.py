@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, tex
 from uuid6 import uuid7
 
 from engine.conversations.memories import memory_of
+from jiyi.chat.secrets import masked
 from jiyi.errors import IdReused, InvalidEvent
 from jiyi.protocol import event_bodies
 from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
@@ -162,7 +163,7 @@ def _remains(event: Event) -> _Remains:
     text = event.payload.description if isinstance(event, MemoryObserved) else None
     text = event.payload.output if isinstance(event, NodeExecuted) else text
     text = memory_of(event).payload.description if isinstance(event, TurnRecorded) else text
-    return _Remains(event.agent_id, event.session_id, text)
+    return _Remains(event.agent_id, event.session_id, None if text is None else masked(text))
 
 
 def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, Content | _Remains | None]:
@@ -174,7 +175,7 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
         contents[row.event_id, row.group_id] = stored
     pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
-        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, row.text)
+        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, None if row.text is None else masked(row.text))
     return contents
 
 
