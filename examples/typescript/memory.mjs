@@ -16,6 +16,12 @@ const RECALL_MS = 1_000, RECORD_MS = 10_000;
 const MAX_QUERY = 4_000, MAX_CHARS = 20_000;
 
 /**
+ * The beginning of a text, without what cannot be stored: NUL, half of a character of two units, as of an emoji that is cut.
+ * @param {string} text @param {number} most
+ */
+const cut = (text, most) => text.slice(0, most).replace(/[\p{Surrogate}\0]/gu, "");
+
+/**
  * @param {{ url?: string, key: string, agent: string, user?: string, session: string, recallMs?: number }} options
  * @returns {import("ai").LanguageModelMiddleware & { recorded: () => Promise<void> }} `recorded` waits for what is being recorded.
  */
@@ -41,7 +47,7 @@ export function memory({ url = "http://127.0.0.1:8765", key, agent, user, sessio
   async function recall(asked) {
     if (!asked.trim() || asked === last.asked) return asked.trim() ? last.known : "";
     try {
-      const { text } = await post("/context", { agent_id: agent, query: asked.slice(0, MAX_QUERY), ...whose }, recallMs);
+      const { text } = await post("/context", { agent_id: agent, query: cut(asked, MAX_QUERY), ...whose }, recallMs);
       last = { asked, known: text };
       return text;
     } catch (error) {
@@ -59,7 +65,7 @@ export function memory({ url = "http://127.0.0.1:8765", key, agent, user, sessio
       occurred_at: new Date().toISOString(),
       agent_id: agent,
       session_id: session,
-      payload: { role, text: text.trim().slice(0, MAX_CHARS), ...whose },
+      payload: { role, text: cut(text.trim(), MAX_CHARS), ...whose },
     };
     recording = recording
       .then(() => post("/events", { events: [event] }, RECORD_MS))

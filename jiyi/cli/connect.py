@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import tomllib
@@ -20,8 +21,9 @@ from typing import Annotated, Any
 import httpx2
 import typer
 
+from jiyi.chat.secrets import MASK, masked
 from jiyi.cli import output
-from jiyi.cli.hook import EVENTS, config_path, post
+from jiyi.cli.hook import EVENTS, config_path, places, post, storable
 from jiyi.errors import SettingsError
 from jiyi.settings import get_settings
 
@@ -39,6 +41,8 @@ title: Jiyi
 description: Memory of your own: what belongs to a message is put before it, and what was said is remembered.
 \"\"\"
 """
+#: The value of a setting that is a key by its name, in JSON or TOML.
+_SECRET = re.compile(r"""(?P<name>(?:key|token|secret|password)["']?\s*[:=]\s*["'])[^"']+""", re.IGNORECASE)
 #: Around what is ours in a file that is not rewritten.
 BEGIN, END = "# jiyi: begin\n", "# jiyi: end\n"
 
@@ -140,7 +144,8 @@ def _hook_config(_text: str, wanted: Wanted | None) -> str:
 def _standalone(module: str) -> str:
     """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose environment Jiyi is not installed."""
     source, common = ((INTEGRATIONS / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins"))
-    common = common.partition(FUTURE)[2].replace("from jiyi.cli.hook import post\n", f"\n{inspect.getsource(post)}\n")
+    ours = "\n\n".join(inspect.getsource(function) for function in (storable, post))
+    common = common.partition(FUTURE)[2].replace("from jiyi.cli.hook import post, storable\n", f"\n{ours}\n")
     return re.sub(r"^from jiyi\.integrations\.plug_ins import .*\n", lambda _: common, source, flags=re.MULTILINE)
 
 
@@ -226,16 +231,19 @@ def connect(
         output.line("nothing to change")
         return
     for path, (before, after) in changes.items():
-        _show(str(path), before, after, key)
+        _show(str(path), before, after)
     _ask(yes=yes)
     for path, (before, after) in changes.items():
         _write(path, before, after, removes=remove)
+    if remove and host is Host.CLAUDE_CODE:
+        shutil.rmtree(places(), ignore_errors=True)
     _tell(host, wanted)
 
 
-def _show(name: str, before: str, after: str, key: str) -> None:
+def _show(name: str, before: str, after: str) -> None:
+    """The difference, without the keys in it: ours, whichever it was, and those of others in the lines around."""
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""):
-        typer.echo(line.replace(key, "jiyi_…") if key else line)  # with its indentation
+        typer.echo(_SECRET.sub(r"\g<name>" + MASK, masked(line)))  # with its indentation
 
 
 def _ask(*, yes: bool) -> None:
@@ -279,7 +287,7 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
         output.line("nothing to change")
         return
     if before != after:
-        _show("function jiyi", before, after, "")
+        _show("function jiyi", before, after)
         _ask(yes=yes)
     if wanted is None:
         call("DELETE", f"/id/{OURS}/delete")
@@ -314,9 +322,9 @@ def _write(path: Path, before: str, after: str, *, removes: bool) -> None:
     """In one step, for nobody else to read: a key is in it."""
     backup = _backup(path)
     if not after:
-        path.unlink()
+        path.resolve().unlink()  # where a link leads, the key is
     else:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.resolve().parent.mkdir(parents=True, exist_ok=True)
         if before and not removes and not backup.exists():
             _replace(backup, before)
         _replace(path, after)
@@ -325,7 +333,8 @@ def _write(path: Path, before: str, after: str, *, removes: bool) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
+    path = path.resolve()
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-    Path(name).replace(path.resolve())
+    Path(name).replace(path)

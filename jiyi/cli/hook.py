@@ -1,7 +1,9 @@
 """``jiyi hook EVENT``: what a host runs before an answer and after it (``jiyi connect``). Small, since a host waits for it.
 
 It reads what the host says on its standard input, and answers in the host's form. A service that is away, or anything else that goes
-wrong, is silence: the host goes on without memory. Nothing outside the standard library is imported.
+wrong, is silence: the host goes on without memory. What was said meanwhile is published by a later hook of the session, or at the
+beginning of another one: how far each transcript has been read is noted in :func:`places`. Nothing outside the standard library is
+imported.
 """
 
 from __future__ import annotations
@@ -9,16 +11,23 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 #: Seconds that the service may take.
 SECONDS = 1.0
-#: Latest turns of a transcript that are told, each known by its id: those told before are not stored again.
-LATEST = 50
-#: Bytes of a transcript's end that are read, and characters of a turn.
-TAIL_BYTES, MAX_CHARS = 2_000_000, 20_000
+#: Seconds that a hook may publish, and that each batch has at least: the host waits, and ends it after five. A later hook goes on.
+PUBLISH_SECONDS, LEAST_SECONDS = 2.0, 0.5
+#: Turns of one publication, and lines that are read for it: most lines hold no turn.
+BATCH, LINES = 50, 500
+#: Bytes of a line (some hold pictures), and characters of a turn.
+LINE_BYTES, MAX_CHARS = 16_000_000, 20_000
+#: Statuses of what is wrong in itself: to send it again is of no use.
+REFUSED = (400, 409, 413, 422)
+#: What is noted of a transcript: where it is, whose it is, bytes published, bytes there were at the last hook, and under which key.
+NOTED = {"transcript", "session", "at", "seen", "key"}
 #: Namespace of the ids of turns.
 TURNS = "5d7a1a86-2f0c-5b57-9a55-0f2c6b7f1c33"
 #: Texts that a host writes into a transcript in its user's name begin so.
@@ -30,6 +39,11 @@ def config_path() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jiyi" / "hook.json"
 
 
+def places() -> Path:
+    """The folder with a file a session: its transcript, and how far that has been published. To lose it only costs time."""
+    return config_path().with_name("published")
+
+
 def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sys.stdout) -> int:
     """Never anything but 0: a host may take another code for a reason to stop."""
     try:
@@ -39,6 +53,9 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
         answer = EVENTS[event](config, given)
         if answer:
             writing.write(json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": answer}}) + "\n")
+            writing.flush()
+        if event == "SessionStart":
+            _make_up(config)
     except Exception as error:  # noqa: BLE001 – whatever it is, the host goes on
         if "--debug" in arguments:
             sys.stderr.write(f"jiyi hook: {error!r}\n")
@@ -47,7 +64,7 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
 
 def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """What belongs before the answer to a prompt."""
-    asked = {"agent_id": config["agent"], "query": str(given["prompt"])[:4_000], "session_id": given["session_id"]}
+    asked = {"agent_id": config["agent"], "query": storable(str(given["prompt"]))[:4_000], "session_id": given["session_id"]}
     return str(post(config, "/actions/conversations.context", asked)["context"])
 
 
@@ -57,42 +74,149 @@ def _opening(config: Mapping[str, Any], _given: Mapping[str, Any]) -> str:
 
 
 def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """Tell what was said last."""
-    turns = list(_turns(Path(given["transcript_path"]), given["session_id"], config["agent"]))[-LATEST:]
-    if turns:
-        post(config, "/events", {"events": turns})
+    """Publish what was said since the last time."""
+    transcript, session = Path(given["transcript_path"]), str(given["session_id"])
+    file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
+    place = _place(file) or {"at": 0, "seen": 0, "key": _mark(config["key"])}
+    if place.get("transcript", str(transcript)) != str(transcript) or place["at"] > size:  # written anew
+        place |= {"at": 0, "seen": 0}
+    _leave_out_what_waited(config, place)
+    place |= {"transcript": str(transcript), "session": session, "seen": size}
+    _note(file, place)
+    _publish(config, file, place, time.monotonic() + PUBLISH_SECONDS)
     return ""
+
+
+def _make_up(config: Mapping[str, Any]) -> None:
+    """Publish what earlier sessions said while the service was away."""
+    until = time.monotonic() + PUBLISH_SECONDS
+    for file in sorted(places().glob("*.json"), key=lambda file: file.stat().st_mtime):
+        place = _place(file)
+        if not place or not Path(place["transcript"]).exists():
+            file.unlink()
+        elif place["at"] < place["seen"]:
+            _leave_out_what_waited(config, place)
+            _note(file, place)
+            _publish(config, file, place, until)
+
+
+def _leave_out_what_waited(config: Mapping[str, Any], place: dict[str, Any]) -> None:
+    """If it waited under another key, whose group may be another."""
+    if place["key"] != _mark(config["key"]):
+        if place["at"] < place["seen"]:
+            _say(f"what {place['session']} said under another key, while the service was away, is not remembered")
+        place |= {"at": place["seen"], "key": _mark(config["key"])}
+
+
+def _publish(config: Mapping[str, Any], file: Path, place: dict[str, Any], until: float) -> None:
+    """What a transcript says from the noted place on, batch by batch; the place is noted after each."""
+    with Path(place["transcript"]).open("rb") as transcript:
+        transcript.seek(place["at"])
+        read = 1
+        while read and (left := until - time.monotonic()) > 0:
+            turns, read = _batch(transcript, place["session"], config["agent"])
+            _send({**config, "seconds": max(left, LEAST_SECONDS)}, turns)
+            place["at"] += read
+            place["seen"] = max(place["at"], place["seen"])
+            _note(file, place)
+
+
+def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[dict[str, Any]], int]:
+    """The turns of the next lines, and the bytes of those that are whole: the last one may be written still, and is read again."""
+    turns: list[dict[str, Any]] = []
+    read = 0
+    for _ in range(LINES):
+        line = transcript.readline(LINE_BYTES)
+        whole = line.endswith(b"\n") or len(line) == LINE_BYTES
+        read += len(line) if whole else 0
+        try:
+            turns += _turns(line, session, agent) if line else ()
+        except Exception as error:  # noqa: BLE001 – a line that is wrong, in whichever way, stops no other
+            if whole:
+                _say(f"a line of {session} is left out: {error!r}"[:300])
+        if not whole or len(turns) >= BATCH:
+            break
+    return turns, read
+
+
+def _send(config: Mapping[str, Any], turns: list[dict[str, Any]]) -> None:
+    """Events are stored together or not at all: of those that are refused each half goes by itself, until the wrong ones show."""
+    if not turns:
+        return
+    try:
+        post(config, "/events", {"events": turns})
+    except ValueError as error:
+        if error.args[0] not in REFUSED:
+            raise
+        if len(turns) == 1:
+            _say(f"the service refuses a turn, which is left out: {error}")
+            return
+        middle = len(turns) // 2
+        _send(config, turns[:middle])
+        _send(config, turns[middle:])
+
+
+def _mark(text: object) -> str:
+    """What tells a text from others, and does not say it."""
+    from hashlib import sha256
+
+    return sha256(str(text).encode(errors="replace")).hexdigest()[:32]
+
+
+def _place(file: Path) -> dict[str, Any]:
+    """What was noted; empty if that is nothing."""
+    try:
+        place = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return place if isinstance(place, dict) and place.keys() >= NOTED else {}
+
+
+def _note(file: Path, place: Mapping[str, Any]) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(place), encoding="utf-8")
+    part.replace(file)
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"jiyi hook: {what}\n")
 
 
 EVENTS = {"UserPromptSubmit": _recall, "SessionStart": _opening, "Stop": _record, "PreCompact": _record}
 
 
-def _turns(transcript: Path, session: str, agent: str) -> Iterator[dict[str, Any]]:
-    """The turns of a transcript, a JSON object a line, as events."""
+def _turns(line: bytes, session: str, agent: str) -> Iterator[dict[str, Any]]:
+    """The turn of a transcript's line, which is a JSON object, as an event; none if it is something else."""
     from uuid import UUID, uuid5
 
-    namespace = UUID(TURNS)
-    with transcript.open("rb") as file:
-        file.seek(max(0, transcript.stat().st_size - TAIL_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:  # the first one, cut
-            continue
-        role = entry.get("type") if isinstance(entry, dict) else None
-        if role not in ("user", "assistant") or entry.get("isMeta") or entry.get("isSidechain"):
-            continue
-        text = _text(entry.get("message", {}).get("content"))
-        if text and not text.startswith(NOT_SAID):
-            yield {
-                "type": "turn.recorded",
-                "event_id": str(uuid5(namespace, f"{session}\n{entry['uuid']}")),
-                "occurred_at": entry["timestamp"],
-                "agent_id": agent,
-                "session_id": session,
-                "payload": {"role": role, "text": text[:MAX_CHARS]},
-            }
+    entry = json.loads(line.decode(errors="replace"))
+    role = entry.get("type") if isinstance(entry, dict) else None
+    if role not in ("user", "assistant") or entry.get("isMeta") or entry.get("isSidechain"):
+        return
+    message = entry.get("message")
+    text = storable(_text(message.get("content") if isinstance(message, dict) else message))
+    if text.strip() and not text.startswith(NOT_SAID):
+        known_by = entry.get("uuid") or line.strip().hex()
+        yield {
+            "type": "turn.recorded",
+            "event_id": str(uuid5(UUID(TURNS), f"{session}\n{known_by}")),
+            **_time(entry.get("timestamp")),
+            "agent_id": agent,
+            "session_id": session,
+            "payload": {"role": role, "text": text[:MAX_CHARS]},
+        }
+
+
+def _time(timestamp: object) -> dict[str, str]:
+    """When it was said; now, if that cannot be read."""
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(str(timestamp))
+    except ValueError:
+        return {}
+    return {"occurred_at": moment.isoformat()} if moment.tzinfo else {}
 
 
 def _text(content: object) -> str:
@@ -101,6 +225,11 @@ def _text(content: object) -> str:
         return content.strip()
     blocks = content if isinstance(content, list) else []
     return "\n".join(block["text"] for block in blocks if isinstance(block, dict) and block.get("type") == "text").strip()
+
+
+def storable(text: str) -> str:
+    """A text without what the database cannot hold: NUL, halves of surrogate pairs."""
+    return text.replace("\0", "").encode(errors="ignore").decode()
 
 
 def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from typing import Any
 from uuid import uuid4
 
-from jiyi.cli.hook import post
+from jiyi.cli.hook import post, storable
 
 log = logging.getLogger("jiyi")
 
@@ -40,7 +41,8 @@ class Memory:
 
     def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
         self._config = config
-        self.waiting: deque[dict[str, Any]] = deque(maxlen=MOST_WAITING)
+        #: Events, each with the configuration under which it was told.
+        self.waiting: deque[tuple[Mapping[str, Any], dict[str, Any]]] = deque(maxlen=MOST_WAITING)
         self._there, self._ending = threading.Condition(), threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -50,10 +52,11 @@ class Memory:
         Raises:
             OSError, ValueError, KeyError: the service is away or refuses, or the configuration lacks something.
         """
+        query = storable(query)[:MAX_QUERY]
         if not query.strip():
             return ""
         config = self._config()
-        asked = {"agent_id": config["agent"], "query": query[:MAX_QUERY], **_whose(user_id)}
+        asked = {"agent_id": config["agent"], "query": query, **_whose(user_id)}
         return str(post({**config, "seconds": RECALL_SECONDS}, "/context", asked)["text"])
 
     def recall_or_nothing(self, query: str, user_id: str = "") -> str:
@@ -71,29 +74,29 @@ class Memory:
             "event_id": str(uuid4()),
             "occurred_at": datetime.now(UTC).isoformat(),
             "agent_id": self._config()["agent"],
-            "payload": {**payload, **_whose(user_id)},
+            "payload": {name: storable(value) if isinstance(value, str) else value for name, value in payload.items()} | _whose(user_id),
             **fields,
         }
 
     def tell(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> None:
         """Publish an event in the background, and again until the service takes it."""
         try:
-            event = self.event(kind, payload, user_id=user_id, **fields)
+            told = self._config(), self.event(kind, payload, user_id=user_id, **fields)
         except (OSError, ValueError, KeyError) as error:
             log.warning("what was said is not remembered: %s", error)
             return
         with self._there:
             if len(self.waiting) == MOST_WAITING:
                 log.warning("the service has been away for long: what was said %d turns ago is not remembered", MOST_WAITING)
-            self.waiting.append(event)
+            self.waiting.append(told)
             if self.thread is None:
                 self.thread = threading.Thread(target=self._publish_all, name="jiyi", daemon=True)
                 self.thread.start()
             self._there.notify_all()
 
-    def publish(self, events: list[dict[str, Any]]) -> None:
+    def publish(self, events: list[dict[str, Any]], config: Mapping[str, Any] | None = None) -> None:
         """Each has an id: what is sent a second time is stored once. Raises as :meth:`recall`."""
-        post({**self._config(), "seconds": TELL_SECONDS}, "/events", {"events": events})
+        post({**(config or self._config()), "seconds": TELL_SECONDS}, "/events", {"events": events})
 
     def begin(self) -> None:
         """The assistant begins, perhaps again with a plug-in that it had ended."""
@@ -116,28 +119,39 @@ class Memory:
         while True:
             with self._there:
                 self._there.wait_for(lambda: self.waiting or self._ending.is_set())
-                batch = [self.waiting[place] for place in range(min(size, len(self.waiting)))]
+                batch = self._first(size)
             if not batch:
                 return
+            under, current = batch[0][0], True
             try:
-                self.publish(batch)
+                config = self._config()
+                current = config["key"] == under["key"]
+                self.publish([event for _, event in batch], config if current else under)  # another key may be of another group
             except (OSError, ValueError, KeyError) as error:
-                if not (error.args and error.args[0] in REFUSED):
+                if not current:
+                    log.warning("%d events are not published: they were told under a key that is no longer set: %s", len(batch), error)
+                elif not (error.args and error.args[0] in REFUSED):
                     log.warning("%d events wait: %s", len(self.waiting), error)
                     if self._ending.wait(pause):
                         return
                     pause = min(2 * pause, LONGEST_PAUSE)
                     continue
-                if len(batch) > 1:  # events are stored together or not at all: one by one, the wrong one shows
+                elif len(batch) > 1:  # events are stored together or not at all: one by one, the wrong one shows
                     size = 1
                     continue
-                log.warning("the memory service refuses an event, which is left out: %s", error)
-                size = BATCH
+                else:
+                    log.warning("the memory service refuses an event, which is left out: %s", error)
+                    size = BATCH
             pause = 1.0
             with self._there:
-                for event in batch:
-                    if self.waiting and self.waiting[0] is event:
+                for told in batch:
+                    if self.waiting and self.waiting[0] is told:
                         self.waiting.popleft()
+
+    def _first(self, most: int) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """What has waited longest, as far as it was told under one key."""
+        key = self.waiting[0][0]["key"] if self.waiting else None
+        return list(takewhile(lambda told: told[0]["key"] == key, islice(self.waiting, most)))
 
 
 def _whose(user_id: str) -> dict[str, str]:

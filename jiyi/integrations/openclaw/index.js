@@ -33,8 +33,7 @@ function config() {
   return JSON.parse(readFileSync(new URL("./jiyi.json", import.meta.url), "utf8"));
 }
 
-async function post(path, body, milliseconds) {
-  const { url, key } = config();
+async function post(path, body, milliseconds, { url, key } = config()) {
   const response = await fetch(`${url.replace(/\/+$/, "")}/api/v1${path}`, {
     method: "POST",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
@@ -45,11 +44,14 @@ async function post(path, body, milliseconds) {
   return response.json();
 }
 
+/** The beginning of a text, without what the database cannot hold: NUL, half of a character of two units, as of an emoji that is cut. */
+const cut = (text, most) => text.slice(0, most).replace(/[\p{Surrogate}\0]/gu, "");
+
 const whose = (ctx) => (ctx.senderId ? { user_id: String(ctx.senderId) } : {});
 
 async function recall(query, ctx) {
   if (!query.trim()) return "";
-  const asked = { agent_id: config().agent, query: query.slice(0, MAX_QUERY), ...whose(ctx) };
+  const asked = { agent_id: config().agent, query: cut(query, MAX_QUERY), ...whose(ctx) };
   return (await post("/context", asked, RECALL_MS)).text;
 }
 
@@ -77,9 +79,9 @@ function said(ctx) {
   return (ctx.trigger ?? "user") === "user" && !/:(subagent|cron|acp):/.test(ctx.sessionKey ?? "");
 }
 
-/** Publishes in the background, and again until the service takes it. */
+/** Publishes in the background, and again until the service takes it: each event under the key that it was told under. */
 class Outbox {
-  waiting = [];
+  waiting = []; // of { event, under }
   #log;
   #running;
 
@@ -88,7 +90,8 @@ class Outbox {
   }
 
   tell(...events) {
-    this.waiting.push(...events);
+    const under = config();
+    this.waiting.push(...events.map((event) => ({ event, under })));
     if (this.waiting.length > MOST_WAITING) {
       this.#log.warn("jiyi: the service has been away for long; what was said first is not remembered");
       this.waiting.splice(0, this.waiting.length - MOST_WAITING);
@@ -100,22 +103,29 @@ class Outbox {
   async #publish() {
     let [wait, size] = [PAUSE_MS, BATCH];
     while (this.waiting.length) {
-      const batch = this.waiting.slice(0, size);
+      const { under } = this.waiting[0];
+      const others = this.waiting.findIndex((told) => told.under.key !== under.key);
+      const batch = this.waiting.slice(0, others < 0 ? size : Math.min(size, others));
+      let current = true;
       try {
-        await post("/events", { events: batch }, TELL_MS);
+        const now = config();
+        current = now.key === under.key; // another key may be of another group
+        await post("/events", { events: batch.map((told) => told.event) }, TELL_MS, current ? now : under);
       } catch (error) {
-        if (!REFUSED.has(error.status)) {
+        if (!current) {
+          this.#log.warn(`jiyi: ${batch.length} events are not published: they were told under a key that is no longer set: ${error.message}`);
+        } else if (!REFUSED.has(error.status)) {
           this.#log.warn(`jiyi: ${this.waiting.length} events wait: ${error.message}`);
           await pause(wait, undefined, { ref: false });
           wait = Math.min(2 * wait, LONGEST_PAUSE_MS);
           continue;
-        }
-        if (batch.length > 1) {
+        } else if (batch.length > 1) {
           size = 1; // events are stored together or not at all: one by one, the wrong one shows
           continue;
+        } else {
+          this.#log.warn(`jiyi: the service refuses an event, which is left out: ${error.message}`);
+          size = BATCH;
         }
-        this.#log.warn(`jiyi: the service refuses an event, which is left out: ${error.message}`);
-        size = BATCH;
       }
       wait = PAUSE_MS;
       this.waiting = this.waiting.filter((one) => !batch.includes(one));
@@ -169,7 +179,7 @@ export default {
         const turns = [["user", question ?? last("user")], ["assistant", last("assistant")]];
         const events = turns
           .filter(([, words]) => words.trim())
-          .map(([role, words]) => event("turn.recorded", { role, text: words.trim().slice(0, MAX_CHARS) }, ctx));
+          .map(([role, words]) => event("turn.recorded", { role, text: cut(words.trim(), MAX_CHARS) }, ctx));
         void outbox.tell(...events);
       } catch (error) {
         api.logger.warn(`jiyi: what was said is not remembered: ${error.message}`);
@@ -197,7 +207,7 @@ export default {
           "text",
           "The fact, in one sentence that can be understood by itself.",
           async (fact) => {
-            const told = event("memory.observed", { description: fact.slice(0, MAX_CHARS), origin: "assistant" }, from);
+            const told = event("memory.observed", { description: cut(fact, MAX_CHARS), origin: "assistant" }, from);
             await post("/events", { events: [told] }, TELL_MS);
             return "Remembered.";
           },

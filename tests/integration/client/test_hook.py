@@ -31,6 +31,7 @@ def address(unlimited_web: int, _workers: None) -> str:
 def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr(hook, "SECONDS", 20.0)  # a busy machine
+    monkeypatch.setattr(hook, "PUBLISH_SECONDS", 20.0)
 
     def connect(url: str, key: str) -> None:
         hook.config_path().parent.mkdir(exist_ok=True)
