@@ -2,11 +2,13 @@
 
 A connection has one access token at a time, which is an API key of one hour (``models.accounts.api_keys``), so every door knows it; and
 one secret: at first the authorisation code's, then the refresh token's, another one after each use. Whoever brings an old one has a copy:
-the connection ends.
+the connection ends. For a short grace the one before is answered as it was the first time: two windows may refresh at
+once, and an answer may be lost. So new tokens follow from the old secret, which only its program has, and a seed, which only we have.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -21,7 +23,7 @@ from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
 from jiyi.protocol.accounts import NewKey
-from jiyi.protocol.wire.signatures import new_key, parse_key, recognises
+from jiyi.protocol.wire.signatures import ID_CHARS, KeyText, parse_key, recognises
 from models.accounts import api_keys, audit, tables
 from models.accounts.users import User
 from models.db.bounded_reads import ask
@@ -31,6 +33,10 @@ from models.db.scope import whole_service
 T = TypeVar("T")
 #: Seconds that a code is good for, and an access token.
 CODE_SECONDS, TOKEN_SECONDS = 60, 3_600
+#: How long a used refresh token gets the same answer: a client's timeout and its next attempt. A thief's copy works no longer than that.
+GRACE = timedelta(seconds=30)
+#: Random bytes that new tokens follow from, beside the old secret.
+SEED_BYTES = 32
 #: A connection that was not used for so long is over.
 IDLE = timedelta(days=30)
 #: Of one person at a time.
@@ -94,33 +100,35 @@ def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) ->
         found = _find(connection, code, client_id)
         if found is None:
             return None
-        row, right = found
+        row, secret = found
         if row["challenge"] is None:
             _end(connection, row, "code used again")
             return None
-        if not right:
+        if not _is(row["secret_hash"], secret):
             return None
         asked, known = f"{redirect_uri} {challenge}", f"{row['redirect_uri']} {row['challenge']}"
         if not hmac.compare_digest(asked.encode(), known.encode()):
             _end(connection, row, "wrong verifier or redirect_uri")
             return None
-        return _renewed(connection, row)
+        return _renewed(connection, row, secret)
 
     return _ask(spend)
 
 
 def refresh(token: str, *, client_id: str) -> Tokens | None:
-    """New tokens for a refresh token, which is used up. Raises :class:`Unanswered`."""
+    """New tokens for a refresh token, which is used up: the same ones if it comes again at once. Raises :class:`Unanswered`."""
 
     def spend(connection: Connection) -> Tokens | None:
         found = _find(connection, token, client_id)
         if found is None or found[0]["challenge"] is not None:
             return None
-        row, right = found
-        if not right:
-            _end(connection, row, "refresh token used again")
-            return None
-        return _renewed(connection, row)
+        row, secret = found
+        if _is(row["secret_hash"], secret):
+            return _renewed(connection, row, secret)
+        if _is(row["previous_hash"], secret) and datetime.now(UTC) < row["renewed_at"] + GRACE:
+            return _tokens(connection, row, secret, row["seed"])
+        _end(connection, row, "refresh token used again")
+        return None
 
     return _ask(spend)
 
@@ -133,7 +141,7 @@ def revoke(token: str, *, client_id: str) -> None:
             of_key = connection.execute(_BY_KEY, {"key": key.key_id, "client": _digest(client_id)}).mappings().one_or_none()
             if of_key is not None and recognises(of_key["key_hash"], key):
                 _end(connection, of_key, "by the program")
-        elif (found := _find(connection, token, client_id)) is not None and found[1]:
+        elif (found := _find(connection, token, client_id)) is not None and _is(found[0]["secret_hash"], found[1]):
             _end(connection, found[0], "by the program")
 
     _ask(end)
@@ -161,21 +169,37 @@ def remove(user: User, connection_id: UUID) -> bool:
     return _ask(end)
 
 
-def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, bool] | None:
-    """The client's connection that a code or a refresh token names, locked, and whether its secret is the one of now."""
+def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, str] | None:
+    """The client's connection that a code or a refresh token names, locked, and the secret that came with it."""
     name, _, secret = token.partition(".")
     try:
         connection_id = UUID(name)
     except ValueError:
         return None
     row = connection.execute(_GOOD, {"id": connection_id, "client": _digest(client_id)}).mappings().one_or_none()
-    return None if row is None else (row, hmac.compare_digest(row["secret_hash"], _digest(secret)))
+    return None if row is None else (row, secret)
 
 
-def _renewed(connection: Connection, row: RowMapping) -> Tokens | None:
-    """Other tokens for a connection; None if somebody has revoked its key."""
-    key, secret, now = new_key(), secrets.token_urlsafe(32), datetime.now(UTC)
-    new, expires_at = NewKey.of(key), now + timedelta(seconds=TOKEN_SECONDS)
+def _is(known: bytes | None, secret: str) -> bool:
+    return known is not None and hmac.compare_digest(known, _digest(secret))
+
+
+def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | None:
+    """Other tokens for a connection, whose secret is used up; None if somebody has revoked its key."""
+    seed, now = secrets.token_bytes(SEED_BYTES), datetime.now(UTC)
+    tokens = _tokens(connection, row, secret, seed)
+    if tokens is not None:
+        # A code is good for nothing once it is used: only a refresh token has a grace.
+        previous = row["secret_hash"] if row["challenge"] is None else None
+        new = {"secret": _digest(tokens.refresh.partition(".")[2]), "previous": previous, "seed": seed, "now": now, "until": now + IDLE}
+        connection.execute(_RENEW, {"id": row["connection_id"], **new})
+    return tokens
+
+
+def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -> Tokens | None:
+    """The tokens that follow from a secret and a seed, of which the access token is the connection's key from now on."""
+    key = KeyText(_derived("id", secret, seed, base64.b32encode).lower()[:ID_CHARS], _derived("key", secret, seed))
+    new, expires_at = NewKey.of(key), datetime.now(UTC) + timedelta(seconds=TOKEN_SECONDS)
     if row["challenge"] is None:
         hashes = {"secret": bytes.fromhex(new.secret_hash), "signing": bytes.fromhex(new.signing_key)}
         if not connection.execute(_REPLACE, {"id": row["connection_id"], "key": new.key_id, "expires": expires_at, **hashes}).rowcount:
@@ -184,8 +208,11 @@ def _renewed(connection: Connection, row: RowMapping) -> Tokens | None:
         name = f"{row['client']} / {row['person']}"
         whose = {"group_id": row["group_id"], "scopes": row["scopes"], "created_by": f"user:{row['person']}"}
         api_keys.insert(connection, new, name=name, expires_at=expires_at, connection_id=row["connection_id"], **whose)
-    connection.execute(_RENEW, {"id": row["connection_id"], "secret": _digest(secret), "until": now + IDLE})
-    return Tokens(str(key), f"{row['connection_id'].hex}.{secret}", tuple(row["scopes"]))
+    return Tokens(str(key), f"{row['connection_id'].hex}.{_derived('refresh', secret, seed)}", tuple(row["scopes"]))
+
+
+def _derived(what: str, secret: str, seed: bytes, encode: Callable[[bytes], bytes] = base64.urlsafe_b64encode) -> str:
+    return encode(hmac.digest(seed, f"{what} {secret}".encode(), "sha256")).decode().rstrip("=")
 
 
 def _end(connection: Connection, row: RowMapping, reason: str) -> None:
@@ -214,7 +241,8 @@ def _digest(secret: str) -> bytes:
 
 
 _ROW = """
-    SELECT c.connection_id, c.group_id, c.scopes, c.client, c.redirect_uri, c.challenge, c.secret_hash, u.name AS person
+    SELECT c.connection_id, c.group_id, c.scopes, c.client, c.redirect_uri, c.challenge, c.secret_hash,
+        c.previous_hash, c.seed, c.renewed_at, u.name AS person
     FROM oauth_connections c JOIN users u USING (user_id)
 """
 _GOOD = text(
@@ -234,7 +262,10 @@ _LISTED = text("""
 _SWEEP = text("DELETE FROM oauth_connections WHERE expires_at <= now()")
 _COUNT = text("SELECT count(*) FROM oauth_connections WHERE user_id = :user")
 _DELETE = text("DELETE FROM oauth_connections WHERE connection_id = :id")
-_RENEW = text("UPDATE oauth_connections SET challenge = NULL, secret_hash = :secret, expires_at = :until WHERE connection_id = :id")
+_RENEW = text("""
+    UPDATE oauth_connections SET challenge = NULL, secret_hash = :secret, previous_hash = :previous, seed = :seed, renewed_at = :now,
+        expires_at = :until WHERE connection_id = :id
+""")
 _REPLACE = text("""
     UPDATE api_keys SET key_id = :key, secret_hash = :secret, signing_key = :signing, expires_at = :expires
     WHERE connection_id = :id AND revoked_at IS NULL

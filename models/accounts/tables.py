@@ -76,6 +76,10 @@ class Connection(Base):
     challenge: Mapped[str | None] = mapped_column(Text)
     #: SHA-256 of the code's secret, then of the refresh token's.
     secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: SHA-256 of the refresh token's before; what its successor followed from beside it, and when: for its grace.
+    previous_hash: Mapped[bytes | None] = mapped_column(BYTEA)
+    seed: Mapped[bytes | None] = mapped_column(BYTEA)
+    renewed_at: Mapped[datetime | None] = mapped_column(Timestamp)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     #: With the code, or when it was not used for long.
     expires_at: Mapped[datetime] = mapped_column(Timestamp)

@@ -36,7 +36,9 @@ METADATA, REGISTER, TOKEN, REVOKE = "/.well-known/oauth-protected-resource", "/a
 MAX_CLIENT_ID, MAX_STATE = 6_000, 2_000
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_REDIRECT = re.compile(r"(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:\d{1,5})?(/[!-~]*)?")
+#: Without a fragment; the port is looked at by itself.
+_REDIRECT = re.compile(r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::([1-9][0-9]{0,4}))?(?:/[!\"$-~]*)?")
+MAX_PORT = 65_535
 
 
 ClientName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -53,8 +55,8 @@ class Client(BaseModel):
     @field_validator("redirect_uris")
     @classmethod
     def _only_safe(cls, uris: list[str]) -> list[str]:
-        if wrong := next((uri for uri in uris if "#" in uri or _REDIRECT.fullmatch(uri) is None), None):
-            raise ValueError(f"{wrong!r} must be https, or http on localhost or 127.0.0.1, and without a fragment")
+        if wrong := next((uri for uri in uris if not _is_safe(uri)), None):
+            raise ValueError(f"{wrong!r} must be https, or http on localhost or 127.0.0.1, with a port up to 65535 and without a fragment")
         return uris
 
     def takes(self, redirect_uri: str) -> bool:
@@ -172,6 +174,8 @@ def token() -> ResponseReturnValue:
     _count()
     form = request.form
     given = {name: form.get(name, "") for name in ("client_id", "redirect_uri", "code", "refresh_token", "code_verifier", "resource")}
+    if _registered(given["client_id"]) is None:
+        return _refused("invalid_client", "client_id: not registered here, or no longer: register and connect again", 401)
     if not _same_resource(given["resource"]):
         return _refused("invalid_target", f"resource: must be {resource()}")
     match form.get("grant_type"):
@@ -202,11 +206,10 @@ def _asked() -> Asked:
     """The request for consent, of the address or of its form; 400 with what is wrong with it."""
     given = request.values
     client_id, redirect_uri = given.get("client_id", ""), given.get("redirect_uri", "")
-    try:
-        client = Client.model_validate(_signed().loads(client_id[:MAX_CLIENT_ID]))
-    except (BadSignature, ValidationError):
+    client = _registered(client_id)
+    if client is None:
         abort(400, _("The program is not registered here (client_id). Remove its connection there and connect again."))
-    if _REDIRECT.fullmatch(redirect_uri) is None or not client.takes(redirect_uri):
+    if not _is_safe(redirect_uri) or not client.takes(redirect_uri):
         abort(400, _("The program wants to be answered at an address that it has not registered (redirect_uri)."))
     if given.get("response_type") != "code":
         abort(400, "response_type: must be code.")
@@ -246,6 +249,20 @@ def _signed() -> URLSafeSerializer:
     return URLSafeSerializer(current_app.secret_key or "", salt="oauth client")
 
 
+def _registered(client_id: str) -> Client | None:
+    """The registration that a client_id is; None if it is none of ours."""
+    try:
+        return Client.model_validate(_signed().loads(client_id[:MAX_CLIENT_ID]))
+    except (BadSignature, ValidationError):
+        return None
+
+
+def _is_safe(redirect_uri: str) -> bool:
+    """Whether a program may be answered there."""
+    match = _REDIRECT.fullmatch(redirect_uri)
+    return match is not None and int(match[1] or 0) <= MAX_PORT
+
+
 def _portless(address: str) -> tuple[str, str | None, str, str]:
     parts = urlsplit(address)
     return parts.scheme, parts.hostname, parts.path, parts.query
@@ -260,8 +277,8 @@ def _told(made: Tokens) -> Response:
     return _json({**bearer, "refresh_token": made.refresh, "scope": " ".join(made.scopes)})
 
 
-def _refused(error: str, description: str) -> Response:
-    return _json({"error": error, "error_description": description}, 400)
+def _refused(error: str, description: str, status: int = 400) -> Response:
+    return _json({"error": error, "error_description": description}, status)
 
 
 def _json(content: dict[str, Any], status: int = 200) -> Response:

@@ -216,7 +216,7 @@ def test_a_connection_makes_no_keys(program: FlaskClient, sign_in: SignIn, clien
     [
         ({"code_verifier": "w" * 50}, "invalid_grant"),
         ({"redirect_uri": "http://127.0.0.1/cb"}, "invalid_grant"),
-        ({"client_id": "other"}, "invalid_grant"),
+        ({"client_id": "other"}, "invalid_client"),
         ({"code": "x"}, "invalid_grant"),
         ({"code_verifier": ""}, "invalid_request"),
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
@@ -228,7 +228,17 @@ def test_a_code_is_for_whoever_asked_for_it(
 ) -> None:
     code = consent(sign_in("admin", [group]), client_id, group)["code"]
     answer = spend(program, client_id, code, **wrong)
-    assert (answer.status_code, answer.json["error"]) == (400, error)
+    assert (answer.status_code, answer.json["error"]) == (401 if error == "invalid_client" else 400, error)
+
+
+def test_another_program_can_do_nothing_with_a_code_or_token(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+    browser = sign_in("admin", [group])
+    other = str(program.post("/api/oauth/register", json={"redirect_uris": [BACK]}).json["client_id"])
+    code = consent(browser, client_id, group)["code"]
+    assert spend(program, other, code).json["error"] == "invalid_grant"
+    told = spend(program, client_id, code).json
+    assert renew(program, other, told["refresh_token"]).json["error"] == "invalid_grant"
+    assert works(program, told) == 200
 
 
 def test_a_code_that_comes_twice_ends_the_connection(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
