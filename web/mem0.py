@@ -6,10 +6,11 @@ it was added under, however often it is updated: here each version has an id, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from uuid import UUID
 
 from flask import Blueprint, Flask, Response, request
@@ -17,16 +18,17 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
 
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.chat.recording import messages_of
+from jiyi.errors import InvalidEvent, InvalidRequest, NotFound
 from jiyi.imports.drafts import BadTimeError, time_of
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol import mem0 as dialect
 from jiyi.protocol.conversation_commands import ExtractMessages
-from jiyi.protocol.conversations import Message
+from jiyi.protocol.conversations import AnyKind, Message
 from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
-from jiyi.protocol.memory import Memory, MemoryDetail
-from jiyi.protocol.recall import ListMemories, MemoryRequest, UpdateMemory
+from jiyi.protocol.memory import ArchiveRequest, Memory, MemoryDetail, TurnsWanted
+from jiyi.protocol.recall import ListMemoriesFrom, MemoryRequest, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
 from models.conversations import actions as conversations
@@ -113,27 +115,28 @@ def add(asker: Asker, body: dialect.Add) -> Any:
     if not body.entities:
         raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
     session, user = body.run_id, body.user_id
+    at = None if body.timestamp is None else datetime.fromtimestamp(body.timestamp, UTC)
+    said, left_out = _said(body.messages, at)
+    told = {"left_out": left_out} if left_out else {}
     if body.infer:
-        messages = [Message(role=said.role, text=said.content) for said in body.messages]
-        recorded = _do(
-            asker,
-            conversations.extract_and_store,
-            ExtractMessages(agent_id=body.agent, messages=messages, session_id=session, user_id=user),
-        )
-        event_id = recorded.turn_ids[0] if recorded.turn_ids else None
-        return {"message": "what the messages tell is being extracted", "status": "PENDING", "event_id": event_id, "results": []}
-    said = [message for message in body.messages if message.role != "system" and message.content.strip()]
+        turn_ids: list[UUID] = []
+        if said:
+            wanted = ExtractMessages(agent_id=body.agent, messages=said, session_id=session, user_id=user)
+            turn_ids = _do(asker, conversations.extract_and_store, wanted).turn_ids
+        event_id = turn_ids[0] if turn_ids else None
+        return {"message": "what the messages tell is being extracted", "status": "PENDING", "event_id": event_id, "results": [], **told}
+    said = [message for message in said if message.role != "system"]
     events = [
         wire.build(
             {
                 "type": "memory.observed",
                 "event_id": uuid7(),
-                "occurred_at": datetime.now(UTC) if body.timestamp is None else datetime.fromtimestamp(body.timestamp, UTC),
+                "occurred_at": at or datetime.now(UTC),
                 "group_id": asker.group_id,
                 "agent_id": body.agent,
                 "session_id": session,
                 "payload": {
-                    "description": message.content,
+                    "description": message.text,
                     "user_id": user,
                     "origin": message.role,
                     "expires_at": _moment(body.expiration_date),
@@ -146,15 +149,35 @@ def add(asker: Asker, body: dialect.Add) -> Any:
     if events:
         accepted(events, SECONDS)
     results = [
-        {"id": event.event_id, "memory": message.content, "event": "ADD", "role": message.role}
+        {"id": event.event_id, "memory": message.text, "event": "ADD", "role": message.role}
         for event, message in zip(events, said, strict=True)
     ]
-    return {"results": results}
+    return {"results": results, **told}
+
+
+def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[list[Message], list[str]]:
+    """The messages that have a text, of which pictures and the like are no part; and why each other one is left out."""
+    said: list[Message] = []
+    left_out = []
+    for place, message in enumerate(messages):
+        content = message.get("content")
+        parts = [content] if isinstance(content, dict) else content
+        try:
+            with_text = messages_of([{"role": message.get("role", "user"), "content": parts, "at": at}])
+        except InvalidEvent as error:
+            left_out.append(str(error).replace("messages.0.", f"messages.{place}.", 1))
+            continue
+        said += with_text
+        if not with_text:
+            left_out.append(f"messages.{place}.content: has no text, which alone is remembered")
+    return said, left_out
 
 
 @path("POST", "/v3/memories/search/", "/v2/memories/search/", "/v1/memories/search/", "/search", scope="read", body=dialect.Search)
 def search(asker: Asker, body: dialect.Search) -> Any:
     """The memories that matter for a query, best first; ``score`` is how likely each is to answer."""
+    if body.is_impossible:
+        return {"results": []}
     most = body.top_k or body.limit or dialect.DEFAULT_FOUND
     filters = Filters(session_id=body.entities.get("run_id"), created_after=body.created_after, created_before=body.created_before)
     asked = RetrieveBody(
@@ -230,20 +253,29 @@ def history(asker: Asker, memory_id: str) -> Any:
 
 @path("DELETE", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="admin")
 def delete(asker: Asker, memory_id: str) -> Any:
-    """A memory with all its versions, for good."""
-    _erase(asker, [version.node_id for version in _versions(asker, _in_force(asker, memory_id))])
-    return {"message": "Memory deleted successfully!"}
+    """A memory with all its versions, for good, and with the turns that say it: else their words would be recalled in its place.
+
+    Of a turn that other memories rest on, which would go along, only the archive keeps the words.
+    """
+    versions = _versions(asker, _in_force(asker, memory_id))
+    ids = [version.node_id for version in versions]
+    turns = _do(asker, questions.turns_of, TurnsWanted(node_ids=ids))
+    if turns.shared:
+        _do(asker, archive.archive, ArchiveRequest(node_ids=turns.shared))
+    is_done = _erase(asker, [*ids, *turns.alone])
+    return {"message": "Memory deleted successfully!" if is_done else "The memory is being deleted"}
 
 
 @path("DELETE", "/v1/memories/", "/memories", scope="admin", query=dialect.Whose)
 def delete_all(asker: Asker, query: dialect.Whose) -> Any:
-    """All memories of an entity."""
+    """All memories of an entity, whichever agent has them, with the turns and what was made of them."""
     if not query.entities:
         raise InvalidRequest(["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"])
-    rows = list(islice(_rows(asker, query, superseded=True), MOST))
-    _erase(asker, [row.node_id for row in rows])
-    more = len(rows) == MOST
-    return {"message": f"{MOST:,} memories deleted; there may be more: send this again" if more else "Memories deleted successfully!"}
+    rows = list(islice(_rows(asker, query, everything=True), MOST))
+    is_done = _erase(asker, [row.node_id for row in rows])
+    if len(rows) == MOST:
+        return {"message": f"{MOST:,} memories deleted; there may be more: send this again"}
+    return {"message": "Memories deleted successfully!" if is_done else "The memories are being deleted"}
 
 
 @path("DELETE", "/v2/entities/<string:kind>/<string:name>/", scope="admin")
@@ -270,28 +302,35 @@ def _do(asker: Asker, action: Action[Any, R], asked: BaseModel) -> R:
     return perform(action, asker.group_id, asked)
 
 
-def _rows(asker: Asker, whose: dialect.Whose | None, *, superseded: bool = False) -> Iterable[Memory]:
-    """Memories of an entity, newest first; None: of all. An agent that is not there has none."""
+def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False) -> Iterable[Memory]:
+    """Memories of an entity, newest first; None: of all. An agent that is not there has none.
+
+    With ``everything`` whichever agent has them, and turns, archived memories and older versions, too.
+    """
     wanted = whose or dialect.Whose()
-    fields = {
-        "agent_id": None if whose is None else wanted.agent,
-        "user_id": wanted.entities.get("user_id"),
+    if wanted.is_impossible:
+        return
+    narrow = wanted.app_id is not None or wanted.metadata is not None
+    user_id, of_all = wanted.entities.get("user_id"), whose is None or everything
+    fields: dict[str, Any] = {
+        "agent_id": wanted.entities.get("agent_id") if of_all else wanted.agent,
+        "user_id": user_id,
+        "from_user": user_id,
         "session_id": wanted.entities.get("run_id"),
         "created_after": wanted.created_after,
         "created_before": wanted.created_before,
-        "include_superseded": superseded,
         "limit": 500,
     }
+    if everything:
+        fields |= {"kinds": get_args(AnyKind), "include_superseded": True, "include_archived": True}
     after = ""
     while True:
         try:
-            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "after": after}))
+            page = _do(asker, questions.list_memories_from, ListMemoriesFrom.model_validate({**fields, "after": after}))
         except NotFound:
             return
         for row in page.rows:
-            narrow = wanted.app_id is not None or wanted.metadata is not None
-            details = _memory(asker, row.node_id).model_dump(mode="json") if narrow else row.model_dump(mode="json")
-            if _is_of(details, wanted):
+            if not narrow or _is_of(_memory(asker, row.node_id).model_dump(mode="json"), wanted):
                 yield row
         if page.next is None:
             return
@@ -334,12 +373,18 @@ def _versions(asker: Asker, memory: MemoryDetail) -> list[MemoryDetail]:
     return versions[::-1]
 
 
-def _erase(asker: Asker, node_ids: list[UUID]) -> None:
-    """Erase them, and wait until they are gone, for as long as a request may."""
+def _erase(asker: Asker, node_ids: list[UUID]) -> bool:
+    """Erase them, and wait until they are gone, for as long as a request may; whether they are."""
+    asked = []
     for first in range(0, len(node_ids), MAX_NODES):
-        owed = _do(asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES]))
-        asked = ErasureQuery(erasure_id=owed.erasure_id)
-        poll(lambda asked=asked: _do(asker, erasures.get_erasure, asked).state, lambda state: state == "done", SECONDS)  # type: ignore[misc]
+        with suppress(NotFound):  # gone meanwhile, with what they rest on
+            requested = _do(asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES]))
+            asked.append(ErasureQuery(erasure_id=requested.erasure_id))
+
+    def are_done() -> bool:
+        return all(_do(asker, erasures.get_erasure, each).state == "done" for each in asked)
+
+    return poll(are_done, bool, SECONDS)
 
 
 def _shown(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str, Any]:

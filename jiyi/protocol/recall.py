@@ -61,6 +61,12 @@ class ListMemories(Request, ForUser, BySource):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
 
 
+class ListMemoriesFrom(ListMemories):
+    """Memories that come from a user, without what others shared."""
+
+    from_user: Name | None = None
+
+
 class MemoryRows(BaseModel):
     """A page of memories; ``next`` is what to give as ``after`` for the following one, None at the end."""
 

@@ -196,7 +196,8 @@ def delete_beside_memories(connection: Connection, group_id: str, ids: Sequence[
 
     What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
 
-    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if any turn of its agent does.
+    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if anything does that was said in
+    a conversation with its user, or taken from one.
     """
     these = {"group": group_id, "ids": list(ids)}
     newer = list(connection.execute(_REPLACED_BY, these).scalars())
@@ -302,7 +303,8 @@ _DELETE = {
     """),
     "user_profiles": text("""
         DELETE FROM user_profiles p USING memory_nodes n
-        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)
+        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind IS NOT NULL
+          AND (p.user_id = n.user_id OR n.user_id IS NULL AND p.user_id IN ('', n.agent_id)) AND n.node_id = ANY(:ids)
     """),
 }
 _REPLACED_BY = text("""

@@ -25,8 +25,10 @@ from jiyi.protocol.memory import (
     NodesQuery,
     RelatedMemory,
     RelatedQuery,
+    TurnsOf,
+    TurnsWanted,
 )
-from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows
+from jiyi.protocol.recall import ListMemories, ListMemoriesFrom, MemoryRequest, MemoryRows
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
@@ -112,10 +114,27 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
     question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
     """
-    rows, following = reads.page(context.connection, context.group_id, request)
+    return _listed(context, request)
+
+
+@read(scope="read")
+def list_memories_from(context: Context, request: ListMemoriesFrom) -> MemoryRows:
+    """The same, of what comes from one user."""
+    return _listed(context, request, request.from_user)
+
+
+def _listed(context: Context, request: ListMemories, user_id: str | None = None) -> MemoryRows:
+    rows, following = reads.page(context.connection, context.group_id, request, user_id)
     if not rows and request.agent_id is not None and not request.after:
         _must_exist(context, request.agent_id)
     return MemoryRows(rows=rows, next=following)
+
+
+@read(scope="read")
+def turns_of(context: Context, request: TurnsWanted) -> TurnsOf:
+    """Tell which turns memories rest on, and on which of them others rest, too."""
+    turns = reads.turns_of(context.connection, context.group_id, request.node_ids)
+    return TurnsOf(alone=[turn for turn, shared in turns if not shared], shared=[turn for turn, shared in turns if shared])
 
 
 @action("memory.nodes")

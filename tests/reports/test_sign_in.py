@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -62,7 +63,7 @@ def test_a_key_that_was_revoked_is_not_brought_back_by_the_grace(program: FlaskC
 def test_a_program_that_is_not_registered_is_told_so(program: FlaskClient, grant: str) -> None:
     """401 ``invalid_client``: hosts register again then, and do so for no other error."""
     asked = {"grant_type": grant, "client_id": "nosuch", "refresh_token": "x", "code": "x", "code_verifier": "v" * 50}
-    answer = program.post("/api/oauth/token", data=asked)
+    answer: Any = program.post("/api/oauth/token", data=asked)
     assert (answer.status_code, answer.json["error"]) == (401, "invalid_client")
 
 

@@ -1,0 +1,215 @@
+"""Programs written for mem0: whose memories a filter gives, when they were, what a deletion leaves, and which messages are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from jiyi.protocol import mem0 as dialect
+from jiyi.protocol.conversations import ProfileSignals
+from models.conversations import injections
+from models.db.connection import unit_of_work
+from tests.integration.conversations.talk import hurry, nodes, run
+from tests.integration.erasure.test_erasure import alone, carry_on
+from tests.integration.memory.test_inbox import rows
+from web import mem0
+
+__all__ = ["alone"]
+
+Ask = Callable[..., Any]
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+WORK = {"role": "user", "content": "I work at Acme as a welder."}
+
+
+@pytest.fixture
+def ask(web_app: Flask, api_key: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """A request as mem0's client sends it; nothing is waited for, since no worker runs."""
+    monkeypatch.setattr(mem0, "SECONDS", 0)
+    program, key = web_app.test_client(), api_key(group, "publish", "read", "admin")
+
+    def asked(method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        answer = program.open(f"/api/mem0{path}", method=method, json=body, headers={"Authorization": f"Token {key}"})
+        assert answer.status_code == status, answer.text
+        return answer.json
+
+    yield asked
+
+
+def texts(answer: Any) -> list[str]:
+    return sorted(row["memory"] for row in answer["results"])
+
+
+def add(ask: Ask, *said: Any, **fields: Any) -> Any:
+    return ask("POST", "/v1/memories/", {"messages": list(said), "user_id": "mia", **fields})
+
+
+def of(**filters: Any) -> dict[str, Any]:
+    return {"filters": {"AND": [{name: value} for name, value in filters.items()]}}
+
+
+# Whose
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"user_id": "ben", "agent_id": "companion", "filters": {"user_id": "zoe"}},
+        {"filters": {"AND": [{"user_id": "ben"}, {"agent_id": "companion"}, {"user_id": "zoe"}]}},
+        {"filters": {"AND": [{"user_id": "ben"}, {"AND": [{"user_id": "zoe"}]}]}},
+        {"user_id": "zoe", "filters": {"agent_id": "companion", "run_id": "a", "AND": [{"run_id": "b"}]}},
+        {"user_id": "zoe", "filters": {"AND": [{"metadata": {"topic": "a"}}, {"metadata": {"topic": "b"}}]}},
+    ],
+)
+def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> None:
+    """A program adds its own user to what an end user asked for: nobody gets another one's memories by a filter."""
+    add(ask, {"content": "Zoe's pin is 4711"}, user_id="zoe", agent_id="companion", infer=False, metadata={"topic": "b"}, run_id="b")
+    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == ["Zoe's pin is 4711"]
+    assert ask("POST", "/v3/memories/", asked)["count"] == 0
+    for version in ("v2", "v3"):
+        assert ask("POST", f"/{version}/memories/search/", {"query": "pin", **asked}) == {"results": []}
+
+
+def test_a_filter_never_widens_what_the_program_asked_for() -> None:
+    assert dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {"user_id": "ben"}
+    assert dialect.Listed.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {"user_id": "ben"}
+    both = dialect.Listed.model_validate({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
+    assert (both.metadata, both.is_impossible) == ({"a": 1, "b": 2}, False)
+    with pytest.raises(ValueError, match=r"filters\.user_id: null would be everybody's"):
+        dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": None}})
+
+
+# When
+
+
+def test_the_timestamp_counts_when_messages_are_looked_through(ask: Ask, group: str) -> None:
+    """1684922400 is 24 May 2023: what was said then of last week is not of this year."""
+    add(ask, {"role": "user", "content": "I went to Rome last week."}, timestamp=1_684_922_400)
+    [turn] = nodes(group, "session")
+    assert turn["created_at"].isoformat() == "2023-05-24T10:00:00+00:00"
+    run()
+    assert {row["created_at"].year for row in nodes(group)} == {2023}
+
+
+def test_a_time_is_compared_as_its_operator_says(ask: Ask) -> None:
+    """A bare day is mem0's own form: the whole day. ``lte`` has its bound, ``gt`` has not; what has no zone is in UTC."""
+    for day in ("2026-06-30T22:00:00Z", "2026-07-01T00:00:00Z", "2026-07-31T00:00:00Z", "2026-07-31T12:00:00Z", "2026-08-01T00:00:00Z"):
+        add(ask, {"content": day}, infer=False, timestamp=datetime.fromisoformat(day).timestamp())
+    june, first, last, noon, august = texts(ask("POST", "/v2/memories/", of(user_id="mia")))
+    for compared, expected in (
+        ({"gte": "2026-07-01", "lte": "2026-07-31"}, [first, last, noon]),
+        ({"gt": "2026-06-30", "lt": "2026-08-01"}, [first, last, noon]),
+        ({"gte": "2026-07-01T00:00:00Z", "lte": "2026-07-31T00:00:00Z"}, [first, last]),
+        ({"gt": "2026-07-01T00:00:00Z"}, [last, noon, august]),
+        ({"lte": "2026-07-01T00:00:00"}, [june, first]),
+        ({"gte": "2026-07-31T14:00:00+02:00"}, [noon, august]),
+        ({"lt": "9999-12-31T00:00:00Z"}, [june, first, last, noon, august]),
+        ({"gt": "9999-12-31"}, []),
+        ({"gte": "0001-01-01"}, [june, first, last, noon, august]),
+    ):
+        assert texts(ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared))) == expected, compared
+    twice = {"filters": {"AND": [{"user_id": "mia"}, {"created_at": {"gte": "2026-07-01"}}, {"created_at": {"gte": "2026-06-01"}}]}}
+    assert june not in texts(ask("POST", "/v2/memories/", twice))
+    wrong = ask("POST", "/v2/memories/", of(user_id="mia", created_at={"gte": "soon"}), status=422)
+    assert "filters.created_at.gte: 'soon' is no time" in wrong["detail"]
+    assert "created_at" in ask("POST", "/v2/memories/", of(user_id="mia", created_at={"ne": "2026-07-01"}), status=422)["detail"]
+
+
+# Deletions
+
+
+def profile(group: str, user: str, agent: str = "assistant") -> None:
+    with unit_of_work() as connection:
+        signals = ProfileSignals(recent_topics=["stamps"])
+        injections.update_profile(connection, (group, agent), signals, datetime.now().astimezone(), user)
+
+
+def profiles(group: str) -> list[str]:
+    return [str(row["user_id"]) for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)]
+
+
+@pytest.mark.usefixtures("alone", "nothing_owed")
+@pytest.mark.parametrize("path", ["/v1/memories/?user_id=zed", "/v2/entities/user/zed/"])
+def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path: str) -> None:
+    """Turns, the profile and what other agents know of them go, too; another user's memories and profile stay."""
+    add(ask, {"content": "I collect stamps."}, {"content": "I live in Porto."}, user_id="zed", run_id="r")
+    run()
+    add(ask, {"content": "I sing opera."}, user_id="zed", agent_id="support", infer=False)
+    add(ask, {"content": "I drink tea."}, user_id="leo", infer=False)
+    profile(group, "zed")
+    profile(group, "leo")
+    assert {row["kind"] for row in nodes(group) if row["user_id"] == "zed"} >= {"session", None}
+    ask("DELETE", path)
+    carry_on()
+    assert [row["description"] for row in nodes(group)] == ["I drink tea."]
+    assert profiles(group) == ["leo"]
+
+
+@pytest.mark.usefixtures("alone", "nothing_owed")
+def test_after_a_deletion_the_turn_does_not_say_it_again(ask: Ask, group: str) -> None:
+    """Nothing of "I am pregnant" is left for a prompt: not its turn, and not the profile."""
+    add(ask, {"content": "I am pregnant, due in June."}, {"content": "I collect stamps."}, run_id="r")
+    run()
+    profile(group, "mia")
+    fact = next(row for row in nodes(group, "knowledge", "preference") if "pregnant" in row["description"])
+    ask("DELETE", f"/v1/memories/{fact['node_id']}/")
+    carry_on()
+    left = [row["description"] for row in nodes(group)]
+    assert left
+    assert not any("pregnant" in description for description in left)
+    assert any("stamps" in description for description in left)
+    assert profiles(group) == []
+
+
+@pytest.mark.usefixtures("alone", "nothing_owed")
+def test_what_else_a_turn_told_stays_when_one_memory_of_it_is_deleted(ask: Ask, group: str) -> None:
+    """The turn itself is not recalled any more; with the last memory that rests on it it goes for good."""
+    add(ask, {"content": "I live in Porto. I am allergic to peanuts."}, run_id="r")
+    hurry()
+    run()
+    first, second = nodes(group, "knowledge", "preference")
+    ask("DELETE", f"/v1/memories/{first['node_id']}/")
+    carry_on()
+    [turn] = nodes(group, "session")
+    assert turn["archived_at"] is not None
+    [stays] = nodes(group, "knowledge", "preference")
+    assert stays["node_id"] == second["node_id"]
+    ask("DELETE", f"/v1/memories/{second['node_id']}/")
+    carry_on()
+    assert nodes(group) == []
+
+
+# Messages
+
+
+@pytest.mark.parametrize("infer", [True, False])
+def test_one_message_that_cannot_be_read_does_not_cost_the_others(ask: Ask, group: str, infer: bool) -> None:
+    """Pictures, tool calls, blanks and unknown roles are left out one by one, and the answer says so."""
+    parts = {"role": "user", "content": [{"type": "text", "text": "I live in Porto."}, PICTURE]}
+    wrong: list[Any] = [
+        {"role": "user", "content": PICTURE},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "assistant", "tool_calls": [{"id": "c1"}]},
+        {"role": "assistant", "content": "  "},
+        {"role": "critic", "content": "x"},
+    ]
+    answer = add(ask, WORK, parts, *wrong, {"role": "developer", "content": "Be brief."}, infer=infer)
+    assert sorted(row["description"].strip() for row in nodes(group)) == ["I live in Porto.", WORK["content"]]
+    assert [problem.partition(":")[0] for problem in answer["left_out"]] == [
+        "messages.2.content",
+        "messages.3.content",
+        "messages.4.content",
+        "messages.5.content",
+        "messages.6.role",
+    ]
+
+
+def test_a_call_without_any_text_stores_nothing_and_fails_nobody(ask: Ask, group: str) -> None:
+    sent: list[Any] = [[{"role": "assistant", "content": None, "tool_calls": []}], {"role": "user", "content": PICTURE}]
+    for messages in sent:
+        answer = ask("POST", "/v3/memories/add/", {"messages": messages, "user_id": "mia"})
+        assert (answer["results"], len(answer["left_out"])) == ([], 1)
+    assert nodes(group) == []
