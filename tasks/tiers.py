@@ -12,6 +12,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.operations import DIGEST_HOURS
+from engine.providers.embedder_specs import sized
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Consistency
@@ -262,7 +263,7 @@ def query_memory(query: MemoryQuery) -> MemoryAnswer:
 
 def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     """The model in use (None: the setting's), and a question's vector by it."""
-    engine = embedder() if used is None else embedder_of(used.spec)
+    engine = embedder() if used is None else sized(embedder_of(used.spec), used.dimensions)
     return engine.model, query_vector(engine, text)
 
 

@@ -180,10 +180,49 @@ def endpoint(spec: Spec, settings: Settings) -> Endpoint:
     return resolve(spec, "embeddings", SETTING, base_url if ours else "", key if ours else "")
 
 
+def check_size(model: str, known: int | None, dimensions: int) -> None:
+    """Raises :class:`EmbeddingUnavailable` if the model's stored vectors have another size."""
+    if known not in (None, dimensions):
+        raise EmbeddingUnavailable(
+            f"{model} gives vectors of {dimensions:,} values, those that are stored have {known:,}: another model goes by its "
+            "name now. Nothing is stored; set JIYI_EMBEDDER back, or move to the new model under a name of its own with "
+            "`jiyi reembed --to`"
+        )
+
+
+class SizedEmbedder:
+    """An embedder whose vectors have to be as large as those that are stored, whatever it answered before."""
+
+    def __init__(self, made: Embedder, dimensions: int) -> None:
+        self.model = made.model
+        self.dimensions = dimensions
+        self._made = made
+
+    def passages(self, texts: Sequence[str]) -> Float32:
+        return self._checked(self._made.passages(texts))
+
+    def query(self, text: str) -> Float32:
+        vector: Float32 = self.queries([text])[0]
+        return vector
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self._checked(self._made.queries(texts))
+
+    def _checked(self, vectors: Float32) -> Float32:
+        if len(vectors):
+            check_size(self.model, self.dimensions, vectors.shape[1])
+        return vectors
+
+
+def sized(made: Embedder, dimensions: int | None) -> Embedder:
+    """The embedder, checked where the size of stored vectors is known and the embedder does not itself keep to it."""
+    return made if dimensions in (None, made.dimensions) else SizedEmbedder(made, dimensions)
+
+
 def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str) -> Float32:
     """The rows as float32 of shape ``(count, dimensions)``, each of length 1.
 
-    ``dimensions`` is what the model's vectors had so far, None for the first ones; ``who`` is for the message.
+    ``dimensions`` is what the model's vectors have, None where that is not known; ``who`` is for the message.
 
     Raises:
         EmbeddingUnavailable: they are fewer or more, of another size, no numbers, not finite, or zero.
@@ -200,8 +239,8 @@ def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str)
         raise EmbeddingUnavailable(f"{who} answered something of the shape {matrix.shape}; a vector has 1 to {most:,} values")
     if dimensions is not None and matrix.shape[1] != dimensions:
         raise EmbeddingUnavailable(
-            f"{who} answered vectors of {matrix.shape[1]:,} values, its vectors so far have {dimensions:,}: another model goes "
-            "by its name now. Nothing is stored; correct JIYI_EMBEDDER, or move to the new model with `jiyi reembed --to`"
+            f"{who} answered vectors of {matrix.shape[1]:,} values instead of {dimensions:,}: another model goes by its name "
+            "now. Nothing is stored; correct JIYI_EMBEDDER, or move to the new model with `jiyi reembed --to`"
         )
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():

@@ -153,14 +153,20 @@ def forget_questions() -> int:
     return count
 
 
-def remembered(model: str, texts: Sequence[str]) -> dict[str, Float32] | None:
-    """The texts' vectors by that model, if all of them were asked for lately; nothing is embedded."""
+def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
+    """The texts' vectors by that model and of that size, if all of them were asked for lately; nothing is embedded."""
     with _lock:
-        if any((model, text) not in _known for text in texts):
-            return None
-        for text in texts:
-            _known.move_to_end((model, text))
-        return {text: _known[model, text] for text in texts}
+        found = {text: vector for text in texts if (vector := _recall(model, text, dimensions)) is not None}
+    return found if len(found) == len(set(texts)) else None
+
+
+def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
+    """Under the lock. One of another size than the stored vectors have, which came before any was stored, is none."""
+    vector = _known.get((model, text))
+    if vector is None or dimensions not in (None, vector.size):
+        return None
+    _known.move_to_end((model, text))
+    return vector
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
@@ -173,10 +179,8 @@ def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32
     known: dict[str, Float32] = {}
     with _lock:
         for text in texts:
-            key = (embedder.model, text)
-            if key in _known:
-                _known.move_to_end(key)
-                known[text] = _known[key]
+            if (vector := _recall(embedder.model, text, embedder.dimensions)) is not None:
+                known[text] = vector
     missing = list(dict.fromkeys(text for text in texts if text not in known))
     if not missing:
         return known

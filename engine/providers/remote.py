@@ -54,7 +54,9 @@ class RemoteEmbedder:
         self.model = endpoint.spec.model_name
         self._endpoint = endpoint
         self._provider = Provider(endpoint, EmbeddingUnavailable)
+        #: As declared; otherwise what is stored says which size is right (``embedder_of``), never an answer.
         self._size = dimensions_of(endpoint.spec)
+        self._who = f"{endpoint.spec.vendor}'s {endpoint.spec.model_name}"
         self._seconds = settings.embedder_timeout
         self._calls = BoundedSemaphore(CALLS)
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
@@ -72,7 +74,7 @@ class RemoteEmbedder:
                 left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
                 patience = Patience(min(self._seconds, left), total=left, answered=turn.close)
                 parts.append(self._embed(chunk, patience))
-        return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
+        return self._joined(parts)
 
     @contextmanager
     def _turn(self, until: float, count: int) -> Iterator[None]:
@@ -94,7 +96,12 @@ class RemoteEmbedder:
     def queries(self, texts: Sequence[str]) -> Float32:
         """One try only: somebody waits, and retrieval can do without."""
         patience = Patience(QUERY_SECONDS, tries=1, total=QUERY_SECONDS)
-        return np.concatenate([self._ask(chunk, patience) for chunk in self._chunks(texts)])
+        return self._joined([self._ask(chunk, patience) for chunk in self._chunks(texts)])
+
+    def _joined(self, parts: Sequence[Float32]) -> Float32:
+        if len({part.shape[1] for part in parts}) > 1:
+            raise EmbeddingUnavailable(f"{self._who} answered vectors of different sizes: nothing is stored")
+        return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
 
     def _chunks(self, texts: Sequence[str]) -> Iterator[list[str]]:
         chunk: list[str] = []
@@ -131,15 +138,12 @@ class RemoteEmbedder:
         body: dict[str, Any] = {"model": spec.model, "input": texts, "encoding_format": "float"}
         if spec.dimensions is not None:
             body["dimensions"] = spec.dimensions
-        who = f"{spec.vendor}'s {spec.model_name}"
         answer = self._provider.embeddings(body, patience)
         try:
-            vectors = unit_rows(_in_order(answer.get("data"), who), len(texts), self._size, who)
+            return unit_rows(_in_order(answer.get("data"), self._who), len(texts), self._size, self._who)
         except EmbeddingUnavailable as error:
             note_error(self._endpoint.breaker, str(error))
             raise
-        self._size = vectors.shape[1]
-        return vectors
 
 
 def _in_order(data: Any, who: str) -> list[Any]:

@@ -21,7 +21,7 @@ from sqlalchemy import BindParameter, Boolean, Connection, and_, bindparam, exis
 from sqlalchemy.orm import aliased
 
 from engine import subjects
-from engine.providers.embedder_specs import chosen, dimensions_of, model_of
+from engine.providers.embedder_specs import check_size, chosen, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
 from jiyi.protocol.wire.vectors import Float32
@@ -139,16 +139,6 @@ def default_size() -> dict[str, int]:
         return {}
     dimensions = dimensions_of(spec)
     return {} if dimensions is None else {model_of(spec): dimensions}
-
-
-def check_size(model: str, known: int | None, dimensions: int) -> None:
-    """Raises :class:`EmbeddingUnavailable` if the model's vectors had another size before."""
-    if known not in (None, dimensions):
-        raise EmbeddingUnavailable(
-            f"{model} gives vectors of {dimensions:,} values, those that are stored have {known:,}: another model goes by its "
-            "name now. Nothing is stored; set JIYI_EMBEDDER back, or move to the new model under a name of its own with "
-            "`jiyi reembed --to`"
-        )
 
 
 def all_models(connection: Connection) -> list[EmbeddedByModel]:

@@ -195,6 +195,12 @@ def known(connection: Connection, store_id: UUID, hashes: Sequence[bytes], model
     return {bytes(row.content_hash) for row in connection.execute(_KNOWN, {"store": store_id, "hashes": list(hashes), "model": model})}
 
 
+def vector_size(connection: Connection, store_id: UUID, model: str) -> int | None:
+    """Values of the store's vectors by this model; None before there is one."""
+    size: int | None = connection.execute(_SIZE, {"store": store_id, "model": model}).scalar()
+    return size
+
+
 def fill(connection: Connection, store_id: UUID, made: Sequence[tuple[ItemToEmbed, Float32]], model: str) -> None:
     """Store new vectors. The items' contents do not change, so they are still theirs; with their store they are gone."""
     if made and (revision := rows.bump_if_there(connection, store_id)) is not None:
@@ -279,6 +285,9 @@ _TO_EMBED = text("SELECT item_id, store_id, content_summary, content_hash FROM s
 _KNOWN = text("""
     SELECT DISTINCT content_hash FROM store_items
     WHERE store_id = :store AND content_hash = ANY(:hashes) AND embedding_model = :model
+""")
+_SIZE = text("""
+    SELECT vector_dims(embedding) FROM store_items WHERE store_id = :store AND embedding_model = :model AND embedding IS NOT NULL LIMIT 1
 """)
 _FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model, revision = :revision WHERE item_id = :id")
 _COPY = text("""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import Embedder, chosen
+from engine.providers.embedder_specs import Embedder, chosen, sized
 from engine.providers.embedders import embedder, embedder_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -58,7 +58,7 @@ def in_use(connection: Connection) -> tuple[Embedder, str]:
     """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
     used = embedding_models.active_model(connection)
     if used is not None:
-        return embedder_of(used.spec), used.spec
+        return sized(embedder_of(used.spec), used.dimensions), used.spec
     return embedder(), str(chosen(get_settings()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import LOCAL, SETTING, chosen, complete, conversion, model_of
+from engine.providers.embedder_specs import LOCAL, SETTING, check_size, chosen, complete, conversion, model_of, sized
 from engine.providers.embedders import embedder_of
 from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
@@ -84,7 +84,7 @@ def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep
         embedding_models.begin(connection, model, str(spec), used.model, everything=request.everything)
         begun = embedding_models.filling(connection)
         assert begun is not None
-        embedding_models.check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
+        check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
         embedding_models.set_target_size(connection, begun, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
@@ -114,8 +114,7 @@ def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToE
     vectors = _converted(begun, found)
     texts = {item.key_hash: item.embedding_key for item in found if item.key_hash not in vectors}
     if texts:
-        made = embedder_of(begun.spec).passages(list(texts.values()))
-        embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
+        made = sized(embedder_of(begun.spec), begun.dimensions).passages(list(texts.values()))
         vectors |= dict(zip(texts, made, strict=True))
     return [(item, vectors[item.key_hash]) for item in found]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.providers.embedder_specs import chosen, model_of
+from engine.providers.embedder_specs import chosen, model_of, sized
 from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
 from engine.providers.llms import MOST_DOCUMENTS, OFF
 from engine.retrieval.ordering import LOOKED_AT
@@ -133,7 +133,7 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     size = default_size().get(model) if agent.embedding is None else agent.embedding.dimensions
     question = ParsedQuestion(request, weights, kind, model, make, now, dialogue, size)
     texts = _texts_to_embed(question)
-    known = remembered(model, texts) if texts else {}
+    known = remembered(model, texts, size) if texts else {}
     return replace(question, missing=tuple(texts)) if known is None else replace(question, vectors=known)
 
 
@@ -142,7 +142,7 @@ def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]],
     if used is None:
         return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)
     index_cache.follow(used.model, used.since)
-    return used.model, lambda texts: query_vectors(embedder_of(used.spec), texts)
+    return used.model, lambda texts: query_vectors(sized(embedder_of(used.spec), used.dimensions), texts)
 
 
 def _texts_to_embed(question: ParsedQuestion) -> list[str]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import Embedder
+from engine.providers.embedder_specs import Embedder, sized
 from engine.providers.embedders import own_embedder
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
@@ -302,7 +302,8 @@ def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedd
     key = "" if given.api_key is None else given.api_key.get_secret_value()
     name = given.params.model_path or given.model if given.provider == "local" else given.model
     engine = own_embedder(vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id)
-    return StoreEmbedder(engine, given.params, "")
+    size = items_.vector_size(connection, store.store_id, model_name(engine.model, given.params))
+    return StoreEmbedder(sized(engine, size), given.params, "")
 
 
 #: Type → what searches its stores. Each opens connections of its own.

@@ -14,8 +14,8 @@ import pytest
 
 from engine.providers import breakers, guarded
 from engine.providers import remote as remote_embedder
-from engine.providers.embedder_specs import chosen, complete, model_of, texts_at_once, unit_rows
-from engine.providers.embedders import embedder, embedder_of
+from engine.providers.embedder_specs import chosen, complete, model_of, sized, texts_at_once, unit_rows
+from engine.providers.embedders import embedder, embedder_of, forget_questions, query_vectors
 from engine.providers.health import vendors
 from engine.providers.remote import RemoteEmbedder, cut, estimate
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
@@ -39,6 +39,7 @@ def _fresh(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 def forget() -> None:
     embedder.cache_clear()
     embedder_of.cache_clear()
+    forget_questions()
     breakers._local.clear()
 
 
@@ -146,7 +147,7 @@ def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
         (bad.broken("twice", 1_024), "do not say which text"),
         (bad.broken("ragged", 1_024), "different sizes, or no numbers"),
         (bad.broken("null", 1_024), "different sizes, or no numbers"),
-        (bad.good(16), "16 values, its vectors so far have 1,024.*reembed --to"),
+        (bad.good(16), "16 values instead of 1,024.*reembed --to"),
     ],
 )
 def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmbedder, answer: bad.Script, sentence: str) -> None:
@@ -168,11 +169,15 @@ def test_a_size_that_is_asked_for_is_sent_and_an_unknown_models_first_answer_say
     unknown = embedder()
     vendor.otherwise = bad.good()
     assert unknown.dimensions is None
-    unknown.passages(["tea"])
-    assert unknown.dimensions == bad.SIZE
+    stored = sized(unknown, bad.SIZE)  # what the database says, whatever was answered first
     vendor.script(bad.good(8))
     with pytest.raises(EmbeddingUnavailable, match="8 values"):
-        unknown.query("tea")
+        query_vectors(stored, ["tea"])
+    assert query_vectors(stored, ["tea"])["tea"].shape == (bad.SIZE,)
+    vendor.script(bad.good(8))
+    with pytest.raises(EmbeddingUnavailable, match="8 values"):
+        stored.passages(["tea"])
+    assert stored.passages(["tea"]).shape == (1, bad.SIZE)
 
 
 def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:

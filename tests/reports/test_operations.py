@@ -1,0 +1,63 @@
+"""Embedders, queues, brokers, and what operators are told: as people reported it of this and other services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+from kombu.transport import redis as kombu_redis
+
+from engine.providers.embedder_specs import sized
+from engine.providers.embedders import forget_questions, own_embedder, query_vectors
+from jiyi.errors import EmbeddingUnavailable
+from tests import misbehaving
+from workers import worker_setup
+
+
+class _ChannelOfDeadServer:
+    """A channel of kombu whose Valkey has been killed."""
+
+    unacked_key, unacked_index_key = "unacked", "unacked_index"
+    do_restore = False
+
+    @contextmanager
+    def conn_or_acquire(self, _client: object = None) -> Iterator[redis.Redis]:
+        with redis.Redis(unix_socket_path="/nowhere") as client:
+            yield client
+
+
+@pytest.mark.parametrize("settle", ["ack", "reject"])
+def test_a_worker_whose_tasks_end_while_valkey_is_away_takes_messages_again(settle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """https://github.com/celery/celery/issues/8030: killed with two tasks in hand, Valkey was back in 3 s, the worker deaf for 84."""
+    monkeypatch.setattr(kombu_redis.Channel, "QoS", kombu_redis.QoS)
+    worker_setup.install_credit()
+    in_hand: Any = kombu_redis.Channel.QoS(_ChannelOfDeadServer(), prefetch_count=2)
+    in_hand._delivered.update({"one": None, "two": None})
+    assert not in_hand.can_consume()
+    for tag in ("one", "two"):
+        with pytest.raises(redis.ConnectionError):
+            getattr(in_hand, settle)(tag)
+    assert in_hand.can_consume()  # so that it reads its connection, sees that it is lost, and connects again
+
+
+def test_one_answer_of_a_wrong_size_does_not_spoil_a_model_until_the_restart() -> None:
+    """A provider answered vectors of 8 values once, first of all; the store has others, and what it has counts."""
+    forget_questions()
+    with misbehaving.vendor() as vendor:
+        model = own_embedder("compatible", "emb", None, vendor.base_url, "k" * 10, "")
+        stored = sized(model, misbehaving.SIZE)
+        vendor.script(misbehaving.good(8))
+        with pytest.raises(EmbeddingUnavailable, match="8 values, those that are stored have"):
+            query_vectors(stored, ["x"])
+        assert query_vectors(stored, ["x"])["x"].size == misbehaving.SIZE
+        vendor.script(misbehaving.good(8))
+        with pytest.raises(EmbeddingUnavailable, match="8 values"):
+            stored.passages(["x"])
+        assert stored.passages(["x"]).shape == (1, misbehaving.SIZE)
+        # A question that was asked before anything was stored: its vector of then is none.
+        vendor.script(misbehaving.good(8))
+        assert query_vectors(model, ["y"])["y"].size == 8
+        assert query_vectors(stored, ["y"])["y"].size == misbehaving.SIZE
